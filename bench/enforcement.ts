@@ -2,7 +2,6 @@ import { execFileSync } from 'node:child_process';
 import { createNftEnforcement } from '../src/adapters/enforcement/nft.ts';
 import { makeNetwork } from '../src/model/address.ts';
 import type { LiveRule, Rule } from '../src/model/rule.ts';
-import { makeTableElement } from '../src/simulator/filter/element.ts';
 import { NftTable } from '../src/simulator/nft.ts';
 import { makeSeedRow } from '../src/simulator/rules/change.ts';
 import { addNamespace, deleteNamespaces, kernelUnavailable, pathOf } from '../test/enforcement/support/namespace.ts';
@@ -40,7 +39,7 @@ async function withTable<T>(rules: readonly LiveRule[], work: (netns: string) =>
       const { ports, userId, action, destination } = rule;
       const portRange = ports === null ? null : `${ports.low} - ${ports.high}`;
       const seed = { action, destination: destination.text, user_id: userId, port_range: portRange };
-      await table.add(makeTableElement(makeSeedRow({ ...seed, port_type: ports?.type ?? null }, id, time)));
+      await table.add(makeSeedRow({ ...seed, port_type: ports?.type ?? null }, id, time));
     }
     return await work(pathOf(netns));
   } finally {

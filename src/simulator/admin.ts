@@ -1,11 +1,11 @@
 import { prettifyError } from 'zod';
 import { type FaultSwitchboard, faultSetting } from './faults.ts';
-import { formatNetwork, type TableElement } from './filter/element.ts';
 import type { PacketFilterView } from './filter/filter.ts';
 import type { RawRequest } from './http/request.ts';
 import { type HttpAnswer, json } from './http/response.ts';
 import { parseAddress } from './rules/address.ts';
-import { formatPorts } from './rules/ports.ts';
+import { formatNetwork } from './rules/inet.ts';
+import type { RuleRow } from './rules/rule.ts';
 import type { StoredUser, UserStore } from './users.ts';
 
 /** What the pages outside `/v0` show and switch; the same objects as a test has in its hands. */
@@ -36,10 +36,10 @@ export function answerAdmin(parts: AdminParts, request: RawRequest): HttpAnswer 
   }
 }
 
-function showElement({ rule, user, action, network, ports }: TableElement): Record<string, unknown> {
+function showElement({ id, userId, action, network, ports, shown }: RuleRow): Record<string, unknown> {
+  const { port_range } = shown;
   const destination = formatNetwork(network);
-  const port_range = ports === null ? null : formatPorts(ports.range);
-  return { rule, user, action, destination, port_type: ports?.type ?? null, port_range };
+  return { rule: id, user: userId, action, destination, port_type: ports?.type ?? null, port_range };
 }
 
 const protocols = ['tcp', 'udp', 'icmp', 'other'] as const;

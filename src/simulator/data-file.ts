@@ -1,12 +1,12 @@
 import { appendFileSync, closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import type { ConfigurationRow, ConfigurationStore } from './configuration/store.ts';
-import type { RuleRow } from './rules/rule.ts';
+import { makeRow, type StoredRule } from './rules/rule.ts';
 import type { RuleStore } from './rules/store.ts';
 import type { StoredUser, UserStore } from './users.ts';
 
 /** One line of the file: a row, or the id of one that went. */
 type Line =
-  | { readonly row: RuleRow }
+  | { readonly rule: StoredRule }
   | { readonly deleted_rule: string }
   | { readonly user: StoredUser }
   | { readonly deleted_user: string }
@@ -37,8 +37,8 @@ export class DataFile {
     this.#read();
     this.#compact();
     stores.rules.listen({
-      inserted: (row) => this.#append({ row }),
-      updated: (row) => this.#append({ row }),
+      inserted: ({ shown }) => this.#append({ rule: shown }),
+      updated: ({ shown }) => this.#append({ rule: shown }),
       deleted: (row) => this.#append({ deleted_rule: row.id }),
     });
     stores.users.listen({
@@ -66,7 +66,7 @@ export class DataFile {
     const descriptor = openSync(beside, 'w', 0o600);
     const lines: Line[] = [{ settings: this.#stores.configuration.row }];
     for (const user of this.#stores.users.all()) lines.push({ user });
-    for (const row of this.#stores.rules.rows()) lines.push({ row });
+    for (const { shown } of this.#stores.rules.rows()) lines.push({ rule: shown });
     writeFileSync(descriptor, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
     fsyncSync(descriptor);
     closeSync(descriptor);
@@ -96,7 +96,7 @@ export class DataFile {
 
   #load(line: Line): void {
     const { rules, users, configuration } = this.#stores;
-    if ('row' in line) rules.load(line.row);
+    if ('rule' in line) rules.load(makeRow(line.rule));
     else if ('deleted_rule' in line) {
       const row = rules.get(line.deleted_rule);
       if (row !== undefined) rules.drop(row);

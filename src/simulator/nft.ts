@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
-import { formatNetwork, type TableElement } from './filter/element.ts';
+import { formatNetwork } from './rules/inet.ts';
+import type { RuleRow } from './rules/rule.ts';
 
 /** Where the simulator keeps a real packet filter, as the real server does. */
 export interface NftTableOptions {
@@ -57,11 +58,11 @@ export class NftTable {
     );
   }
 
-  add(element: TableElement): Done {
+  add(element: RuleRow): Done {
     return this.#run(`add element inet firezone ${setOf(element)} { ${textOf(element)} }`);
   }
 
-  delete(element: TableElement): Done {
+  delete(element: RuleRow): Done {
     return this.#run(`delete element inet firezone ${setOf(element)} { ${textOf(element)} }`);
   }
 
@@ -139,12 +140,12 @@ function setDeclarations(prefix: string): readonly string[] {
   });
 }
 
-function setOf({ user, network, action, ports }: TableElement): string {
-  const scope = user === null ? '' : `user${user}_`;
+function setOf({ userId, network, action, ports }: RuleRow): string {
+  const scope = userId === null ? '' : `user${userId}_`;
   return `${scope}${network.family === 4 ? 'ip' : 'ip6'}_${action}${ports === null ? '' : '_layer4'}`;
 }
 
-function textOf({ network, ports }: TableElement): string {
+function textOf({ network, ports }: RuleRow): string {
   const address = formatNetwork(network);
   return ports === null ? address : `${address} . ${ports.type} . ${ports.range.low}-${ports.range.high}`;
 }

@@ -13,7 +13,7 @@ import type { HttpAnswer } from './http/response.ts';
 import type { SimulatorOptions } from './options.ts';
 import { answerRequest } from './router.ts';
 import { makeSeedRow, type RuleSeed } from './rules/change.ts';
-import { type StoredRule, showRow } from './rules/rule.ts';
+import type { StoredRule } from './rules/rule.ts';
 import { openTables, type Tables } from './tables.ts';
 import type { TokenStore } from './tokens.ts';
 import type { StoredUser } from './users.ts';
@@ -65,7 +65,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
   });
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${getListeningPort(server)}`,
-    rules: () => [...store.rows()].map(showRow),
+    rules: () => [...store.rows()].map(({ shown }) => shown),
     users: () => users.all(),
     configuration: () => showConfiguration(configuration.row),
     seed: (seeds) => seeds.map((seed) => load(seed, tables, filter)),

@@ -33,7 +33,7 @@ test('a rebuild begins only after the backlog before its delete, and is over whe
       expect(report.end).toBe('converged');
       await clock.sleep((report.enforcedInMs ?? 0) + 1);
       expect(simulator.filter.state()).toEqual({ pending: 0, rebuilding: false, crashes: 1, lost: [] });
-      const held = new Set(simulator.filter.elements().map((element) => element.rule));
+      const held = new Set(simulator.filter.elements().map(({ id }) => id));
       expect(simulator.rules().filter(({ id }) => !held.has(id))).toEqual([]);
     },
   );

@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import type { Enforcement } from '../../src/enforcement/report.ts';
 import { reportUnreadable } from '../../src/enforcement/report.ts';
 import type { Rule } from '../../src/model/rule.ts';
-import { formatNetwork } from '../../src/simulator/filter/element.ts';
+import { formatNetwork } from '../../src/simulator/rules/inet.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
 import { seedOf } from '../property/apply-universe.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
@@ -14,7 +14,7 @@ export function kernelOf(simulator: Simulator): Enforcement {
     check: async (live) => {
       const held = simulator.filter
         .elements()
-        .map(({ rule: id, action, network }) => `${id} ${action} ${formatNetwork(network)}`);
+        .map(({ id, action, network }) => `${id} ${action} ${formatNetwork(network)}`);
       const asked = live.map(({ id, rule: { action, destination } }) => `${id} ${action} ${destination.text}`);
       const state = held.sort().join() === asked.sort().join() ? 'enforced' : 'differs';
       return {

@@ -2,7 +2,6 @@ import { NftTable } from '../nft.ts';
 import type { SimulatorOptions } from '../options.ts';
 import type { RuleRow } from '../rules/rule.ts';
 import type { Tables } from '../tables.ts';
-import { makeTableElement, type TableElement } from './element.ts';
 import type { FilteredServer, PacketFilter } from './filter.ts';
 import { RatedFilter } from './rated.ts';
 import { decideVerdict } from './verdict.ts';
@@ -37,11 +36,11 @@ function filterOf(options: SimulatorOptions, server: FilteredServer): PacketFilt
 
 /** A packet filter that follows at once and never fails; what an update changed in between is not seen. */
 function createImmediateFilter(rows: Iterable<RuleRow>): PacketFilter {
-  const elements = new Map<string, TableElement>();
-  for (const row of rows) elements.set(row.id, makeTableElement(row));
+  const elements = new Map<string, RuleRow>();
+  for (const row of rows) elements.set(row.id, row);
   return {
     inserted: (row) => {
-      elements.set(row.id, makeTableElement(row));
+      elements.set(row.id, row);
     },
     deleted: (row) => {
       elements.delete(row.id);

@@ -1,5 +1,4 @@
 import type { RuleRow } from '../rules/rule.ts';
-import type { TableElement } from './element.ts';
 import type { FilterPacket, FilterVerdict } from './verdict.ts';
 
 /** What a packet filter is told: rows that came and went. Updates never reach it (observed: recordings/packet_filter_patch). */
@@ -18,7 +17,8 @@ export interface PacketFilter {
 /** What the packet filter holds and does, for tests and the admin pages. */
 export interface PacketFilterView {
   readonly verdict: (packet: FilterPacket) => FilterVerdict;
-  readonly elements: () => readonly TableElement[];
+  /** The rows as they were when they came into the filter. */
+  readonly elements: () => readonly RuleRow[];
   readonly state: () => FilterState;
 }
 

@@ -1,6 +1,5 @@
 import type { NftTable } from '../nft.ts';
 import type { RuleRow } from '../rules/rule.ts';
-import { makeTableElement, type TableElement } from './element.ts';
 import type { FilteredServer, FilterState, PacketFilter } from './filter.ts';
 import { ElementTable, FilterError, type Mirror } from './table.ts';
 import { decideVerdict, type FilterPacket } from './verdict.ts';
@@ -52,7 +51,7 @@ export class RatedFilter implements PacketFilter {
   /** What was handed over; the notifier waits for its call until `deadline`, unless it has given up. */
   #handed: Change[] = [];
   #deadline: number | undefined;
-  #rebuild: TableElement[] | undefined;
+  #rebuild: RuleRow[] | undefined;
   /** When the work in hand is done; undefined when there is none. */
   #due: number | undefined;
   #time: number;
@@ -74,13 +73,11 @@ export class RatedFilter implements PacketFilter {
   }
 
   readonly inserted = (row: RuleRow): void => {
-    const element = makeTableElement(row);
-    this.#receive({ carryOut: (table) => table.add(element), units: 1, rule: element.rule });
+    this.#receive({ carryOut: (table) => table.add(row), units: 1, rule: row.id });
   };
 
   readonly deleted = (row: RuleRow): void => {
-    const element = makeTableElement(row);
-    this.#receive({ carryOut: (table) => table.delete(element), units: 2 });
+    this.#receive({ carryOut: (table) => table.delete(row), units: 2 });
   };
 
   readonly userAdded = (id: string): void => this.#receive({ carryOut: (table) => table.addUser(id), units: 1 });
@@ -105,7 +102,7 @@ export class RatedFilter implements PacketFilter {
     this.settle();
   }
 
-  #elements(): Iterable<TableElement> {
+  #elements(): Iterable<RuleRow> {
     this.settle();
     return this.#table.elements();
   }
@@ -226,7 +223,7 @@ export class RatedFilter implements PacketFilter {
     const rows = [...this.#server.rows()].filter(({ userId }) => userId === null || users.has(userId));
     this.#life++;
     this.#table.reset(users);
-    this.#rebuild = rows.map(makeTableElement);
+    this.#rebuild = rows;
     this.#lost = [];
   }
 }

@@ -1,7 +1,6 @@
 import type { NftTable } from '../nft.ts';
 import { OverlapIndex } from '../rules/overlap.ts';
 import type { RuleRow } from '../rules/rule.ts';
-import type { TableElement } from './element.ts';
 
 /** The kernel refused a change; the real server's packet filter crashes on it. */
 export class FilterError extends Error {}
@@ -12,7 +11,7 @@ export type Mirror = (change: (kernel: NftTable) => Promise<boolean>) => void;
 /** The kernel's sets in memory, and what the kernel refuses (observed: recordings/packet_filter_crash, packet_filter_users). */
 export class ElementTable {
   readonly #mirror: Mirror;
-  readonly #held = new Map<string, TableElement>();
+  readonly #held = new Map<string, RuleRow>();
   #users = new Set<string>();
   #overlaps = new OverlapIndex();
 
@@ -28,7 +27,7 @@ export class ElementTable {
     this.#mirror((kernel) => kernel.reset([...userIds]));
   }
 
-  elements(): IterableIterator<TableElement> {
+  elements(): IterableIterator<RuleRow> {
     return this.#held.values();
   }
 
@@ -40,21 +39,21 @@ export class ElementTable {
   /** The user's sets go, with what they hold. */
   deleteUser(userId: string): void {
     this.#users.delete(userId);
-    for (const [key, element] of this.#held) if (element.user === userId) this.#take(key, element);
+    for (const [key, element] of this.#held) if (element.userId === userId) this.#take(key, element);
     this.#mirror((kernel) => kernel.deleteUser(userId));
   }
 
-  add(element: TableElement): void {
+  add(element: RuleRow): void {
     this.#checkSet(element);
     const key = keyOf(element);
     if (this.#held.has(key)) return;
-    if (this.#overlaps.conflicts(candidateOf(element))) throw new FilterError('interval overlaps with an existing one');
-    this.#overlaps.add(candidateOf(element));
+    if (this.#overlaps.conflicts(element)) throw new FilterError('interval overlaps with an existing one');
+    this.#overlaps.add(element);
     this.#held.set(key, element);
     this.#mirror((kernel) => kernel.add(element));
   }
 
-  delete(element: TableElement): void {
+  delete(element: RuleRow): void {
     this.#checkSet(element);
     const key = keyOf(element);
     if (!this.#held.has(key)) throw new FilterError('element does not exist');
@@ -62,21 +61,17 @@ export class ElementTable {
     this.#mirror((kernel) => kernel.delete(element));
   }
 
-  #take(key: string, element: TableElement): void {
+  #take(key: string, element: RuleRow): void {
     this.#held.delete(key);
-    this.#overlaps.delete(candidateOf(element));
+    this.#overlaps.delete(element);
   }
 
-  #checkSet({ user }: TableElement): void {
-    if (user !== null && !this.#users.has(user)) throw new FilterError('No such file or directory');
+  #checkSet({ userId }: RuleRow): void {
+    if (userId !== null && !this.#users.has(userId)) throw new FilterError('No such file or directory');
   }
 }
 
-function keyOf({ user, action, network, ports }: TableElement): string {
+function keyOf({ userId, action, network, ports }: RuleRow): string {
   const span = ports === null ? '-' : `${ports.type} ${ports.range.low} ${ports.range.high}`;
-  return `${user ?? '-'} ${action} ${network.family} ${network.bits} ${span}`;
-}
-
-function candidateOf(element: TableElement): Pick<RuleRow, 'action' | 'network' | 'ports' | 'userId'> {
-  return { ...element, userId: element.user };
+  return `${userId ?? '-'} ${action} ${network.family} ${network.bits} ${span}`;
 }

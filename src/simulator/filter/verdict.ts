@@ -1,5 +1,5 @@
 import { formatAddressBits, parseAddress } from '../rules/address.ts';
-import type { TableElement } from './element.ts';
+import type { RuleRow } from '../rules/rule.ts';
 
 /** A packet from a device of a user (or of nobody) to an address; ports count for tcp and udp only. */
 export interface FilterPacket {
@@ -12,7 +12,7 @@ export interface FilterPacket {
 export type FilterVerdict = 'accept' | 'drop';
 
 /** User rules first, then port rules, accept before drop; default accept (observed: recordings/packet_filter_verdicts). */
-export function decideVerdict(elements: Iterable<TableElement>, packet: FilterPacket): FilterVerdict {
+export function decideVerdict(elements: Iterable<RuleRow>, packet: FilterPacket): FilterVerdict {
   const address = parseAddress(packet.destination);
   if (address === undefined) throw new Error(`not an address: ${packet.destination}`);
   const bits = formatAddressBits(address);
@@ -20,7 +20,7 @@ export function decideVerdict(elements: Iterable<TableElement>, packet: FilterPa
   for (const element of elements) {
     const rank = rankOf(element);
     if (rank >= best || element.network.family !== address.family || !bits.startsWith(element.network.bits)) continue;
-    if (element.user !== null && element.user !== packet.user) continue;
+    if (element.userId !== null && element.userId !== packet.user) continue;
     if (matchesPorts(element, packet)) best = rank;
   }
   return best !== noRank && best % 2 === 1 ? 'drop' : 'accept';
@@ -29,11 +29,11 @@ export function decideVerdict(elements: Iterable<TableElement>, packet: FilterPa
 const noRank = 8;
 
 /** 0 to 7: user before global, ports before none, accept (even) before drop (odd). */
-function rankOf(element: TableElement): number {
-  return (element.user === null ? 4 : 0) + (element.ports === null ? 2 : 0) + (element.action === 'drop' ? 1 : 0);
+function rankOf(element: RuleRow): number {
+  return (element.userId === null ? 4 : 0) + (element.ports === null ? 2 : 0) + (element.action === 'drop' ? 1 : 0);
 }
 
-function matchesPorts(element: TableElement, packet: FilterPacket): boolean {
+function matchesPorts(element: RuleRow, packet: FilterPacket): boolean {
   if (element.ports === null) return true;
   const { type, range } = element.ports;
   const { port } = packet;

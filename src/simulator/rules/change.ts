@@ -4,8 +4,8 @@ import { isMap, type JsonTerm, parseJson, type TermMap } from '../http/json.ts';
 import type { FieldErrors } from '../http/response.ts';
 import { readUuid } from '../uuid.ts';
 import { castInet, storeInet } from './inet.ts';
-import { castPorts, formatPorts, type StoredPortRange, storePorts } from './ports.ts';
-import { makeRow, type RuleRow, type StoredAction, type StoredPortType, type StoredRule, showRow } from './rule.ts';
+import { castPorts, formatPorts, storePorts } from './ports.ts';
+import { makeRow, type RuleRow, type StoredAction, type StoredPortType, type StoredRule } from './rule.ts';
 
 /** A rule's fields as cast, before the database sees them. */
 export interface RuleValues {
@@ -25,16 +25,6 @@ export const noRule: RuleValues = {
   port_range: null,
   user_id: null,
 };
-
-export function getRuleValues(row: RuleRow): RuleValues {
-  return {
-    action: row.action,
-    destination: row.destination,
-    port_type: row.ports?.type ?? null,
-    port_range: row.ports === null ? null : formatPorts(row.ports.range),
-    user_id: row.userId,
-  };
-}
 
 export type CastRule =
   | { readonly ok: true; readonly values: RuleValues; readonly changed: ReadonlySet<Field> }
@@ -88,28 +78,22 @@ function castPortRange(term: JsonTerm): Cast<string | null> {
   return 'text' in ports ? { value: ports.text } : ports;
 }
 
-/** What a valid change makes of the row's own columns; `ports` undefined when the check constraint refuses them. */
-export interface StoredValues {
-  readonly action: StoredAction;
-  readonly destination: string;
-  readonly ports: { readonly type: StoredPortType; readonly range: StoredPortRange } | null | undefined;
-  readonly userId: string | null;
-}
+/** A row's own columns. */
+export type StoredValues = Pick<StoredRule, keyof RuleValues>;
 
-/** Encodes valid values for the database; raises ServerCrash for what does not fit a column. */
-export function storeValues(values: RuleValues): StoredValues {
+/** Encodes valid values for the database; undefined when its check refuses the ports. Raises ServerCrash for what does not fit a column. */
+export function storeValues(values: RuleValues): StoredValues | undefined {
   const { action, destination, port_type, port_range, user_id } = values;
   if (action === null || destination === null) throw new ServerCrash('a required column is null');
   const userId = user_id === null ? null : readUuid(user_id);
   const range = port_range === null ? null : storePorts(port_range);
-  const ports = range === null || port_type === null ? null : range && { type: port_type, range };
-  return { action, destination: storeInet(destination), ports, userId };
+  const stored = { action, destination: storeInet(destination), port_type, user_id: userId };
+  return range === undefined ? undefined : { ...stored, port_range: range && formatPorts(range) };
 }
 
 /** The answer to a write: the values as cast, not as stored (`/32`, an upper-case user_id and such are echoed). */
-export function echo(values: RuleValues, row: RuleRow): StoredRule {
-  const { port_range, port_type, user_id, destination } = values;
-  return { ...showRow(row), destination: destination ?? row.destination, port_range, port_type, user_id };
+export function echo({ port_range, port_type, user_id, destination }: RuleValues, { shown }: RuleRow): StoredRule {
+  return { ...shown, destination: destination ?? shown.destination, port_range, port_type, user_id };
 }
 
 /** A rule to begin with, in the API's field names; `action` defaults to drop, as over the API. */
@@ -127,7 +111,6 @@ export function makeSeedRow(seed: RuleSeed, id: string, now: string): RuleRow {
   const sent = parseJson(JSON.stringify(seed));
   const change = isMap(sent) ? castRule(noRule, sent, true) : undefined;
   const stored = change?.ok === true ? storeValues(change.values) : undefined;
-  const ports = stored?.ports;
-  if (stored === undefined || ports === undefined) throw new Error(`not a rule: ${JSON.stringify(seed)}`);
-  return makeRow({ ...stored, ports, id: seed.id ?? id, insertedAt: now, updatedAt: now });
+  if (stored === undefined) throw new Error(`not a rule: ${JSON.stringify(seed)}`);
+  return makeRow({ ...stored, id: seed.id ?? id, inserted_at: now, updated_at: now });
 }

@@ -2,7 +2,7 @@ import { type JsonTerm, readObject } from '../http/json.ts';
 import { answerInvalid, type HttpAnswer, json, notFound } from '../http/response.ts';
 import type { Tables } from '../tables.ts';
 import { isUuidShaped, readUuid } from '../uuid.ts';
-import { castRule, echo, getRuleValues, noRule, type StoredValues, storeValues } from './change.ts';
+import { castRule, echo, noRule, type StoredValues, storeValues } from './change.ts';
 import type { RuleRow } from './rule.ts';
 
 /** What the operations on rules work with; without port rules, ports are dropped. */
@@ -17,7 +17,7 @@ const noUser = answerInvalid({ user: ['does not exist'] });
 export function showRule({ rules }: RuleParts, id: string): HttpAnswer {
   const row = findRule({ rules }, id);
   if (row === undefined) return notFound;
-  return { kind: 'json', status: 200, body: `{"data":${rules.textOf(row)}}` };
+  return { kind: 'json', status: 200, body: `{"data":${row.text}}` };
 }
 
 export function insertRule(parts: RuleParts, sent: JsonTerm): HttpAnswer {
@@ -32,7 +32,7 @@ export function insertRule(parts: RuleParts, sent: JsonTerm): HttpAnswer {
 export function changeRule(parts: RuleParts, id: string, sent: JsonTerm): HttpAnswer {
   const before = findRule(parts, id);
   if (before === undefined) return notFound;
-  const change = castRule(getRuleValues(before), readObject(sent), parts.portRules);
+  const change = castRule(before.shown, readObject(sent), parts.portRules);
   if (!change.ok) return answerInvalid(change.errors);
   if (change.changed.size === 0) return json(200, { data: echo(change.values, before) });
   const row = write(parts, storeValues(change.values), (values) => parts.rules.update(before, values));
@@ -49,13 +49,12 @@ export function removeRule({ rules }: RuleParts, id: string): HttpAnswer {
 /** One constraint speaks at a time, in the database's order: check, exclusion, foreign key. */
 function write(
   { users }: RuleParts,
-  stored: StoredValues,
-  store: (values: StoredValues & { readonly ports: RuleRow['ports'] }) => RuleRow | undefined,
+  values: StoredValues | undefined,
+  store: (values: StoredValues) => RuleRow | undefined,
 ): RuleRow | HttpAnswer {
-  const { ports, userId } = stored;
-  if (ports === undefined) return badPort;
-  if (userId !== null && users.get(userId) === undefined) return noUser;
-  return store({ ...stored, ports }) ?? overlapMessage;
+  if (values === undefined) return badPort;
+  if (values.user_id !== null && users.get(values.user_id) === undefined) return noUser;
+  return store(values) ?? overlapMessage;
 }
 
 /** Raises ServerCrash for an id of the right shape that is no UUID; any other text is simply unknown. */

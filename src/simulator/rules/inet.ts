@@ -56,3 +56,14 @@ function readInet(cast: string): Inet {
   if (inet === undefined) throw new Error(`not a network: ${cast}`);
   return inet;
 }
+
+/** The network as text, host bits cleared. */
+export function formatNetwork({ family, bits }: NetworkBits): string {
+  const [count, width] = family === 4 ? [4, 8] : [8, 16];
+  const all = bits.padEnd(count * width, '0');
+  const parts = Array.from({ length: count }, (_, index) =>
+    Number.parseInt(all.slice(index * width, (index + 1) * width), 2),
+  );
+  const address = printAddress({ family, parts });
+  return bits.length === all.length ? address : `${address}/${bits.length}`;
+}

@@ -1,20 +1,8 @@
 import { type NetworkBits, toNetwork } from './inet.ts';
-import { formatPorts, type StoredPortRange } from './ports.ts';
+import { type StoredPortRange, storePorts } from './ports.ts';
 
 export type StoredAction = 'accept' | 'drop';
 export type StoredPortType = 'tcp' | 'udp';
-
-/** A row of the rules table. */
-export interface RuleRow {
-  readonly id: string;
-  readonly action: StoredAction;
-  readonly destination: string;
-  readonly ports: { readonly type: StoredPortType; readonly range: StoredPortRange } | null;
-  readonly userId: string | null;
-  readonly insertedAt: string;
-  readonly updatedAt: string;
-  readonly network: NetworkBits;
-}
 
 /** A rule as `GET /v0/rules` shows it. */
 export interface StoredRule {
@@ -28,20 +16,23 @@ export interface StoredRule {
   readonly user_id: string | null;
 }
 
-export function makeRow(row: Omit<RuleRow, 'network'>): RuleRow {
-  return { ...row, network: toNetwork(row.destination) };
+/** A row of the rules table, and what it puts into the packet filter: a network (host bits cleared) in one of the sets. */
+export interface RuleRow {
+  readonly id: string;
+  readonly action: StoredAction;
+  readonly network: NetworkBits;
+  readonly ports: { readonly type: StoredPortType; readonly range: StoredPortRange } | null;
+  readonly userId: string | null;
+  readonly shown: StoredRule;
+  /** `shown` as JSON. */
+  readonly text: string;
 }
 
-/** The row as the API shows it, keys in the server's (alphabetical) order. */
-export function showRow(row: RuleRow): StoredRule {
-  return {
-    action: row.action,
-    destination: row.destination,
-    id: row.id,
-    inserted_at: row.insertedAt,
-    port_range: row.ports === null ? null : formatPorts(row.ports.range),
-    port_type: row.ports?.type ?? null,
-    updated_at: row.updatedAt,
-    user_id: row.userId,
-  };
+/** The row that is shown so; keys in the server's (alphabetical) order. */
+export function makeRow(stored: StoredRule): RuleRow {
+  const { action, destination, id, inserted_at, port_range, port_type, updated_at, user_id } = stored;
+  const shown = { action, destination, id, inserted_at, port_range, port_type, updated_at, user_id };
+  const range = port_range === null ? undefined : storePorts(port_range);
+  const ports = range === undefined || port_type === null ? null : { type: port_type, range };
+  return { id, action, network: toNetwork(destination), ports, userId: user_id, shown, text: JSON.stringify(shown) };
 }

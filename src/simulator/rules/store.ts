@@ -1,7 +1,7 @@
 import type { SimulatorClock } from '../clock.ts';
 import type { StoredValues } from './change.ts';
 import { OverlapIndex } from './overlap.ts';
-import { makeRow, type RuleRow, showRow } from './rule.ts';
+import { makeRow, type RuleRow } from './rule.ts';
 
 export interface RuleStoreOptions {
   readonly clock: SimulatorClock;
@@ -22,7 +22,6 @@ export interface RuleListener {
 export class RuleStore {
   readonly #options: RuleStoreOptions;
   readonly #heap = new Heap<RuleRow>();
-  readonly #texts = new Map<string, string>();
   readonly #overlaps = new OverlapIndex();
   readonly #listeners: RuleListener[] = [];
   #list: Buffer | undefined;
@@ -47,29 +46,20 @@ export class RuleStore {
     return this.#heap.get(id);
   }
 
-  /** The row as JSON text, made once for each version of the row. */
-  textOf(row: RuleRow): string {
-    const known = this.#texts.get(row.id);
-    if (known !== undefined) return known;
-    const text = JSON.stringify(showRow(row));
-    this.#texts.set(row.id, text);
-    return text;
-  }
-
   /** The whole list's body, kept until the next change. */
   listBody(): Buffer {
     if (this.#list === undefined) {
       const texts: string[] = [];
-      for (const row of this.#heap.rows()) texts.push(this.textOf(row));
+      for (const row of this.#heap.rows()) texts.push(row.text);
       this.#list = Buffer.from(`{"data":[${texts.join(',')}]}`);
     }
     return this.#list;
   }
 
   /** Adds a row, or undefined when an overlap constraint refuses it. */
-  insert(values: StoredValues & { readonly ports: RuleRow['ports'] }): RuleRow | undefined {
+  insert(values: StoredValues): RuleRow | undefined {
     const now = this.#options.clock.now();
-    const row = makeRow({ ...values, id: this.#options.newId(), insertedAt: now, updatedAt: now });
+    const row = makeRow({ ...values, id: this.#options.newId(), inserted_at: now, updated_at: now });
     if (this.#options.constraints && this.#overlaps.conflicts(row)) return undefined;
     for (const listener of this.#listeners) listener.changing?.();
     this.#put(row);
@@ -78,8 +68,8 @@ export class RuleStore {
   }
 
   /** Replaces a row's values, or undefined when an overlap constraint refuses it; the row is then as it was. */
-  update(before: RuleRow, values: StoredValues & { readonly ports: RuleRow['ports'] }): RuleRow | undefined {
-    const row = makeRow({ ...before, ...values, updatedAt: this.#options.clock.now() });
+  update(before: RuleRow, values: StoredValues): RuleRow | undefined {
+    const row = makeRow({ ...before.shown, ...values, updated_at: this.#options.clock.now() });
     this.#overlaps.delete(before);
     if (this.#options.constraints && this.#overlaps.conflicts(row)) {
       this.#overlaps.add(before);
@@ -109,14 +99,12 @@ export class RuleStore {
   drop(row: RuleRow): void {
     this.#overlaps.delete(row);
     this.#heap.delete(row.id);
-    this.#texts.delete(row.id);
     this.#list = undefined;
   }
 
   #put(row: RuleRow): void {
     this.#overlaps.add(row);
     this.#heap.add(row);
-    this.#texts.delete(row.id);
     this.#list = undefined;
   }
 }

@@ -144,5 +144,5 @@ test('deleting a user who owns a rule crashes the filter once; a rule that only 
   await call('DELETE', `/v0/users/${ALICE}`);
   time += 100;
   expect(server.filter.state().crashes).toBe(1);
-  expect(server.filter.elements().map(({ rule }) => rule)).toEqual([global]);
+  expect(server.filter.elements().map(({ id }) => id)).toEqual([global]);
 });
