@@ -1,5 +1,6 @@
 import { appendFileSync, closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import type { ConfigurationRow, ConfigurationStore } from './configuration/store.ts';
+import type { Configuration } from './configuration/change.ts';
+import type { ConfigurationStore } from './configuration/store.ts';
 import { makeRow, type StoredRule } from './rules/rule.ts';
 import type { RuleStore } from './rules/store.ts';
 import type { StoredUser, UserStore } from './users.ts';
@@ -10,7 +11,7 @@ type Line =
   | { readonly deleted_rule: string }
   | { readonly user: StoredUser }
   | { readonly deleted_user: string }
-  | { readonly settings: ConfigurationRow };
+  | { readonly configuration: Configuration };
 
 export interface DataFileStores {
   readonly rules: RuleStore;
@@ -45,7 +46,7 @@ export class DataFile {
       stored: (user) => this.#append({ user }),
       deleting: (id) => this.#append({ deleted_user: id }),
     });
-    stores.configuration.listen((settings) => this.#append({ settings }));
+    stores.configuration.listen((configuration) => this.#append({ configuration }));
   }
 
   close(): void {
@@ -64,7 +65,7 @@ export class DataFile {
     this.close();
     const beside = `${this.#path}.new`;
     const descriptor = openSync(beside, 'w', 0o600);
-    const lines: Line[] = [{ settings: this.#stores.configuration.row }];
+    const lines: Line[] = [{ configuration: this.#stores.configuration.row }];
     for (const user of this.#stores.users.all()) lines.push({ user });
     for (const { shown } of this.#stores.rules.rows()) lines.push({ rule: shown });
     writeFileSync(descriptor, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
@@ -102,7 +103,6 @@ export class DataFile {
       if (row !== undefined) rules.drop(row);
     } else if ('user' in line) users.put(line.user);
     else if ('deleted_user' in line) users.delete(line.deleted_user);
-    else if ('settings' in line) configuration.load(line.settings);
-    else throw new Error('of another program');
+    else configuration.load(line.configuration);
   }
 }

@@ -1,5 +1,5 @@
 import type { ChangeRules } from './configuration/change.ts';
-import { showConfiguration, updateConfiguration } from './configuration/store.ts';
+import { updateConfiguration } from './configuration/store.ts';
 import { ServerCrash } from './crash.ts';
 import { negotiate } from './http/accept.ts';
 import type { JsonTerm } from './http/json.ts';
@@ -35,7 +35,7 @@ const routes: Readonly<Record<string, Route>> = {
   'GET rules/id': { run: (parts, { id }) => showRule(parts, id) },
   'PATCH rules/id': { wrapper: 'rule', run: (parts, { id, sent }) => changeRule(parts, id, sent) },
   'DELETE rules/id': { run: (parts, { id }) => removeRule(parts, id) },
-  'GET configuration': { run: ({ configuration }) => json(200, { data: showConfiguration(configuration.row) }) },
+  'GET configuration': { run: ({ configuration }) => json(200, { data: configuration.row }) },
   'PATCH configuration': {
     wrapper: 'configuration',
     run: ({ configuration, changeRules }, { sent }) => updateConfiguration(configuration, sent, changeRules),

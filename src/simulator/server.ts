@@ -2,7 +2,6 @@ import { answerAdmin } from './admin.ts';
 import { acceptDiscovery, type Discovery, fetchDiscovery } from './configuration/discovery.ts';
 import { makeOpenidKind } from './configuration/oidc.ts';
 import { samlProviders } from './configuration/saml.ts';
-import { showConfiguration } from './configuration/store.ts';
 import { Exchanges, type LoggedRequest } from './exchanges.ts';
 import { type FaultSwitchboard, Faults } from './faults.ts';
 import { connectFilter } from './filter/connect.ts';
@@ -67,7 +66,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
     url: `http://${host.includes(':') ? `[${host}]` : host}:${getListeningPort(server)}`,
     rules: () => [...store.rows()].map(({ shown }) => shown),
     users: () => users.all(),
-    configuration: () => showConfiguration(configuration.row),
+    configuration: () => configuration.row,
     seed: (seeds) => seeds.map((seed) => load(seed, tables, filter)),
     requests: exchanges.log,
     faults,

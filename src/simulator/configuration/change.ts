@@ -2,15 +2,11 @@ import { ServerCrash } from '../crash.ts';
 import type { TermMap } from '../http/json.ts';
 import type { FieldErrors } from '../http/response.ts';
 import { isSameValue, scalarFields } from './fields.ts';
-import { castLogo, type StoredLogo } from './logo.ts';
+import { castLogo } from './logo.ts';
 import { castProviders, type Provider, type ProviderKind } from './provider.ts';
 
-/** The configuration's columns as shown; no logo is null. */
-export interface ConfigurationValues {
-  readonly scalars: Readonly<Record<string, unknown>>;
-  readonly logo: StoredLogo | null;
-  readonly providers: Readonly<Record<string, readonly Provider[]>>;
-}
+/** The configuration as the API shows it, keys in order. */
+export type Configuration = Readonly<Record<string, unknown>>;
 
 export interface ChangeRules {
   readonly kinds: Readonly<Record<string, ProviderKind>>;
@@ -19,7 +15,7 @@ export interface ChangeRules {
 }
 
 export type CastConfiguration =
-  | { readonly ok: true; readonly values: ConfigurationValues; readonly changed: ReadonlySet<string> }
+  | { readonly ok: true; readonly values: Configuration; readonly changed: ReadonlySet<string> }
   | { readonly ok: false; readonly errors: FieldErrors };
 
 /**
@@ -28,17 +24,17 @@ export type CastConfiguration =
  * invalid itself (observed: recordings/configuration_poisoned, recordings/configuration_oidc).
  */
 export async function castConfiguration(
-  stored: ConfigurationValues,
+  stored: Configuration,
   sent: TermMap,
   rules: ChangeRules,
 ): Promise<CastConfiguration> {
-  const values = { scalars: { ...stored.scalars }, logo: stored.logo, providers: { ...stored.providers } };
+  const values = { ...stored };
   const work: Change = { stored, sent, values, changed: new Set(), errors: {} };
   castScalars(work);
   castSentLogo(work);
   for (const [name, kind] of Object.entries(rules.kinds)) await castSentProviders(work, name, kind);
   for (const [name, field] of Object.entries(scalarFields)) {
-    for (const message of field.problems(values.scalars[name]).toReversed()) addError(work, name, message);
+    for (const message of field.problems(values[name]).toReversed()) addError(work, name, message);
   }
   for (const field of work.changed) {
     if (field in rules.environment) {
@@ -52,26 +48,22 @@ export async function castConfiguration(
 
 /** An update on its way. */
 interface Change {
-  readonly stored: ConfigurationValues;
+  readonly stored: Configuration;
   readonly sent: TermMap;
-  readonly values: {
-    readonly scalars: Record<string, unknown>;
-    readonly providers: Record<string, readonly Provider[]>;
-    logo: StoredLogo | null;
-  };
+  readonly values: Record<string, unknown>;
   readonly changed: Set<string>;
   readonly errors: Record<string, unknown>;
 }
 
 /** The configuration's loader validates what is stored under each changed key, and raises. */
-async function checkStored(stored: ConfigurationValues, field: string, rules: ChangeRules): Promise<void> {
+async function checkStored(stored: Configuration, field: string, rules: ChangeRules): Promise<void> {
   const scalar = scalarFields[field];
-  if (scalar !== undefined && scalar.problems(stored.scalars[field]).length > 0) {
+  if (scalar !== undefined && scalar.problems(stored[field]).length > 0) {
     throw new ServerCrash(`stored ${field} is invalid`);
   }
   const kind = rules.kinds[field];
   if (kind === undefined) return;
-  for (const provider of stored.providers[field] ?? []) {
+  for (const provider of listProviders(stored, field)) {
     if (Object.keys(await kind.check(provider)).length > 0) throw new ServerCrash(`stored ${field} is invalid`);
   }
 }
@@ -83,14 +75,13 @@ function addError({ errors }: Change, field: string, message: string): void {
 }
 
 function castScalars(work: Change): void {
-  const { scalars } = work.values;
   for (const [name, field] of Object.entries(scalarFields)) {
     const term = work.sent.get(name);
     if (term === undefined) continue;
     const cast = term === '' ? { value: field.empty } : field.cast(term);
     if ('message' in cast) addError(work, name, cast.message);
-    else if (!isSameValue(scalars[name], cast.value)) {
-      scalars[name] = cast.value;
+    else if (!isSameValue(work.values[name], cast.value)) {
+      work.values[name] = cast.value;
       work.changed.add(name);
     }
   }
@@ -102,8 +93,8 @@ function castSentLogo({ stored, sent, values, changed, errors }: Change): void {
   const cast = castLogo(term);
   if ('errors' in cast) {
     errors['logo'] = cast.errors;
-  } else if (cast.value !== null || stored.logo !== null) {
-    values.logo = cast.value;
+  } else if (!isSameValue(cast.value, {}) || !isSameValue(stored['logo'], {})) {
+    values['logo'] = cast.value;
     changed.add('logo');
   }
 }
@@ -111,7 +102,7 @@ function castSentLogo({ stored, sent, values, changed, errors }: Change): void {
 async function castSentProviders(work: Change, name: string, kind: ProviderKind): Promise<void> {
   const term = work.sent.get(name);
   if (term === undefined) return;
-  const before = work.stored.providers[name] ?? [];
+  const before = listProviders(work.stored, name);
   const cast = await castProviders(kind, term);
   if ('errors' in cast) {
     const nested = cast.errors.some((error) => typeof error === 'object');
@@ -119,7 +110,12 @@ async function castSentProviders(work: Change, name: string, kind: ProviderKind)
     // A replaced provider takes a place of its own in the list of errors.
     work.errors[name] = nested ? [...before.map(() => ({})), ...cast.errors] : cast.errors;
   } else if (cast.providers.length > 0 || before.length > 0) {
-    work.values.providers[name] = cast.providers;
+    work.values[name] = cast.providers;
     work.changed.add(name);
   }
+}
+
+function listProviders(stored: Configuration, name: string): readonly Provider[] {
+  const providers = stored[name];
+  return Array.isArray(providers) ? providers : [];
 }

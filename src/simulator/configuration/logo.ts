@@ -5,19 +5,11 @@ import { ServerCrash } from '../crash.ts';
 import { isMap, type JsonTerm } from '../http/json.ts';
 import type { FieldErrors } from '../http/response.ts';
 
-export interface StoredLogo {
-  readonly data: string | null;
-  readonly type: string | null;
-  readonly url: string | null;
-}
-
 const logoExtensions = ['.jpg', '.jpeg', '.png', '.gif', '.webp', '.avif', '.svg', '.tiff'];
 
-/** Reads the sent logo, which replaces the stored one as a whole; null takes it away. */
-export function castLogo(
-  term: JsonTerm,
-): { readonly value: StoredLogo | null } | { readonly errors: FieldErrors | string[] } {
-  if (term === null) return { value: null };
+/** Reads the sent logo, which replaces the stored one as a whole; null takes it away, and none is shown as `{}`. */
+export function castLogo(term: JsonTerm): { readonly value: object } | { readonly errors: FieldErrors | string[] } {
+  if (term === null) return { value: {} };
   if (Array.isArray(term) && term.length === 0) return { value: { data: null, type: null, url: null } };
   if (!isMap(term)) return { errors: ['is invalid'] };
   const logo: Record<'data' | 'file' | 'type' | 'url', string | null> = {
