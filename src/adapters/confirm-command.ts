@@ -33,16 +33,12 @@ export async function runConfirmCommand(given: ConfirmCommand): Promise<string |
 
 function describeRun({ end, code, stderr }: ProcessRun, timeoutMs: number): string {
   const said = stderr === '' ? '' : `: ${stderr.slice(0, 200)}`;
-  switch (end) {
-    case 'exit':
-      return code === null ? 'it was killed' : `it ended with ${code}${said}`;
-    case 'timeout':
-      return `it took longer than ${Math.round(timeoutMs / 1000)} s`;
-    case 'too-much-output':
-      return `it printed more than ${mostOutput} bytes`;
-    case 'not-started':
-      return `it cannot be started${said}`;
-    case 'aborted':
-      return 'it was stopped';
-  }
+  const ends: Readonly<Record<ProcessRun['end'], string>> = {
+    exit: code === null ? 'was killed' : `ended with ${code}${said}`,
+    timeout: `took longer than ${Math.round(timeoutMs / 1000)} s`,
+    'too-much-output': `printed more than ${mostOutput} bytes`,
+    'not-started': `cannot be started${said}`,
+    aborted: 'was stopped',
+  };
+  return `it ${ends[end]}`;
 }

@@ -3,7 +3,7 @@ import path from 'node:path';
 import * as z from 'zod';
 import type { LoopRecord, RecordStore, RecordText } from '../controller/record.ts';
 import { emptyRecord, listRevisions, lostRecord, mostGivenUp } from '../controller/record.ts';
-import { getErrorCode } from '../model/result.ts';
+import { getErrorCode, replaceError } from '../model/result.ts';
 import type { Logger } from '../ports.ts';
 import { replaceFile } from './replace-file.ts';
 
@@ -83,11 +83,7 @@ export function storeRecordIn(folder: string, logger: Logger): RecordStore {
 /** One small file, for its owner alone, replaced atomically. Rejects when it cannot be read or written. */
 export function openRecordText(file: string): RecordText {
   return {
-    read: () =>
-      readFile(file, 'utf8').catch((error: unknown) => {
-        if (getErrorCode(error) === 'ENOENT') return null;
-        throw error;
-      }),
+    read: () => readFile(file, 'utf8').catch(replaceError('ENOENT', null)),
     async write(text) {
       await replaceFile(file, text, 0o600);
       return true;

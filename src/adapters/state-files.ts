@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { link, readdir, readFile, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
-import { getErrorCode } from '../model/result.ts';
+import { getErrorCode, replaceError } from '../model/result.ts';
 import { replaceFile } from './replace-file.ts';
 import { claimFolder, closeToOthers } from './state-folder.ts';
 
@@ -23,10 +23,7 @@ export class StateFiles {
 
   /** Names of all files, ours or not; none where there is no folder. */
   async list(): Promise<readonly string[]> {
-    return await readdir(this.folder).catch((error: unknown) => {
-      if (getErrorCode(error) === 'ENOENT') return [];
-      throw error;
-    });
+    return await readdir(this.folder).catch(replaceError('ENOENT', []));
   }
 
   /** The JSON value of a file; undefined: there is none; null: it cannot be read. */
@@ -63,27 +60,14 @@ export class StateFiles {
   async add(name: string, value: unknown): Promise<boolean> {
     const draft = `.${name}.${process.pid}`;
     await this.write(draft, value);
-    try {
-      // Unlike a rename, this never takes the place of what is there.
-      await link(this.locate(draft), this.locate(name));
-      return true;
-    } catch (error) {
-      if (getErrorCode(error) === 'EEXIST') return false;
-      throw error;
-    } finally {
-      await unlink(this.locate(draft));
-    }
+    // Unlike a rename, this never takes the place of what is there.
+    const linked = link(this.locate(draft), this.locate(name)).then(() => true, replaceError('EEXIST', false));
+    return await linked.finally(() => unlink(this.locate(draft)));
   }
 
   /** Removes a file; false: it was gone already. */
   async remove(name: string): Promise<boolean> {
-    try {
-      // Not `rm`, which takes a file that was renamed at the same moment for one that it removed.
-      await unlink(this.locate(name));
-      return true;
-    } catch (error) {
-      if (getErrorCode(error) === 'ENOENT') return false;
-      throw error;
-    }
+    // Not `rm`, which takes a file that was renamed at the same moment for one that it removed.
+    return await unlink(this.locate(name)).then(() => true, replaceError('ENOENT', false));
   }
 }

@@ -111,17 +111,17 @@ export function isAlive(holder: string): boolean {
 
 /** When a process started, in ticks since boot: with its number, the same for no other process. */
 function startOf(pid: number): string {
-  try {
-    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return text.slice(text.lastIndexOf(')') + 2).split(' ')[19] ?? '';
-  } catch {
-    return '';
-  }
+  const text = readProc(`${pid}/stat`);
+  return text.slice(text.lastIndexOf(')') + 2).split(' ')[19] ?? '';
 }
 
 function bootId(): string {
+  return readProc('sys/kernel/random/boot_id').trim();
+}
+
+function readProc(file: string): string {
   try {
-    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+    return readFileSync(`/proc/${file}`, 'utf8');
   } catch {
     return '';
   }

@@ -56,12 +56,14 @@ export interface Terminal {
   readonly ask: (question: string | (() => string), signal: AbortSignal) => Promise<string | null>;
   /** All of stdin; null when it is larger than `largest` bytes. */
   readonly readStdin?: (largest: number) => Promise<Uint8Array | null>;
-  /** Aborts on SIGINT and SIGTERM. */
+  /** Aborts on SIGINT and SIGTERM, and when the terminal goes away. */
   readonly stop: AbortSignal;
   /** Nothing stops this run: signals are only answered. */
   readonly unstoppable?: true;
   /** Calls for each SIGINT and SIGTERM; what it returns ends that. */
   readonly onSignal?: (listener: () => void) => () => void;
+  /** Calls for each SIGHUP, which then stops nothing; what it returns ends that. */
+  readonly onHangUp?: (listener: () => void) => () => void;
 }
 
 /** What runs that belong together have in common. */

@@ -1,6 +1,6 @@
 import { systemClock } from '../adapters/clock.ts';
 import { StateFiles } from '../adapters/state-files.ts';
-import { fail, getErrorCode, type Result } from '../model/result.ts';
+import { fail, getErrorCode, ok, type Result } from '../model/result.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import {
   type ApplyOrigin,
@@ -117,27 +117,22 @@ export async function listHistory(files: StateFiles): Promise<readonly number[]>
   });
 }
 
-/** One record; fails with a sentence. */
-export async function loadRecord(files: StateFiles, number: number): Promise<Result<ApplyRecord, string>> {
-  const record = decodeApplyRecord(await files.read(`${number}.json`));
-  return record.ok ? record : fail(`apply ${number} in ${files.folder} cannot be used: ${record.error}`);
+/** A record, and by which number people call it. */
+export interface NumberedRecord extends ApplyRecord {
+  readonly number: number;
 }
 
-/** A record and its number. */
-export interface NumberedRecord {
-  readonly number: number;
-  readonly record: ApplyRecord;
+/** One record; fails with a sentence. */
+export async function loadRecord(files: StateFiles, number: number): Promise<Result<NumberedRecord, string>> {
+  const record = decodeApplyRecord(await files.read(`${number}.json`));
+  if (record.ok) return ok({ ...record.value, number });
+  return fail(`apply ${number} in ${files.folder} cannot be used: ${record.error}`);
 }
 
 /** The applies that changed something, or of which nobody knows, the newest first. What cannot be read is left out. */
 export async function readHistory(files: StateFiles): Promise<readonly NumberedRecord[]> {
-  const numbers = await listHistory(files);
-  const loaded = await Promise.all(
-    numbers.map(async (number) => ({ number, record: await loadRecord(files, number) })),
-  );
-  return loaded.flatMap(({ number, record }) =>
-    record.ok && countChanges(record.value) > 0 ? [{ number, record: record.value }] : [],
-  );
+  const loaded = await Promise.all((await listHistory(files)).map((number) => loadRecord(files, number)));
+  return loaded.flatMap((record) => (record.ok && countChanges(record.value) > 0 ? [record.value] : []));
 }
 
 /** Who runs this: a job of CI, or the user. */

@@ -11,8 +11,7 @@ export async function runMain(): Promise<void> {
   process.on('unhandledRejection', dieQuietly);
   process.on('uncaughtException', dieQuietly);
   const stop = new AbortController();
-  const onSignal = handleSignals(stop);
-  const terminal = { ...terminalOf(stop.signal, stdout.write), onSignal };
+  const terminal = { ...terminalOf(stop.signal, stdout.write), ...handleSignals(stop) };
   const cwd = currentDirectory();
   const code = cwd === null ? exitCodes.failed : await runCli(process.argv.slice(2), { ...terminal, cwd });
   await Promise.all([flushed(process.stdout), flushed(process.stderr)]);
@@ -52,22 +51,31 @@ function terminalOf(stop: AbortSignal, stdout: Terminal['stdout']): Omit<Termina
   };
 }
 
-/** The first signal asks for an orderly end; the third ends the process at once. Gives what lets others hear each of them. */
-function handleSignals(stop: AbortController): NonNullable<Terminal['onSignal']> {
-  const listeners = new Set<() => void>();
+/**
+ * The first signal asks for an orderly end, and the third ends the process at once. So does a terminal that goes away, where nobody
+ * listens for that. Gives what lets others hear each of them.
+ */
+function handleSignals(stop: AbortController): Required<Pick<Terminal, 'onSignal' | 'onHangUp'>> {
+  const signals = new Set<() => void>();
+  const hangUps = new Set<() => void>();
+  const listenIn = (listeners: Set<() => void>) => (listener: () => void) => {
+    listeners.add(listener);
+    return () => void listeners.delete(listener);
+  };
   let count = 0;
   const onSignal = (signal: NodeJS.Signals): void => {
     count++;
     if (count >= 3) process.exit(exitCodes.partial);
-    for (const listener of listeners) listener();
+    for (const listener of signals) listener();
     stop.abort(new Error(signal));
   };
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
-  return (listener) => {
-    listeners.add(listener);
-    return () => void listeners.delete(listener);
-  };
+  process.on('SIGHUP', (signal) => {
+    if (hangUps.size === 0) stop.abort(new Error(signal));
+    for (const listener of hangUps) listener();
+  });
+  return { onSignal: listenIn(signals), onHangUp: listenIn(hangUps) };
 }
 
 /** Forgets what was typed before a question stood there: a `y` meant for something else must not answer it. */

@@ -24,16 +24,13 @@ import {
 import { lookAtLease } from './watch/lease-settings.ts';
 
 /** An apply that is taken back unless it is confirmed, where the command line says so; any other is run as it is. */
-export async function applyOnTrial(given: Invocation, request: PassRequest): Promise<Answer> {
-  const terms = confirmTermsOf(given);
-  if (request.planOnly) return runPass(given, request);
-  return await withHangUp(given, async (invocation) => {
-    const earlier = await settleEarlier(invocation);
-    if (earlier !== null) return earlier;
-    if (terms === null) return runPass(given, request);
-    const alone = { ...invocation, mayWrite: await watchLease(invocation) };
-    return await runPass(alone, { ...request, trial: makeTrial(alone, pendingFolderOf(invocation), terms) });
-  });
+export async function applyOnTrial(invocation: Invocation, request: PassRequest): Promise<Answer> {
+  const terms = confirmTermsOf(invocation);
+  const earlier = request.planOnly ? null : await settleEarlier(invocation);
+  if (earlier !== null) return earlier;
+  if (terms === null || request.planOnly) return runPass(invocation, request);
+  const alone = { ...invocation, mayWrite: await watchLease(invocation) };
+  return await runPass(alone, { ...request, trial: makeTrial(alone, pendingFolderOf(invocation), terms) });
 }
 
 /**
@@ -214,17 +211,4 @@ export function untilOf({ until, record, withinMs }: PendingApply): number {
 function describeEarlier({ record, until }: PendingApply): string {
   const what = `The apply of ${record.at.slice(0, 19)}Z by ${record.by} was never confirmed, and its process is gone.`;
   return until === null ? `${what} It was killed while it wrote, so that not all of it may be there.` : what;
-}
-
-/** Runs with a terminal that may go away: its end stops the run, as Ctrl-C does, and never ends the process. */
-export async function withHangUp<T>(given: Invocation, run: (invocation: Invocation) => Promise<T>): Promise<T> {
-  const gone = new AbortController();
-  const onHangUp = (): void => gone.abort(new Error('SIGHUP'));
-  process.on('SIGHUP', onHangUp);
-  try {
-    const stop = AbortSignal.any([given.terminal.stop, gone.signal]);
-    return await run({ ...given, terminal: { ...given.terminal, stop } });
-  } finally {
-    process.off('SIGHUP', onHangUp);
-  }
 }

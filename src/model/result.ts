@@ -21,6 +21,14 @@ export function getErrorCode(error: unknown, otherwise = 'unknown error'): strin
   return error instanceof Error && 'code' in error ? String(error.code) : otherwise;
 }
 
+/** For `catch`: the value in place of an error of this code; any other is thrown again. */
+export function replaceError<T>(code: string, value: T): (error: unknown) => T {
+  return (error) => {
+    if (getErrorCode(error) === code) return value;
+    throw error;
+  };
+}
+
 /** Whether a value of JSON is an object, and no list. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -4,7 +4,7 @@ import { makeProblemReport } from '../../report/run-report.ts';
 import { count } from '../../report/summary.ts';
 import { type Answer, exitCodes, type Failure, type Invocation, makeFailure } from '../command.ts';
 import { findPendingOwner, loadPending, type PendingApply, pendingFolderOf, removePending } from '../pending.ts';
-import { settleEarlier, untilOf, withHangUp } from '../trial.ts';
+import { settleEarlier, untilOf } from '../trial.ts';
 
 /** `reconcile confirm`: keeps the apply that waits; too late, and with nobody who does it, this goes back. */
 export async function run(given: Invocation): Promise<Answer> {
@@ -22,7 +22,7 @@ export async function run(given: Invocation): Promise<Answer> {
   const isLate = back !== null || untilOf(pending) <= systemClock.wallTime();
   if (!isLate) return await keep(folder, pending);
   if (isAlive) throw comesTooLate('that apply is being taken back');
-  const answer = await withHangUp(given, settleEarlier);
+  const answer = await settleEarlier(given);
   return answer ?? { text: () => 'Kept.\n' };
 }
 

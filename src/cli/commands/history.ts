@@ -1,6 +1,6 @@
 import type { StateFiles } from '../../adapters/state-files.ts';
 import { escapeControls } from '../../model/printable.ts';
-import { formatRuleKey } from '../../model/rule.ts';
+import { formatRuleKey, type Rule } from '../../model/rule.ts';
 import type { ApplyRecord } from '../../pass/history.ts';
 import { renderDocument } from '../../report/json.ts';
 import { formatRule } from '../../report/rule-text.ts';
@@ -25,7 +25,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const shown = await readHistory(files);
   return {
     text: () => (shown.length === 0 ? `No applies are recorded in ${folder}.\n` : shown.map(lineOf).join('')),
-    document: () => renderDocument({ applies: shown.map(({ number: each, record }) => documentOf(each, record)) }, []),
+    document: () => renderDocument({ applies: shown.map(documentOf) }, []),
   };
 }
 
@@ -43,51 +43,38 @@ export async function findRecord(files: StateFiles, text: string): Promise<Numbe
   if (!/^[1-9]\d{0,8}$/.test(text))
     throw makeFailure('usage', `\`${escapeControls(text)}\` is not the number of an apply`, hint);
   const loaded = await loadRecord(files, Number(text));
-  if (loaded.ok) return { number: Number(text), record: loaded.value };
+  if (loaded.ok) return loaded.value;
   throw makeFailure('state', loaded.error, hint);
 }
 
-function lineOf({ number, record }: NumberedRecord): string {
-  const { at, by, revision, end } = record;
+function lineOf({ number, at, by, revision, end, created, deleted, fields }: NumberedRecord): string {
   const from = revision === null ? '' : `, from ${revision.replace(/([0-9a-f]{12})[0-9a-f]{28,}$/, '$1')}`;
-  return escapeControls(
-    `${String(number).padStart(4)}  ${at.slice(0, 19)}Z  ${changesText(record)}, by ${by}${from}: ${end}`,
-  ).concat('\n');
-}
-
-function changesText({ created, deleted, fields }: ApplyRecord): string {
-  const parts = [
+  const changes = [
     ...(created.length === 0 ? [] : [`${created.length} created`]),
     ...(deleted.length === 0 ? [] : [`${deleted.length} deleted`]),
     ...(fields.length === 0 ? [] : [`${count(fields.length, 'field')} of the Configuration`]),
   ];
-  return parts.join(', ');
+  const line = `${String(number).padStart(4)}  ${at.slice(0, 19)}Z  ${changes.join(', ')}, by ${by}${from}: ${end}`;
+  return `${escapeControls(line)}\n`;
 }
 
-function show({ number, record }: NumberedRecord): Answer {
-  const named = (sign: string, rules: ApplyRecord['created']): string =>
-    rules
-      .map(({ rule }) => {
-        const name = record.names.get(formatRuleKey(rule));
-        return `  ${sign} ${formatRule(rule, new Map())}${name === undefined ? '' : `  (${escapeControls(name)})`}\n`;
-      })
-      .join('');
-  const fields = record.fields.map((field) => `  ~ ${field}\n`).join('');
-  const rules = `${named('+', record.created)}${named('-', record.deleted)}`;
-  const text = `${lineOf({ number, record }).trimStart()}${rules}${fields}\nTo put it back: reconcile undo ${number}\n`;
-  return {
-    text: () => text,
-    document: () => renderDocument({ ...documentOf(number, record), ...detailsOf(record) }, []),
-  };
+function show(record: NumberedRecord): Answer {
+  const { number, created, deleted, names, fields } = record;
+  const nameOf = (rule: Rule): string | null => names.get(formatRuleKey(rule)) ?? null;
+  const listed = (sign: string, rules: ApplyRecord['created']): readonly string[] =>
+    rules.map(({ rule }) => {
+      const name = nameOf(rule);
+      return `  ${sign} ${formatRule(rule, new Map())}${name === null ? '' : `  (${escapeControls(name)})`}\n`;
+    });
+  const lines = [...listed('+', created), ...listed('-', deleted), ...fields.map((field) => `  ~ ${field}\n`)];
+  const detailsOf = (rules: ApplyRecord['created']): unknown =>
+    rules.map(({ id, rule }) => ({ id, rule: formatRuleKey(rule), name: nameOf(rule) }));
+  const details = { ...documentOf(record), created: detailsOf(created), deleted: detailsOf(deleted) };
+  const text = `${lineOf(record).trimStart()}${lines.join('')}\nTo put it back: reconcile undo ${number}\n`;
+  return { text: () => text, document: () => renderDocument(details, []) };
 }
 
-function documentOf(number: number, record: ApplyRecord): Readonly<Record<string, unknown>> {
-  const { at, by, server, revision, digest, end, created, deleted, fields } = record;
+function documentOf(record: NumberedRecord): Readonly<Record<string, unknown>> {
+  const { number, at, by, server, revision, digest, end, created, deleted, fields } = record;
   return { number, at, by, server, revision, digest, end, created: created.length, deleted: deleted.length, fields };
-}
-
-function detailsOf({ created, deleted, names }: ApplyRecord): Readonly<Record<string, unknown>> {
-  const rules = (list: ApplyRecord['created']): unknown =>
-    list.map(({ id, rule }) => ({ id, rule: formatRuleKey(rule), name: names.get(formatRuleKey(rule)) ?? null }));
-  return { created: rules(created), deleted: rules(deleted) };
 }

@@ -7,7 +7,7 @@ import { type Answer, type Invocation, makeFailure } from '../command.ts';
 import { findWayBack } from '../go-back.ts';
 import { type NumberedRecord, readHistory } from '../history.ts';
 import { runPass } from '../pass-run.ts';
-import { settleEarlier, withHangUp } from '../trial.ts';
+import { settleEarlier } from '../trial.ts';
 import { lookAtLease } from '../watch/lease-settings.ts';
 import { findHistory, findRecord } from './history.ts';
 
@@ -17,15 +17,15 @@ export async function run(invocation: Invocation): Promise<Answer> {
   if (operands.length > 1) throw makeFailure('usage', 'undo takes the number of one apply', 'reconcile undo 3');
   const files = findHistory(invocation);
   const [operand] = operands;
-  const { number, record } = await (operand === undefined ? findLast(files) : findRecord(files, operand));
-  const earlier = settings.dryRun ? null : await withHangUp(invocation, settleEarlier);
+  const record = await (operand === undefined ? findLast(files) : findRecord(files, operand));
+  const earlier = settings.dryRun ? null : await settleEarlier(invocation);
   if (earlier !== null) return earlier;
   const server = findServer(settings);
   if (record.server !== server) {
-    const summary = `apply ${number} was made to ${escapeControls(String(record.server))}, and this is ${server}`;
+    const summary = `apply ${record.number} was made to ${escapeControls(String(record.server))}, and this is ${server}`;
     throw makeFailure('state', summary, 'check --base-url and --state-dir: what is undone must be the same server');
   }
-  const { back, request } = await findWayBack(invocation, record, `undo of apply ${number}`);
+  const { back, request } = await findWayBack(invocation, record, `undo of apply ${record.number}`);
   const answer = await runPass(invocation, request);
   const notes = [...back.stays, noteGit(await describeHolder(invocation))];
   return { ...answer, notes: (color) => (answer.notes?.(color) ?? '') + renderProblems(notes, color) };

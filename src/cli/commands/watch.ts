@@ -38,7 +38,7 @@ export interface WatchProcess extends FrontView {
 
 /** Runs what watches, beside what a process has once: SIGHUP, an end in time, the status page and webhooks. */
 export async function watchProcess(invocation: WatchInvocation, work: WatchProcess): Promise<number> {
-  const { stop } = invocation.terminal;
+  const { stop, onHangUp } = invocation.terminal;
   const open: { page?: Listening | null; webhooks?: Listening | null } = {};
   const serve: Serve = async (settings) => {
     const front = settings ?? readEarly(invocation);
@@ -49,8 +49,7 @@ export async function watchProcess(invocation: WatchInvocation, work: WatchProce
     open.page ??= await servers.servePage(front, work, logger);
     open.webhooks ??= await servers.serveWebhooks(front, work, logger);
   };
-  const onHangUp = (): void => void work.hangUp();
-  process.on('SIGHUP', onHangUp);
+  const ignoreHangUps = onHangUp?.(() => void work.hangUp());
   // Whatever hangs.
   const onStop = (): void => void setTimeout(() => process.exit(exitCodes.partial), lastMs).unref();
   if (stop.aborted) onStop();
@@ -58,7 +57,7 @@ export async function watchProcess(invocation: WatchInvocation, work: WatchProce
   try {
     return await work.run(serve);
   } finally {
-    process.off('SIGHUP', onHangUp);
+    ignoreHangUps?.();
     await Promise.all([open.page?.close(), open.webhooks?.close()]);
   }
 }

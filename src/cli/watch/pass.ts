@@ -46,7 +46,7 @@ export class RecentApplies {
   /** What all of them changed together; null: nothing is recorded of this revision. */
   async join(revision: string): Promise<ApplyRecord | null> {
     const history = this.stateFolder === null ? [] : await readHistory(openApplyHistory(this.stateFolder));
-    const newest = history.map(({ record }) => record).filter(({ by }) => by !== sidecarNames.back);
+    const newest = history.filter(({ by }) => by !== sidecarNames.back);
     const others = newest.findIndex((one) => one.revision !== revision || one.by !== sidecarNames.apply);
     const applies = (others < 0 ? newest : newest.slice(0, others)).toReversed();
     const own = this.#own.filter((one) => one.revision === revision);
