@@ -79,7 +79,7 @@ export function findCollisionsAgain(
 const mostOther = 100;
 
 /** The rules that may collide where those before did not: those written anew, and those that touch one with another content. */
-export function suspectsAmong(
+function suspectsAmong(
   rules: readonly DesiredRule[],
   before: readonly DesiredRule[] | undefined,
 ): readonly DesiredRule[] {

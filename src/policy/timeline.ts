@@ -46,13 +46,7 @@ export function makeTimeline(
   const mainline = mainlineOf(commits);
   const times = new Map<string, number>();
   const known = new Map<string, readonly Known[]>();
-  const children = new Map<string, number>();
-  for (const id of commits.flatMap(({ parents }) => parents)) children.set(id, (children.get(id) ?? 0) + 1);
-  const release = (id: string): void => {
-    const left = (children.get(id) ?? 0) - 1;
-    children.set(id, left);
-    if (left === 0) known.delete(id);
-  };
+  const lastChild = new Map(commits.flatMap(({ id, parents }) => parents.map((parent) => [parent, id])));
   return {
     add(commit, version) {
       const { id, parents } = commit;
@@ -62,7 +56,7 @@ export function makeTimeline(
       times.set(id, time);
       const from = [...new Set(parents.flatMap((parent) => known.get(parent) ?? []))];
       const first = known.get(parents[0] ?? '')?.[0];
-      for (const parent of parents) release(parent);
+      for (const parent of parents) if (lastChild.get(parent) === id) known.delete(parent);
       known.set(id, version === null ? from : [{ version, time, setBy: settersOf(version, from) }]);
       if (version === null) return [];
       const passed = first === undefined || !mainline.has(id) ? [] : boundariesOf(first, since, time);
@@ -80,13 +74,9 @@ export function makeTimeline(
 
 /** The newest commit, its first parent, and so on: what the branch itself was at any time. */
 function mainlineOf(commits: readonly Commit[]): ReadonlySet<string> {
+  const firstParent = new Map(commits.map(({ id, parents }) => [id, parents[0]]));
   const line = new Set<string>();
-  let next = commits.at(-1)?.id;
-  for (const { id, parents } of [...commits].reverse()) {
-    if (id !== next) continue;
-    line.add(id);
-    next = parents[0];
-  }
+  for (let id = commits.at(-1)?.id; id !== undefined && !line.has(id); id = firstParent.get(id)) line.add(id);
   return line;
 }
 

@@ -5,7 +5,7 @@ import { GitError } from '../../adapters/source/git-repository.ts';
 import { assembleRules, type WrittenRules } from '../../desired/assemble-rules.ts';
 import type { Commit } from '../../model/commit.ts';
 import { makeWarning, type Problem } from '../../model/problem.ts';
-import { fail, ok, type Result } from '../../model/result.ts';
+import { ok, type Result } from '../../model/result.ts';
 import { computeOwnEffect } from '../../policy/effect.ts';
 import {
   decideAmong,
@@ -94,12 +94,7 @@ async function answerFromHistory<C>(
   const timeline = makeTimeline(commits, { since, now });
   const readVersion = versionReader(invocation, directory, now);
   const changes: C[] = [];
-  const look = (moments: readonly Moment[]): void => {
-    for (const moment of moments) {
-      const change = find(moment);
-      if (change !== null) changes.push(change);
-    }
-  };
+  const look = (moments: readonly Moment[]) => changes.push(...moments.flatMap((moment) => find(moment) ?? []));
   const skipped: Problem[] = [];
   let [last, done]: [Version | null, number] = [null, 0];
   await tellProgress(terminal, async (say) => {
@@ -121,21 +116,18 @@ async function answerFromHistory<C>(
 /** A history comes back to what it was: work of files that are remembered, of some 40,000 rules. */
 const remembered = 2_000_000;
 
-type ReadVersion = (commit: Commit, content: CommitContent['content']) => Promise<Result<Version, Problem>>;
-
 /** Reads versions one after another; most commits of a repository leave its manifests alone. */
-function versionReader(invocation: Invocation, directory: string, now: number): ReadVersion {
+function versionReader(invocation: Invocation, directory: string, now: number) {
   const parse = makeParser(invocation.settings, { remembers: remembered });
   const context = makeDesiredContext(invocation, directory);
   let last: { readonly tree: string; readonly rules: WrittenRules } | null = null;
-  return async (commit, content) => {
+  return async (commit: Commit, content: CommitContent['content']): Promise<Result<Version, Problem>> => {
     if (!content.ok) return content;
     const { revision: tree, files } = content.value;
     if (last?.tree !== tree) {
-      const at = { ...context, now: Math.min(now, commit.time) };
-      const rules: WrittenRules = assembleRules(await parse(files), at, last?.rules ?? null);
-      if (rules.fault !== null) return fail(rules.fault);
-      last = { tree, rules };
+      const rules = assembleRules(await parse(files), { ...context, now: Math.min(now, commit.time) });
+      if (!rules.ok) return rules;
+      last = { tree, rules: rules.value };
     }
     return ok({ ...last.rules, commit });
   };
