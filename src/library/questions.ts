@@ -127,8 +127,8 @@ export interface PolicyVersion {
 /** How a packet's verdict changed at a version, or at a time that the version set for a rule. */
 export interface VerdictEntry extends Pick<VerdictChange, 'cause' | 'time'> {
   readonly id: string;
-  readonly before: { readonly verdict: Action; readonly rule: string | null };
-  readonly after: { readonly verdict: Action; readonly rule: string | null };
+  readonly before: Pick<Explained, 'verdict' | 'rule'>;
+  readonly after: Pick<Explained, 'verdict' | 'rule'>;
 }
 
 /** The verdict of now, its changes from the first on, and the versions whose manifests have errors. */
@@ -149,18 +149,15 @@ export function verdictHistory(
   if (!Array.isArray(versions) || versions.length === 0) throw new TypeError('verdictHistory: `versions` is missing');
   const now = rest.at ?? Date.now();
   const read = (versions as readonly PolicyVersion[]).map(({ id, time, parents, ...one }, index, all) => {
-    const example = '{id, time, manifests}';
-    checkMembers(`verdictHistory: \`versions[${index}]\``, one, { allowed: ['manifests'], example });
     checkRequest('verdictHistory', { ...rest, ...one });
     const { state } = readPolicy({ ...rest, ...one, at: Math.min(time, now) }).offline;
-    const follows = parents ?? all.slice(Math.max(0, index - 1), index).map((before) => before.id);
-    const commit: Commit = { id, time, parents: follows, author: '', subject: '' };
-    return { commit, state, version: state === null ? null : { ...state, commit, rules: listAllRules(state) } };
+    const before = all.slice(Math.max(0, index - 1), index).map((version) => version.id);
+    const commit: Commit = { id, time, parents: parents ?? before, author: '', subject: '' };
+    return { commit, version: state && { ...state, commit, rules: listAllRules(state) } };
   });
-  const last = read.findLast(({ state }) => state !== null);
-  if (last?.state == null || last.version === null)
-    throw new TypeError('verdictHistory: the manifests of every version have errors');
-  const { port, ...source } = readPacket('verdictHistory: `packet`', asked, last.state);
+  const last = read.findLast(({ version }) => version !== null)?.version;
+  if (!last) throw new TypeError('verdictHistory: the manifests of every version have errors');
+  const { port, ...source } = readPacket('verdictHistory: `packet`', asked, last);
   if (port === null && source.protocol !== 'other') throw new TypeError('verdictHistory: `packet` needs a `port`');
   const packet = { ...source, port: port ?? 0 };
   const commits = read.map(({ commit }) => commit);
@@ -168,9 +165,9 @@ export function verdictHistory(
   const moments = read.flatMap(({ commit, version }) => timeline.add(commit, version));
   const changes = [...moments, ...timeline.end()].flatMap((moment) => findVerdictChange(moment, packet) ?? []);
   return {
-    verdict: decideAmong(selectRulesAt(last.version, now), packet).verdict,
+    verdict: decideAmong(selectRulesAt(last, now), packet).verdict,
     changes: changes.map(entryOf),
-    skipped: read.flatMap(({ commit, state }) => (state === null ? [commit.id] : [])),
+    skipped: read.flatMap(({ commit, version }) => (version === null ? [commit.id] : [])),
   };
 }
 

@@ -53,10 +53,7 @@ export function diffDesired({ before, after, profile, scope, options }: DesiredC
   const effect = computeEffectAt(sides, at);
   const later = findLaterEffects(sides, at, effect);
   const effects = [effect, ...(later ?? []).map((one) => one.effect)];
-  const guarded = {
-    opens: effects.flatMap(({ opens }) => opens),
-    closes: effects.flatMap(({ closes }) => closes),
-  };
+  const guarded = { opens: effects.flatMap((one) => one.opens), closes: effects.flatMap((one) => one.closes) };
   return {
     profile: profile.name,
     ruleUpdates: 'patch',

@@ -29,7 +29,7 @@ export interface Blame {
 }
 
 /** A moment as it is told: what stands below it, the last cells of its rows, and its members for machines. */
-interface Entry extends Pick<TrafficChange, 'cause' | 'time' | 'commits'> {
+interface Entry extends Omit<TrafficChange, 'effect' | 'people'> {
   readonly lines: () => readonly string[];
   readonly rows: () => readonly (readonly string[])[];
   readonly members: Readonly<Record<string, unknown>>;
