@@ -1,4 +1,4 @@
-import { getWidth, makeNetwork, type Network, parseNetwork } from '../../model/address.ts';
+import { contains, getWidth, makeNetwork, type Network, parseNetwork } from '../../model/address.ts';
 import type { ConfigurationField, DesiredConfiguration } from '../../model/configuration.ts';
 import type { Place } from '../../model/problem.ts';
 import { type Intervals, intersectIntervals, toIntervals } from '../intervals.ts';
@@ -22,18 +22,15 @@ function placeOf({ place, places }: DesiredConfiguration, field: ConfigurationFi
 function noSignIn(configuration: DesiredConfiguration): readonly Finding[] {
   const { local_auth_enabled, openid_connect_providers: oidc, saml_identity_providers: saml } = configuration.fields;
   if (local_auth_enabled !== false || (oidc ?? []).length > 0 || (saml ?? []).length > 0) return [];
-  const known = oidc !== undefined && saml !== undefined;
-  return [
-    {
-      code: 'no-sign-in',
-      place: placeOf(configuration, 'local_auth_enabled'),
-      summary: known
-        ? 'Nobody can sign in: local sign-in is off, and there is no identity provider.'
-        : 'Local sign-in is off, and these manifests have no identity provider: somebody else must keep one on the server.',
-      hint: 'Keep `local_auth_enabled: true`, or add a provider.',
-      ...(known ? {} : { severity: 'note' }),
-    },
-  ];
+  const place = placeOf(configuration, 'local_auth_enabled');
+  const hint = 'Keep `local_auth_enabled: true`, or add a provider.';
+  if (oidc !== undefined && saml !== undefined) {
+    const summary = 'Nobody can sign in: local sign-in is off, and there is no identity provider.';
+    return [{ code: 'no-sign-in', place, summary, hint }];
+  }
+  const summary =
+    'Local sign-in is off, and these manifests have no identity provider: somebody else must keep one on the server.';
+  return [{ code: 'no-sign-in', place, summary, hint, severity: 'note' }];
 }
 
 type Routes = Readonly<Record<4 | 6, Intervals>>;
@@ -59,19 +56,14 @@ function unroutedDestinations({ rules }: Linted, configuration: DesiredConfigura
   return rules.flatMap((rule): Finding[] => {
     const { action, destination } = rule.rule;
     if (action !== 'accept' || destination.prefix === 0) return [];
-    const routed = intersectIntervals([destination], routes[destination.family]);
-    const [only] = routed;
+    const [only] = intersectIntervals([destination], routes[destination.family]);
     if (only?.first === destination.first && only.last === destination.last) return [];
-    return [
-      {
-        code: 'unrouted-destination',
-        place: rule.place,
-        summary: `${quoteName(rule)} accepts ${destination.text}, which clients do not send into the tunnel${routed.length === 0 ? '' : ', or only in part'}: \`default_client_allowed_ips\` leaves it out.`,
-        hint: `Add ${destination.text} to \`default_client_allowed_ips\`; users may have allowed IPs of their own.`,
-        related: [{ place: setting, note: 'the allowed IPs of clients' }],
-        ...(routed.length === 0 ? {} : { severity: 'note' }),
-      },
-    ];
+    const part = only === undefined ? '' : ', or only in part';
+    const summary = `${quoteName(rule)} accepts ${destination.text}, which clients do not send into the tunnel${part}: \`default_client_allowed_ips\` leaves it out.`;
+    const hint = `Add ${destination.text} to \`default_client_allowed_ips\`; users may have allowed IPs of their own.`;
+    const related = [{ place: setting, note: 'the allowed IPs of clients' }];
+    const found = { code: 'unrouted-destination', place: rule.place, summary, hint, related } as const;
+    return [only === undefined ? found : { ...found, severity: 'note' }];
   });
 }
 
@@ -86,39 +78,25 @@ function resolverFindings(linted: Linted, configuration: DesiredConfiguration): 
   return resolvers.flatMap(({ family, first, text }) => {
     const address = makeNetwork(family, first, getWidth(family));
     const findings: Finding[] = [];
-    const isPrivate = privateNetworks.some(
-      (network) => intersectIntervals([network], [address]).length > 0 && network.family === family,
-    );
+    const isPrivate = privateNetworks.some((network) => contains(network, address));
     if (routes !== null && isPrivate && intersectIntervals([address], routes[family]).length === 0) {
-      findings.push({
-        code: 'dns-server-unrouted',
-        place,
-        summary: `Clients are told to ask the name server ${text} and do not send that into the tunnel: \`default_client_allowed_ips\` leaves it out.`,
-        hint: `Add ${text} to \`default_client_allowed_ips\`.`,
-      });
+      const summary = `Clients are told to ask the name server ${text} and do not send that into the tunnel: \`default_client_allowed_ips\` leaves it out.`;
+      const hint = `Add ${text} to \`default_client_allowed_ips\`.`;
+      findings.push({ code: 'dns-server-unrouted', place, summary, hint });
     }
-    const cut = [null, ...linted.index.users].find((user) => !isReachable(linted, user, address));
-    if (cut !== undefined) findings.push(closedResolver(linted, cut, { address, place }));
-    return findings;
+    return [...findings, ...closedResolver(linted, address, place)];
   });
 }
 
-function isReachable({ leaders }: Linted, user: string | null, address: Network): boolean {
-  return leaders.of({ user, address, protocol: 'udp', port: 53 })[0]?.rule.action !== 'drop';
-}
-
-function closedResolver(
-  { leaders, desired }: Linted,
-  user: string | null,
-  { address, place }: { readonly address: Network; readonly place: Place },
-): Finding {
-  const [rule] = leaders.of({ user, address, protocol: 'udp', port: 53 });
-  const whose = user === null ? 'clients' : `the devices of ${desired.userNames.get(user) ?? user}`;
-  return {
-    code: 'dns-server-closed',
-    place,
-    summary: `The name server ${address.text} is out of reach for ${whose}: ${rule === null ? 'a rule' : quoteName(rule)} drops udp port 53.`,
-    hint: `Add a rule that accepts ${address.text} on udp port 53, and one for tcp.`,
-    ...(rule === null ? {} : { related: [{ place: rule.place, note: `${quoteName(rule)} drops it` }] }),
-  };
+function closedResolver({ leaders, desired, index }: Linted, address: Network, place: Place): readonly Finding[] {
+  for (const user of [null, ...index.users]) {
+    const [rule] = leaders.of({ user, address, protocol: 'udp', port: 53 });
+    if (rule?.rule.action !== 'drop') continue;
+    const whose = user === null ? 'clients' : `the devices of ${desired.userNames.get(user) ?? user}`;
+    const summary = `The name server ${address.text} is out of reach for ${whose}: ${quoteName(rule)} drops udp port 53.`;
+    const hint = `Add a rule that accepts ${address.text} on udp port 53, and one for tcp.`;
+    const related = [{ place: rule.place, note: `${quoteName(rule)} drops it` }];
+    return [{ code: 'dns-server-closed', place, summary, hint, related }];
+  }
+  return [];
 }

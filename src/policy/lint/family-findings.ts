@@ -1,6 +1,6 @@
-import { type Family, getWidth, parseNetwork } from '../../model/address.ts';
+import { contains, type Family, getWidth, makeNetwork } from '../../model/address.ts';
 import type { DesiredRule } from '../../model/rule.ts';
-import { intersectIntervals, unionIntervals } from '../intervals.ts';
+import { unionIntervals } from '../intervals.ts';
 import { getLane, getLaneRules, type RuleIndex } from '../rule-index.ts';
 import { type Finding, type Linted, quoteName } from './finding.ts';
 
@@ -35,28 +35,16 @@ function leftOpen(index: RuleIndex<DesiredRule>, user: string | null, { closed, 
   if (covered?.first === 0n && covered.last === 2n ** BigInt(getWidth(open)) - 1n) return [];
   const everything = open === 6 ? '::/0' : '0.0.0.0/0';
   const whose = user === null ? '' : ' for this user';
-  return [
-    {
-      code: open === 6 ? 'ipv6-left-open' : 'ipv4-left-open',
-      place: widest.place,
-      summary: `IPv${closed} is closed${whose} by ${quoteName(widest)}, and IPv${open} stays open: rules never reach from one family into the other.`,
-      hint: `Add a drop rule for ${everything}, and accept rules for what should pass.`,
-    },
-  ];
+  const summary = `IPv${closed} is closed${whose} by ${quoteName(widest)}, and IPv${open} stays open: rules never reach from one family into the other.`;
+  const hint = `Add a drop rule for ${everything}, and accept rules for what should pass.`;
+  return [{ code: open === 6 ? 'ipv6-left-open' : 'ipv4-left-open', place: widest.place, summary, hint }];
 }
 
-const mappedRange = parseNetwork('::ffff:0:0/96');
+const mappedRange = makeNetwork(6, 0xffff_0000_0000n, 96);
 
 function mapped(rule: DesiredRule): readonly Finding[] {
   const { destination } = rule.rule;
-  if (destination.family !== 6 || !mappedRange.ok) return [];
-  if (intersectIntervals([destination], [mappedRange.value.network]).length === 0 || destination.prefix < 96) return [];
-  return [
-    {
-      code: 'ipv4-mapped',
-      place: rule.place,
-      summary: `${quoteName(rule)} names the IPv4-mapped IPv6 address ${destination.text}: it never matches IPv4 traffic.`,
-      hint: 'Write the IPv4 address.',
-    },
-  ];
+  if (!contains(mappedRange, destination)) return [];
+  const summary = `${quoteName(rule)} names the IPv4-mapped IPv6 address ${destination.text}: it never matches IPv4 traffic.`;
+  return [{ code: 'ipv4-mapped', place: rule.place, summary, hint: 'Write the IPv4 address.' }];
 }

@@ -21,14 +21,10 @@ function isOpen({ rule }: DesiredRule, protocol: Protocol, port: number, { leade
 
 function icmpLeftOpen(rule: DesiredRule, linted: Linted): readonly Finding[] {
   if (rule.rule.action !== 'drop' || rule.rule.ports === null || !isOpen(rule, 'other', 0, linted)) return [];
-  return [
-    {
-      code: 'icmp-left-open',
-      place: rule.place,
-      summary: `${quoteName(rule)} closes ports of ${rule.rule.destination.text}; ICMP and all protocols but tcp and udp still pass.`,
-      hint: 'If the destination should be out of reach, drop it without ports and accept the ports that should pass.',
-    },
-  ];
+  const summary = `${quoteName(rule)} closes ports of ${rule.rule.destination.text}; ICMP and all protocols but tcp and udp still pass.`;
+  const hint =
+    'If the destination should be out of reach, drop it without ports and accept the ports that should pass.';
+  return [{ code: 'icmp-left-open', place: rule.place, summary, hint }];
 }
 
 /** Services that are reached by tcp and udp alike. */
@@ -43,25 +39,15 @@ function transportLeftOpen(rule: DesiredRule, linted: Linted): readonly Finding[
   const other = ports.type === 'tcp' ? 'udp' : 'tcp';
   const twin = twins.find(({ port }) => ports.low <= port && port <= ports.high && isOpen(rule, other, port, linted));
   if (twin === undefined || (twin.port === 443 && ports.type === 'udp')) return [];
-  return [
-    {
-      code: 'transport-left-open',
-      place: rule.place,
-      summary: `${quoteName(rule)} closes ${ports.type} port ${twin.port} and leaves ${other} port ${twin.port} open; ${twin.what}.`,
-      hint: `Add a rule that drops ${other} port ${twin.port} for the same destination.`,
-    },
-  ];
+  const summary = `${quoteName(rule)} closes ${ports.type} port ${twin.port} and leaves ${other} port ${twin.port} open; ${twin.what}.`;
+  const hint = `Add a rule that drops ${other} port ${twin.port} for the same destination.`;
+  return [{ code: 'transport-left-open', place: rule.place, summary, hint }];
 }
 
 function userExempt(rule: DesiredRule): readonly Finding[] {
   const { action, destination, ports, userId } = rule.rule;
   if (action !== 'accept' || destination.prefix !== 0 || ports !== null || userId === null) return [];
-  return [
-    {
-      code: 'user-exempt',
-      place: rule.place,
-      summary: `${quoteName(rule)} exempts the user from every global rule for IPv${destination.family}: a user's own rules come first.`,
-      hint: 'If that is not meant, accept only the destinations that the user needs.',
-    },
-  ];
+  const summary = `${quoteName(rule)} exempts the user from every global rule for IPv${destination.family}: a user's own rules come first.`;
+  const hint = 'If that is not meant, accept only the destinations that the user needs.';
+  return [{ code: 'user-exempt', place: rule.place, summary, hint }];
 }

@@ -21,39 +21,29 @@ export function lintRuleReach(linted: Linted): readonly Finding[] {
 function nothingDropped(rules: readonly DesiredRule[]): Finding | null {
   const [first] = rules;
   if (first === undefined || rules.some(({ rule }) => rule.action === 'drop')) return null;
-  return {
-    code: 'nothing-dropped',
-    place: first.place,
-    summary:
-      'No rule drops anything, and what no rule matches is accepted: all traffic passes, with these rules or without.',
-    hint: 'Close what should be closed, for example with `drop` rules for 0.0.0.0/0 and ::/0; accept rules then open parts of it.',
-  };
+  const summary =
+    'No rule drops anything, and what no rule matches is accepted: all traffic passes, with these rules or without.';
+  const hint =
+    'Close what should be closed, for example with `drop` rules for 0.0.0.0/0 and ::/0; accept rules then open parts of it.';
+  return { code: 'nothing-dropped', place: first.place, summary, hint };
 }
 
 function neverDecides(rule: DesiredRule, linted: Linted): Finding {
   const single = forestalling(rule, linted);
-  const shadows = single === null ? samples(rule, linted).flatMap(([other]) => other ?? []) : [single];
-  const related = [...new Set(shadows)].map((other) => ({
-    place: other.place,
-    note: `${quoteName(other)} decides instead`,
-  }));
-  const names = [...new Set(shadows)].map(quoteName).join(' and ');
+  const all = single === null ? samples(rule, linted).flatMap(([other]) => other ?? []) : [single];
+  const shadows = [...new Set(all)];
+  const related = shadows.map((other) => ({ place: other.place, note: `${quoteName(other)} decides instead` }));
+  const { place } = rule;
   if (single !== null && single.rule.action === 'accept' && getRank(single.rule) === getRank(rule.rule) - 1) {
-    return {
-      code: 'drop-under-accept',
-      place: rule.place,
-      summary: `${quoteName(rule)} drops nothing: ${quoteName(single)} accepts all of it, and accept beats drop however narrow the drop is.`,
-      hint: 'Take the address out of the accepting rule, or drop it by ports or for a user: both stand above.',
-      related,
-    };
+    const summary = `${quoteName(rule)} drops nothing: ${quoteName(single)} accepts all of it, and accept beats drop however narrow the drop is.`;
+    const hint = 'Take the address out of the accepting rule, or drop it by ports or for a user: both stand above.';
+    return { code: 'drop-under-accept', place, summary, hint, related };
   }
-  return {
-    code: 'never-decides',
-    place: rule.place,
-    summary: `${quoteName(rule)} never decides anything: ${names || 'other rules'} always ${shadows.length > 1 ? 'come' : 'comes'} first.`,
-    hint: 'Delete the rule, or narrow those that come first; `reconcile explain --rule NAME` shows what a rule decides.',
-    related,
-  };
+  const names = shadows.map(quoteName).join(' and ') || 'other rules';
+  const summary = `${quoteName(rule)} never decides anything: ${names} always ${all.length > 1 ? 'come' : 'comes'} first.`;
+  const hint =
+    'Delete the rule, or narrow those that come first; `reconcile explain --rule NAME` shows what a rule decides.';
+  return { code: 'never-decides', place, summary, hint, related };
 }
 
 /** One rule that decides wherever the given one matches: same scope, covers it, and comes first. */
@@ -113,18 +103,12 @@ function changesNothing(rule: DesiredRule, linted: Linted): Finding {
   const sample = samples(rule, linted).find(([leader]) => leader === rule);
   const next = sample?.[1] ?? null;
   const what = next === null ? 'the default' : quoteName(next);
-  const verb = action === 'accept' ? 'accepts' : 'drops';
-  return {
-    code: 'changes-nothing',
-    place: rule.place,
-    summary:
-      sample === undefined
-        ? `${quoteName(rule)} changes nothing: without it, the rest of the rules ${action === 'accept' ? 'accept' : 'drop'} the same traffic.`
-        : `${quoteName(rule)} changes nothing: without it, ${what} ${verb} the same traffic.`,
-    hint:
-      action === 'accept' && next === null
-        ? 'What no rule matches is accepted; delete the rule, or drop the network around it.'
-        : 'Delete the rule; where several say the same, delete one and look again.',
-    ...(next === null ? {} : { related: [{ place: next.place, note: `${quoteName(next)} says the same` }] }),
-  };
+  const who = sample === undefined ? `the rest of the rules ${action}` : `${what} ${action}s`;
+  const summary = `${quoteName(rule)} changes nothing: without it, ${who} the same traffic.`;
+  const hint =
+    action === 'accept' && next === null
+      ? 'What no rule matches is accepted; delete the rule, or drop the network around it.'
+      : 'Delete the rule; where several say the same, delete one and look again.';
+  const related = next === null ? [] : [{ place: next.place, note: `${quoteName(next)} says the same` }];
+  return { code: 'changes-nothing', place: rule.place, summary, hint, related };
 }
