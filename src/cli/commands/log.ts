@@ -93,8 +93,8 @@ async function answerFromHistory<C>(
   const since = readTimeAsked(settings, 'since') ?? Number.NEGATIVE_INFINITY;
   const timeline = makeTimeline(commits, { since, now });
   const readVersion = versionReader(invocation, directory, now);
-  const changes: C[] = [];
-  const look = (moments: readonly Moment[]) => changes.push(...moments.flatMap((moment) => find(moment) ?? []));
+  const found: (readonly C[])[] = [];
+  const look = (moments: readonly Moment[]) => found.push(moments.flatMap((moment) => find(moment) ?? []));
   const skipped: Problem[] = [];
   let [last, done]: [Version | null, number] = [null, 0];
   await tellProgress(terminal, async (say) => {
@@ -109,7 +109,7 @@ async function answerFromHistory<C>(
     throw error instanceof GitError ? new Failure([explainGitError(error)]) : error;
   });
   look(timeline.end());
-  const answer = answerWithTable(tell(changes.reverse(), last, now), skipped);
+  const answer = answerWithTable(tell(found.flat().reverse(), last, now), skipped);
   return { ...answer, notes: (color) => renderProblems(skipped, color) };
 }
 
