@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
 import { runIn, token } from '../cli/harness.ts';
-import { ensureBuilt, spawnSidecar } from '../controller/support/sidecar.ts';
+import { ensureBuilt, spawnSidecar, until } from '../controller/support/sidecar.ts';
 
 const root = join(import.meta.dirname, '../..');
 const page = readFileSync(join(root, 'docs/how-to/many-servers.md'), 'utf8');
@@ -62,9 +62,11 @@ describe('the page on many servers', () => {
     const [watch = ''] = lines.filter((one) => / watch /.test(one));
     const sidecar = await spawnSidecar(watch.replace('8080', '0').split(' ').slice(1), folder);
     try {
-      await sidecar.until(({ conditions }) => conditions.Ready.status === 'True');
-      const status = await runIn(folder, ['status', sidecar.url]);
-      expect(status).toMatchObject({ code: 0, out: expect.stringMatching(/^staging +In sync$/m) });
+      const fleet = ['--fleet', 'ops/fleet.yaml'];
+      await until(async () => (await runIn(folder, ['status', sidecar.url, ...fleet])).code === 0);
+      const status = await runIn(folder, ['status', sidecar.url, ...fleet]);
+      expect(status.out).toMatch(/^staging +In sync$/m);
+      expect((await runIn(folder, ['status', sidecar.url])).err).toContain('of a fleet, name the file of its targets');
       expect((await runIn(folder, ['status', `${sidecar.url}/targets/eu`])).code).toBe(0);
     } finally {
       await sidecar.stop();

@@ -4,6 +4,7 @@ import { getErrorCode } from '../../model/result.ts';
 import type { Clock, Logger } from '../../ports.ts';
 import { exchange, locate } from '../api/exchange.ts';
 import type { Delivery, NotifyTarget } from './message.ts';
+import { buildDelivery } from './message.ts';
 
 export type NotifyResult = 'sent' | 'failed' | 'dropped';
 
@@ -32,28 +33,30 @@ export function createNotifier(settings: NotifierSettings): Notifier {
   const stop = new AbortController();
   // Not the global one: Node's own `fetch` may have put an older version there, which takes no such requests.
   const agent = new Agent();
-  const queues = settings.targets.map((target) => ({ target, length: 0, last: Promise.resolve() }));
+  const queues = new Map<NotifyTarget, Promise<void>>();
+  const lengths = new Map<NotifyTarget, number>();
   return {
     observer: {
       turned(turn: Turn) {
-        for (const queue of queues) {
-          const { target } = queue;
-          const delivery = target.deliver(turn);
+        for (const target of settings.targets) {
+          const delivery = buildDelivery(target, turn);
           if (delivery === null) continue;
-          if (queue.length >= longestQueue) {
+          const length = lengths.get(target) ?? 0;
+          if (length >= longestQueue) {
             settings.onResult(target.name, 'dropped');
             continue;
           }
-          queue.length++;
-          queue.last = queue.last.then(async () => {
+          lengths.set(target, length + 1);
+          const queued = (queues.get(target) ?? Promise.resolve()).then(async () => {
             await deliver({ ...settings, agent }, target, delivery, stop.signal);
-            queue.length--;
+            lengths.set(target, (lengths.get(target) ?? 1) - 1);
           });
+          queues.set(target, queued);
         }
       },
     },
     async flush(ms) {
-      await Promise.race([Promise.all(queues.map(({ last }) => last)), settings.clock.sleep(ms)]);
+      await Promise.race([Promise.all(queues.values()), settings.clock.sleep(ms)]);
       stop.abort();
     },
   };

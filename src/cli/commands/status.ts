@@ -24,12 +24,12 @@ export async function run({ operands, settings, terminal }: Invocation): Promise
   const status = answer.ok ? parseStatus(answer.text) : null;
   if (status === null) {
     const hint =
-      'check the URL: `reconcile watch` serves it at --listen, and that of a fleet one for each of its targets';
+      'check the URL: `reconcile watch` serves it at --listen; of a fleet, name the file of its targets: --fleet';
     throw makeFailure('usage', `${base.href}status is no page of a sidecar (status ${answer.status})`, hint);
   }
   return {
     exit: exitCodeOfStatus(status),
-    result: describeHeadline(status),
+    result: String(membersOf(status['headline'])['text']),
     text: ({ color }) => describe(status, color),
     document: () => formatSafeJson(status),
   };
@@ -98,12 +98,6 @@ function exitCodeOfStatus({ conditions }: Members): number {
   return ready === 'Unknown' || membersOf(Reconciling)['status'] === 'True' ? exitCodes.pending : exitCodes.failed;
 }
 
-/** The state in a line. */
-function describeHeadline({ headline }: Members): string {
-  const { text, detail, tone } = membersOf(headline);
-  return `${String(text)}${tone === 'good' ? '' : `: ${String(detail)}`}`;
-}
-
 /** A commit or a digest, of which twelve characters tell enough. */
 const longId = /\b([0-9a-f]{12})[0-9a-f]{28,}\b/;
 
@@ -130,16 +124,10 @@ function describe(status: Members, color: boolean): string {
   });
   const facts: Members = { ...status, ...revisions, 'live rules': status['liveRules'] };
   const known = shownFacts.filter((name) => (facts[name] ?? '') !== '');
-  // Of a fleet: one line a target, and what the roll-out waits for.
-  const targets = Array.isArray(status['targets']) ? status['targets'].map(membersOf) : [];
-  const width = targets.reduce((most, { name }) => Math.max(most, String(name).length), 0);
-  const lines = targets.map((one) => `${String(one['name']).padEnd(width)}  ${describeHeadline(one)}`);
-  if (typeof status['rollout'] === 'string') lines.unshift(`roll-out: ${status['rollout']}`);
   return [
     ...headline.map((line) => paint('strong', escapeControls(line))),
     ...conditions,
     '',
-    ...lines.map((line) => escapeControls(line)),
     ...known.map((name) => `${name.padEnd(12)} ${escapeControls(String(facts[name])).replace(longId, '$1')}`),
     '',
   ].join('\n');

@@ -8,9 +8,10 @@ import { version } from '../../version.ts';
 import { exitCodes, Failure, type Settings } from '../command.ts';
 import { createLogger } from '../logger.ts';
 import { nameVariable } from '../options.ts';
+import { settle } from '../settings.ts';
 import type { WatchInvocation } from '../watch/invocation.ts';
 import type { PageSources } from '../watch/page.ts';
-import type { FrontSettings, FrontView } from '../watch/servers.ts';
+import type { Serve, WatchProcess } from '../watch/servers.ts';
 import { type Running, startWatching } from '../watch/start.ts';
 
 /** How long bad settings are believed before they are read again. */
@@ -27,27 +28,17 @@ export async function watch(invocation: WatchInvocation): Promise<number> {
   return await watchProcess(invocation, new Keeper(invocation));
 }
 
-/** Called with the settings before they are used, and with null where they cannot be. */
-export type Serve = (settings: Settings | null) => Promise<void>;
-
-/** What a process that watches shows and runs, and how it reads its settings again. */
-export interface WatchProcess extends FrontView {
-  hangUp(): Promise<void>;
-  run(serve: Serve): Promise<number>;
-}
-
 /** Runs what watches, beside what a process has once: SIGHUP, an end in time, the status page and webhooks. */
 export async function watchProcess(invocation: WatchInvocation, work: WatchProcess): Promise<number> {
   const { stop, onHangUp } = invocation.terminal;
   const open: { page?: Listening | null; webhooks?: Listening | null } = {};
   const serve: Serve = async (settings) => {
-    const front = settings ?? readEarly(invocation);
-    if (front.listen === null && front.webhookListen === null) return;
+    if (settings.listen === null && settings.webhookListen === null) return;
     const servers = await import('../watch/servers.ts');
-    const logger = await createLogger({ ...invocation, settings: front }, 'info');
+    const logger = await createLogger({ ...invocation, settings }, 'info');
     // The first addresses that work are served for the life of the process.
-    open.page ??= await servers.servePage(front, work, logger);
-    open.webhooks ??= await servers.serveWebhooks(front, work, logger);
+    open.page ??= await servers.servePage(settings, work, logger);
+    open.webhooks ??= await servers.serveWebhooks(settings, work, logger);
   };
   const ignoreHangUps = onHangUp?.(() => void work.hangUp());
   // Whatever hangs.
@@ -62,23 +53,13 @@ export async function watchProcess(invocation: WatchInvocation, work: WatchProce
   }
 }
 
+const early = ['listen', 'listenTokenFile', 'listenTlsCert', 'listenTlsKey', 'logFormat'] as const;
+
 /** While the settings cannot be used, the page and the form of the log are as the flags or the variables alone say. */
-function readEarly({ flags, terminal }: WatchInvocation): FrontSettings {
-  const text = (name: 'listen' | 'listenTokenFile' | 'listenTlsCert' | 'listenTlsKey' | 'logFormat'): string | null => {
-    const flag = flags[name];
-    return typeof flag === 'string' ? flag : (terminal.env[nameVariable(name)] ?? null);
-  };
-  return {
-    listen: text('listen'),
-    listenHost: [],
-    listenTokenFile: text('listenTokenFile'),
-    listenTlsCert: text('listenTlsCert'),
-    listenTlsKey: text('listenTlsKey'),
-    webhookListen: null,
-    webhookSecretFile: null,
-    logFormat: text('logFormat') === 'json' ? 'json' : 'text',
-    verbose: false,
-  };
+function readEarly({ flags, terminal: { env, cwd } }: WatchInvocation): Settings {
+  const given = early.map((name) => [name, flags[name] ?? env[nameVariable(name)]] as const);
+  const usable = given.filter(([name, value]) => value !== '' && (name !== 'logFormat' || value === 'json'));
+  return settle({ flags: Object.fromEntries(usable), env: {}, cwd, file: null });
 }
 
 /** One controller for the life of the process: while its settings cannot be used it waits for better ones. */
@@ -86,7 +67,7 @@ export class Keeper implements PageSources, WatchProcess {
   readonly #invocation: WatchInvocation;
   readonly metrics: ControllerMetrics;
   readonly #startedAt = systemClock.wallTime();
-  #running: Running | null = null;
+  running: Running | null = null;
   /** Why there is no controller yet. */
   #stalled: Status | null = null;
   /** Aborts when somebody wants the settings to be read again while none could be used. */
@@ -103,27 +84,19 @@ export class Keeper implements PageSources, WatchProcess {
   }
 
   status(): Status {
-    return this.#stalled ?? this.#running?.loop.status() ?? createStatus(version, '', this.#startedAt);
-  }
-
-  settings(): Settings | null {
-    return this.#running?.settings ?? null;
-  }
-
-  sight(): Running['sight'] {
-    return this.#running?.sight ?? null;
+    return this.#stalled ?? this.running?.loop.status() ?? createStatus(version, '', this.#startedAt);
   }
 
   alive(): boolean {
-    return this.#running?.loop.isAlive() ?? true;
+    return this.running?.loop.isAlive() ?? true;
   }
 
   ready(): boolean {
-    return this.#running?.loop.isReady() ?? false;
+    return this.running?.loop.isReady() ?? false;
   }
 
   wake(trigger: Trigger = 'webhook'): void {
-    this.#running?.wake(trigger);
+    this.running?.wake(trigger);
   }
 
   stall(failure: Failure): void {
@@ -132,7 +105,7 @@ export class Keeper implements PageSources, WatchProcess {
 
   async hangUp(): Promise<void> {
     this.#again.abort();
-    await this.#running?.reload();
+    await this.running?.reload();
   }
 
   /** Runs until told to stop; gives the exit code. */
@@ -144,7 +117,7 @@ export class Keeper implements PageSources, WatchProcess {
       try {
         const settings = await invocation.load();
         await serve(settings);
-        this.#running = await startWatching({ ...invocation, settings, metrics });
+        this.running = await startWatching({ ...invocation, settings, metrics });
       } catch (error) {
         if (!(error instanceof Failure) || invocation.flags['once'] === true || stop.aborted) throw error;
         await this.#wait(error, serve);
@@ -152,16 +125,17 @@ export class Keeper implements PageSources, WatchProcess {
         continue;
       }
       this.#stalled = null;
-      if (this.#again.signal.aborted) await this.#running.reload();
-      return await this.#running.run();
+      if (this.#again.signal.aborted) await this.running.reload();
+      return await this.running.run();
     }
   }
 
   async #wait(failure: Failure, serve: Serve): Promise<void> {
     const { terminal } = this.#invocation;
-    await serve(null).catch(() => undefined); // without an address there is nothing to serve
+    const settings = readEarly(this.#invocation);
+    await serve(settings).catch(() => undefined); // without an address there is nothing to serve
     this.stall(failure);
-    const logger = await createLogger({ ...this.#invocation, settings: readEarly(this.#invocation) }, 'info');
+    const logger = await createLogger({ ...this.#invocation, settings }, 'info');
     for (const { code, summary, hint = '' } of failure.problems)
       logger.error('The settings cannot be used; waiting for better ones', { code, summary, hint });
     await systemClock.sleep(rereadMs, AbortSignal.any([terminal.stop, this.#again.signal]));

@@ -1,7 +1,6 @@
 import { html } from 'hono/html';
 import { systemClock } from '../../adapters/clock.ts';
 import type { StatusAppSettings } from '../../adapters/web/status-app.ts';
-import type { Conditions } from '../../controller/conditions.ts';
 import type { Status } from '../../controller/status.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { formatSafeJson, formatVersion } from '../../report/json.ts';
@@ -13,10 +12,10 @@ import type { Target } from './targets.ts';
 
 /** One line a target, each with the page of its own below /targets/NAME/. `rollout`: what it waits for; null: nothing waits. */
 export function createFleetPages(
-  targets: ReadonlyMap<string, Target & { readonly keeper: PageSources }>,
+  targets: readonly (Target & { readonly keeper: PageSources })[],
   rollout: () => string | null,
 ): Pick<StatusAppSettings, 'view' | 'below'> {
-  const lines = () => [...targets.values()].map((one) => lineOf(one, one.keeper.status()));
+  const lines = () => targets.map((one) => lineOf(one, one.keeper.status()));
   return {
     view: {
       ...frame,
@@ -24,19 +23,16 @@ export function createFleetPages(
       page: (_asked, { hasSession }) => renderFleet(lines(), rollout(), hasSession),
       document: (name) => {
         if (name !== 'status') return null;
-        // The conditions are those of the target that is worst off.
-        const state = { rollout: rollout(), conditions: pickWorst(lines()), targets: lines() };
-        return formatSafeJson({ format_version: formatVersion, at: systemClock.wallTime(), ...state });
+        const state = { at: systemClock.wallTime(), rollout: rollout(), targets: lines() };
+        return formatSafeJson({ format_version: formatVersion, ...state });
       },
     },
     below(name) {
-      const keeper = targets.get(name)?.keeper;
+      const keeper = targets.find((one) => one.name === name)?.keeper;
       return keeper === undefined ? null : createPages(keeper);
     },
   };
 }
-
-type Line = ReturnType<typeof lineOf>;
 
 function lineOf({ name, wave, labels }: Target, status: Status) {
   const { text, tone, detail } = chooseHeadline(status);
@@ -50,20 +46,7 @@ function lineOf({ name, wave, labels }: Target, status: Status) {
   };
 }
 
-const severity = { True: 0, Unknown: 1, False: 2 } as const;
-
-function pickWorst(lines: readonly Line[]): Conditions | null {
-  const rank = ({ conditions: { Ready, Stalled } }: Line): number =>
-    severity[Ready.status] * 2 + (Stalled.status === 'True' ? 1 : 0);
-  const [worst] = lines.toSorted((a, b) => rank(b) - rank(a));
-  if (worst === undefined) return null;
-  const { Ready } = worst.conditions;
-  const isWell = Ready.status === 'True';
-  const message = isWell ? `all ${lines.length} targets` : `${worst.name}: ${escapeControls(Ready.message)}`;
-  return { ...worst.conditions, Ready: { ...Ready, message } };
-}
-
-function renderFleet(lines: readonly Line[], rollout: string | null, isSignedIn: boolean): string {
+function renderFleet(lines: readonly ReturnType<typeof lineOf>[], rollout: string | null, isSignedIn: boolean): string {
   const good = lines.filter(({ headline }) => headline.tone === 'good').length;
   const title = `${good} of ${lines.length} targets in sync`;
   const rows = lines.map(({ name, wave, labels, server, headline, applied }) => {

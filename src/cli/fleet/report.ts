@@ -79,20 +79,17 @@ function listNames(outcomes: readonly TargetOutcome[]): string {
 }
 
 /** The targets that have more to tell than their line; those that said the same together, in the words of the first of them. */
-function tellAlike(
-  outcomes: readonly TargetOutcome[],
-  format: keyof Said,
-  tell: (title: string, text: string, teller: string | null) => string,
-): string {
+function foldAlike(outcomes: readonly TargetOutcome[]) {
   const told = outcomes.filter(({ isPlain }) => !isPlain);
-  const groups = groupBy(told, (one) => `${one.exit} ${withoutOwn(one.target, one.said[format])}`);
-  const tellOnce = (alike: readonly TargetOutcome[]): readonly string[] =>
+  const groups = groupBy(told, ({ exit, target, said }) => `${exit} ${withoutOwn(target, said.text)}`);
+  return [...groups.values()].flatMap((alike) =>
     alike.slice(0, 1).map(({ changes, target: { name }, said }) => {
-      if (alike.length === 1) return tell(name, said[format], null);
+      if (alike.length === 1) return { title: name, teller: '', said };
       const same = ['the same', 'the same change'][changes] ?? `the same ${changes} changes`;
-      return tell(`${alike.length} targets: ${same}: ${listNames(alike)}`, said[format], name);
-    });
-  return [...groups.values()].flatMap(tellOnce).join('');
+      const title = `${alike.length} targets: ${same}: ${listNames(alike)}`;
+      return { title, teller: `As ${name} says it:\n`, said };
+    }),
+  );
 }
 
 /** What the targets came to: one line each; then details of what differs, told once where several said the same. */
@@ -102,24 +99,23 @@ export function answerFleet(outcomes: readonly TargetOutcome[]): Answer {
   // One that was told to stop before all had begun has not gone well.
   const exit = left.length > 0 ? replaceExitCode(worst) : worst;
   const blamed = outcomes.filter((one) => one.exit === exit);
-  const title = `${count(outcomes.length, 'target')}; exit ${exit}, for ${listNames(blamed.length > 0 ? blamed : left)}.`;
+  const folded = foldAlike(outcomes);
+  const conclusion = `${count(outcomes.length, 'target')}; exit ${exit}, for ${listNames(blamed.length > 0 ? blamed : left)}.`;
   const rows = outcomes.map((one) => [one.target.name, describeOutcome(one)]);
   return {
     exit,
     text: () => {
-      const details = tellAlike(outcomes, 'text', (name, text, teller) => {
-        return `\n== ${name} ==\n${teller === null ? '' : `As ${teller} says it:\n`}${text}`;
-      });
-      return `${renderTableText(rows)}${details}\n${title}\n`;
+      const details = folded.map(({ title, teller, said }) => `\n== ${title} ==\n${teller}${said.text}`);
+      return `${renderTableText(rows)}${details.join('')}\n${conclusion}\n`;
     },
     document: () => formatSafeJson({ format_version: '1.0', exit, targets: outcomes.map(makeMembers) }),
     rendered: {
       markdown: () => {
         const table = renderTableMarkdown([['target', 'result'], ...rows]);
-        const details = tellAlike(outcomes, 'markdown', (name, text) => {
-          return `\n## ${name}\n\n${text.replace(marker, '').trim()}\n`;
-        });
-        return cutComment(`${marker}\n# ${title}\n\n${table}${details}`);
+        const details = folded.map(
+          ({ title, said }) => `\n## ${title}\n\n${said.markdown.replace(marker, '').trim()}\n`,
+        );
+        return cutComment(`${marker}\n# ${conclusion}\n\n${table}${details.join('')}`);
       },
       // Each once.
       github: () => [...new Set(outcomes.flatMap(({ said }) => said.github.split(/(?<=\n)/)))].join(''),

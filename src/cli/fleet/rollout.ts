@@ -25,24 +25,22 @@ const broken: ReadonlySet<string> = new Set(['Refused', 'ApplyFailed', 'NotConve
  *   the soak after the earlier waves             | waits until it is over
  *   maxParallel targets are in their first pass  | waits
  */
-export class RolloutGate {
-  readonly #members: ReadonlyMap<string, Participant>;
+export class RolloutGate<Member extends Participant> {
+  readonly #members: readonly Member[];
   settings: Rollout;
-  readonly #seen = new Map<Participant, Seen>();
+  readonly #seen = new Map<Member, Seen>();
   /** Targets in their first pass with a revision. */
-  readonly #busy = new Set<Participant>();
+  readonly #busy = new Set<Member>();
   /** Those that were told to wait, and for which revision. */
-  readonly #waiting = new Map<Participant, string>();
+  readonly #waiting = new Map<Member, string>();
 
-  constructor(members: readonly Participant[], settings: Rollout) {
-    this.#members = new Map(members.map((one) => [one.name, one]));
+  constructor(members: readonly Member[], settings: Rollout) {
+    this.#members = members;
     this.settings = settings;
   }
 
   /** Why this target must not begin this revision now; null: it may, and from now on it has. */
-  admit(name: string, revision: string, now: number): string | null {
-    const member = this.#members.get(name);
-    if (member === undefined) return null;
+  admit(member: Member, revision: string, now: number): string | null {
     const { revisions, passes } = member.keeper.status();
     const wrote = passes.some((pass) => pass.revision === revision && pass.outcomes.done + countFailed(pass) > 0);
     const hasBegun = revisions.applied === revision || wrote;
@@ -55,9 +53,7 @@ export class RolloutGate {
   }
 
   /** A pass of this target ended. */
-  ended(name: string, now: number): void {
-    const member = this.#members.get(name);
-    if (member === undefined) return;
+  ended(member: Member, now: number): void {
     this.#busy.delete(member);
     const status = member.keeper.status();
     const seen = viewStatus(status, now);
@@ -67,9 +63,9 @@ export class RolloutGate {
   }
 
   /** Those that were told to wait and may begin now. */
-  listReleased(now: number): readonly string[] {
+  listReleased(now: number): readonly Member[] {
     const free = this.#listWaiting(now).filter(({ hold }) => hold === null);
-    return free.map(({ name }) => name).slice(0, this.#countRoom());
+    return free.map(({ member }) => member).slice(0, this.#countRoom());
   }
 
   /** What the roll-out waits for; null: no target waits. */
@@ -83,7 +79,7 @@ export class RolloutGate {
     return [...this.#waiting].map(([member, revision]) => {
       const key = `${member.wave} ${revision} ${this.#seen.get(member)?.broken}`;
       const hold = getOrMake(holds, key, () => this.#holdOf(member, revision, now));
-      return { name: member.name, revision, hold };
+      return { member, revision, hold };
     });
   }
 
@@ -100,13 +96,13 @@ export class RolloutGate {
   }
 
   /** What keeps a target that has not begun a revision from it; the same of all of its wave that have not refused it. */
-  #holdOf(target: Participant, revision: string, now: number): string | null {
+  #holdOf(target: Member, revision: string, now: number): string | null {
     const hold = (why: string): string => `${shortenRevision(revision)} ${why}`;
     const { paused, abort, soak } = this.settings;
     if (paused) return hold('waits: the fleet is paused');
     if (abort !== undefined && revision.replace(/^sha256:/, '').startsWith(abort.replace(/^sha256:/, '')))
       return hold('was aborted by the operator');
-    const all = [...this.#members.values()].map((member) => ({ member, seen: this.#look(member, now) }));
+    const all = this.#members.map((member) => ({ member, seen: this.#look(member, now) }));
     const lost = all.find(({ seen }) => seen.failed?.includes(revision));
     const stuck = all.find(({ seen }) => seen.broken === revision);
     const why = stuck === undefined ? '' : `: ${stuck.seen.message}`;
@@ -122,7 +118,7 @@ export class RolloutGate {
     return leftMs === 0 ? null : hold(`soaks in earlier waves until ${new Date(now + leftMs).toISOString()}`);
   }
 
-  #look(member: Participant, now: number): Seen {
+  #look(member: Member, now: number): Seen {
     const known = this.#seen.get(member);
     if (known !== undefined) return known;
     const status = member.keeper.status();

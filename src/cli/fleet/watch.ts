@@ -8,10 +8,11 @@ import { version } from '../../version.ts';
 import { explainEnd } from '../answer.ts';
 import { exitCodes, Failure, makeFailure, type Settings, type Terminal } from '../command.ts';
 import type { ParsedLine } from '../command-spec.ts';
-import { Keeper, type Serve, type WatchProcess, watchProcess } from '../commands/watch.ts';
+import { Keeper, watchProcess } from '../commands/watch.ts';
 import { makeWatch } from '../line.ts';
 import { createLogger } from '../logger.ts';
 import type { SharedWatch } from '../watch/invocation.ts';
+import type { Serve, WatchProcess } from '../watch/servers.ts';
 import { openStateOf } from '../watch/start.ts';
 import { createFleetPages } from './page.ts';
 import { pickWorstExit } from './report.ts';
@@ -81,8 +82,8 @@ type Member = Target & { readonly keeper: Keeper };
 
 class FleetWatch implements WatchProcess {
   readonly #parts: Awaited<ReturnType<typeof openFleet>>;
-  readonly #members: ReadonlyMap<string, Member>;
-  readonly #gate: RolloutGate;
+  readonly #members: readonly Member[];
+  readonly #gate: RolloutGate<Member>;
   /** What the fleet file says that is not in force. */
   #unheeded: string | null = null;
   readonly metrics: ControllerMetrics;
@@ -90,15 +91,15 @@ class FleetWatch implements WatchProcess {
   constructor(parts: Awaited<ReturnType<typeof openFleet>>) {
     const { targets, rollout } = parts.fleet;
     this.#parts = parts;
-    const states = () => members.map(({ name, keeper }) => [{ target: name }, keeper.status()] as const);
+    const states = () => this.#members.map(({ name, keeper }) => [{ target: name }, keeper.status()] as const);
     this.metrics = addProcessMetrics(createMetrics(version, states, ['target']));
-    const members = targets.map((target): Member => {
-      const hold = (revision: string): string | null => this.#gate.admit(target.name, revision, systemClock.wallTime());
-      const observer = joinObservers([this.metrics.observer, { passEnded: () => this.#passEnded(target.name) }]);
-      return { ...target, keeper: parts.makeKeeper(target, hold, { ...this.metrics, observer }) };
+    this.#members = targets.map((target) => {
+      const hold = (revision: string): string | null => this.#gate.admit(member, revision, systemClock.wallTime());
+      const observer = joinObservers([this.metrics.observer, { passEnded: () => this.#passEnded(member) }]);
+      const member: Member = { ...target, keeper: parts.makeKeeper(target, hold, { ...this.metrics, observer }) };
+      return member;
     });
-    this.#members = new Map(members.map((one) => [one.name, one]));
-    this.#gate = new RolloutGate(members, rollout);
+    this.#gate = new RolloutGate(this.#members, rollout);
   }
 
   pages(): ReturnType<WatchProcess['pages']> {
@@ -109,16 +110,16 @@ class FleetWatch implements WatchProcess {
 
   /** One that hangs is no reason to end the others. */
   alive(): boolean {
-    return [...this.#members.values()].some(({ keeper }) => keeper.alive());
+    return this.#members.some(({ keeper }) => keeper.alive());
   }
 
   ready(): boolean {
-    return [...this.#members.values()].every(({ keeper }) => keeper.ready());
+    return this.#members.every(({ keeper }) => keeper.ready());
   }
 
   async wake(): Promise<void> {
     await this.#parts.sources.renew();
-    for (const { keeper } of this.#members.values()) keeper.wake('webhook');
+    for (const { keeper } of this.#members) keeper.wake('webhook');
   }
 
   /** Runs until all have ended; gives the worst exit code of them with --once. */
@@ -128,7 +129,7 @@ class FleetWatch implements WatchProcess {
     logger.info('Watching a fleet', { file: fleet.file, targets: fleet.targets.length, version });
     // A soak may be over, or the last record read that others wait for.
     const releasing = setInterval(() => this.#release(), releaseMs);
-    const ends = await Promise.all([...this.#members.values()].map((member) => this.#keep(member)));
+    const ends = await Promise.all(this.#members.map((member) => this.#keep(member)));
     clearInterval(releasing);
     const exit = pickWorstExit(ends);
     const targets = fleet.targets.flatMap(({ name }, index) => (ends[index] === exit ? [name] : []));
@@ -148,15 +149,14 @@ class FleetWatch implements WatchProcess {
     }
   }
 
-  #passEnded(name: string): void {
-    this.#gate.ended(name, systemClock.wallTime());
+  #passEnded(member: Member): void {
+    this.#gate.ended(member, systemClock.wallTime());
     this.#release();
   }
 
   /** Wakes those that waited and may begin. */
   #release(): void {
-    for (const name of this.#gate.listReleased(systemClock.wallTime()))
-      this.#members.get(name)?.keeper.wake('released');
+    for (const { keeper } of this.#gate.listReleased(systemClock.wallTime())) keeper.wake('released');
   }
 
   /** Reads the fleet file again, and has every target read its settings again. */
@@ -175,7 +175,7 @@ class FleetWatch implements WatchProcess {
     if (this.#unheeded !== null) logger.warn('The fleet file is not in force', { detail: this.#unheeded });
     // Before and after: what a source reads may follow from settings.
     await sources.renew();
-    await Promise.all([...this.#members.values()].map(({ keeper }) => keeper.hangUp()));
+    await Promise.all(this.#members.map(({ keeper }) => keeper.hangUp()));
     await sources.renew();
   }
 }

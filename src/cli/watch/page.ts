@@ -21,11 +21,10 @@ import { readProfile, readWindows } from '../plan-settings.ts';
 import { findNamedUser, readPacket } from '../question.ts';
 import type { SeenPlan, Sight } from './sight.ts';
 
-/** What the pages are made from; `settings` and `sight` are null until the settings could be used. */
+/** What the pages are made from; `running` is null until the settings could be used. */
 export interface PageSources {
   readonly status: () => Status;
-  readonly settings: () => Settings | null;
-  readonly sight: () => Sight | null;
+  readonly running: { readonly settings: Settings; readonly sight: Sight | null } | null;
 }
 
 export const script = pageScript + liveScript;
@@ -88,12 +87,12 @@ class Look {
 
   constructor(sources: PageSources, isSignedIn: boolean) {
     this.#isSignedIn = isSignedIn;
-    this.#settings = sources.settings();
+    const { settings, sight } = sources.running ?? { settings: null, sight: null };
+    this.#settings = settings;
     const status = cleaned(sources.status());
-    const sight = sources.sight();
     const seen = sight?.rules ?? null;
     this.#seen = seen;
-    const forge = this.#settings?.gitUrl ? findForge(this.#settings.gitUrl, this.#settings.gitPath) : null;
+    const forge = settings?.gitUrl ? findForge(settings.gitUrl, settings.gitPath) : null;
     const now = systemClock.wallTime();
     const atHand = sight?.planAtHand(status.plan?.digest ?? null) ?? null;
     const userNames = this.#names(seen);

@@ -15,26 +15,23 @@ import type { Logger } from '../../ports.ts';
 import { makeFailure, mustHave, type Settings } from '../command.ts';
 import { formatFlag } from '../options.ts';
 
-type PageSettings = 'listen' | 'listenHost' | 'listenTokenFile' | 'listenTlsCert' | 'listenTlsKey';
+/** Called with the settings that say where a process serves its page and webhooks, before they are used. */
+export type Serve = (settings: Settings) => Promise<void>;
 
-/** Where a process serves its page and webhooks, and for whom. */
-export type FrontSettings = Pick<
-  Settings,
-  PageSettings | 'webhookListen' | 'webhookSecretFile' | 'logFormat' | 'verbose'
->;
-
-/** What a process shows, and what a webhook does; may change while it serves. */
-export interface FrontView {
+/** What a process that watches runs and shows, what a webhook does, and how it reads its settings again. */
+export interface WatchProcess {
   readonly metrics: ControllerMetrics;
   /** Loaded on demand. */
   pages(): Promise<Pick<StatusAppSettings, 'view' | 'below'>>;
   alive(): boolean;
   ready(): boolean;
   wake(): void | Promise<void>;
+  hangUp(): Promise<void>;
+  run(serve: Serve): Promise<number>;
 }
 
 /** Serves the status page; null: no address is named. Throws a `Failure` when that cannot work. */
-export async function servePage(settings: FrontSettings, view: FrontView, logger: Logger): Promise<Listening | null> {
+export async function servePage(settings: Settings, view: WatchProcess, logger: Logger): Promise<Listening | null> {
   const { listen: address, listenHost, listenTokenFile } = settings;
   if (address === null) return null;
   const where = mustHave(parseListen(address), 'bad-setting');
@@ -65,8 +62,8 @@ export async function servePage(settings: FrontSettings, view: FrontView, logger
 
 /** Serves webhooks on an address of their own; null: none is named. Throws a `Failure` when it cannot, or without a secret. */
 export async function serveWebhooks(
-  { webhookListen, webhookSecretFile }: FrontSettings,
-  view: FrontView,
+  { webhookListen, webhookSecretFile }: Settings,
+  view: WatchProcess,
   logger: Logger,
 ): Promise<Listening | null> {
   if (webhookListen === null) return null;
@@ -93,7 +90,7 @@ function readNow(file: string, name: 'listenTokenFile' | 'webhookSecretFile'): (
   return () => readSecret(file);
 }
 
-function readTls({ listenTlsCert: cert, listenTlsKey: key }: FrontSettings): TlsFiles | null {
+function readTls({ listenTlsCert: cert, listenTlsKey: key }: Settings): TlsFiles | null {
   if (cert === null && key === null) return null;
   if (cert === null || key === null)
     throw makeFailure('bad-setting', '--listen-tls-cert and --listen-tls-key go together', 'name both files');

@@ -37,7 +37,7 @@ export async function startWatching(context: StartContext): Promise<Running> {
   const closers: Closer[] = [];
   try {
     let running: Running | null = null;
-    const parts = await openParts(context, closers, async (files) => (await running?.references(files)) ?? []);
+    const parts = await openParts(context, closers, async (files) => (await running?.passes.references(files)) ?? []);
     running = new Running(context, parts, closers);
     return running;
   } catch (error) {
@@ -94,7 +94,7 @@ export class Running {
   readonly loop: Loop;
   /** Those in force. */
   settings: Settings;
-  #passes: WatchPasses;
+  passes: WatchPasses;
   #reloading: Promise<void> = Promise.resolve();
   /** What passes saw; null: nothing is served. */
   readonly sight: Sight | null;
@@ -105,7 +105,7 @@ export class Running {
     this.#parts = parts;
     this.#closers = closers;
     this.settings = settings;
-    this.#passes = this.#wirePasses(settings);
+    this.passes = this.#wirePasses(settings);
     this.sight = settings.listen === null ? null : new Sight();
     this.loop = this.#wireLoop();
     parts.logger.info('Watching', {
@@ -120,11 +120,6 @@ export class Running {
   /** Begins a pass, for this reason. */
   wake(trigger: Trigger): void {
     this.#parts.triggers.wake(trigger);
-  }
-
-  /** Other files that these manifests name. */
-  references(files: Parameters<WatchPasses['references']>[0]): Promise<readonly string[]> {
-    return this.#passes.references(files);
   }
 
   /** Runs until the process is told to stop. Gives the exit code. */
@@ -155,7 +150,7 @@ export class Running {
     try {
       const next = await load();
       checkSettings(next);
-      this.#passes = this.#wirePasses(next);
+      this.passes = this.#wirePasses(next);
       this.settings = next;
       token.reload();
       forget();
@@ -178,7 +173,7 @@ export class Running {
   /** Runs a pass when there is room for it, seen by the page. */
   #pass(request: LoopPassRequest): Promise<PassResult> {
     const run = (one: LoopPassRequest): Promise<PassResult> => {
-      const go = (): Promise<PassResult> => this.#passes.run(one);
+      const go = (): Promise<PassResult> => this.passes.run(one);
       return this.#context.shared?.inTurn(go) ?? go();
     };
     return this.sight === null ? run(request) : this.sight.watch(request, run);
@@ -199,9 +194,9 @@ export class Running {
     return new Loop({
       source,
       pass: (request) => this.#pass(request),
-      confirm: (timeoutMs, signal) => this.#passes.confirm(timeoutMs, signal),
-      prepare: (content) => this.#passes.prepare(content),
-      build: (content, at) => this.#passes.build(content, at),
+      confirm: (timeoutMs, signal) => this.passes.confirm(timeoutMs, signal),
+      prepare: (content) => this.passes.prepare(content),
+      build: (content, at) => this.passes.build(content, at),
       settings: () => loopSettingsOf(this.settings, root === null),
       ...(shared === undefined ? {} : { hold: shared.hold }),
       clock: systemClock,

@@ -19,7 +19,6 @@ export function watchToken(
   logger: Logger,
   { everyMs, renew }: { readonly everyMs: () => number; readonly renew: () => Promise<void> },
 ) {
-  const stop = new AbortController();
   let mark = '';
   let expires: number | null = null;
   let warned: number | null = null;
@@ -47,22 +46,23 @@ export function watchToken(
     warned = due;
   };
   look();
-  const looking = (async () => {
-    let renewedAt = systemClock.now();
-    while (!stop.signal.aborted) {
-      await systemClock.sleep(tokenPollMs, stop.signal);
-      if (systemClock.now() - renewedAt >= everyMs()) {
-        await renew().catch((error: unknown) => warnOfOldSecrets(error, logger));
+  let renewedAt = systemClock.now();
+  let renewing: Promise<void> | null = null;
+  const timer = setInterval(() => {
+    if (renewing !== null || systemClock.now() - renewedAt < everyMs()) return look();
+    renewing = renew()
+      .catch((error: unknown) => warnOfOldSecrets(error, logger))
+      .then(() => {
         renewedAt = systemClock.now();
-      }
-      look();
-    }
-  })();
+        renewing = null;
+        look();
+      });
+  }, tokenPollMs);
   return {
     expiresAt: () => expires,
     close: async (): Promise<void> => {
-      stop.abort();
-      await looking;
+      clearInterval(timer);
+      await renewing;
     },
   };
 }

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type NotifyTarget, notifyGithub, notifySlack, notifyWebhook } from '../../../src/adapters/notify/message.ts';
+import type { NotifyTarget } from '../../../src/adapters/notify/message.ts';
 import { createNotifier } from '../../../src/adapters/notify/notifier.ts';
 import type { Turn } from '../../../src/controller/observer.ts';
 import type { Clock } from '../../../src/ports.ts';
@@ -74,7 +74,7 @@ describe('notifications', () => {
       },
     };
     try {
-      const target = notifySlack('slack', () => url);
+      const target: NotifyTarget = { type: 'slack', name: 'slack', url: () => url };
       expect((await send(target, [turn('broken')])).results).toEqual(['slack sent']);
     } finally {
       holder[place] = before;
@@ -82,11 +82,7 @@ describe('notifications', () => {
   });
 
   it('a generic webhook gets JSON, signed over its exact bytes', async () => {
-    const target = notifyWebhook(
-      'hook',
-      () => `${url}/hook`,
-      () => 's',
-    );
+    const target: NotifyTarget = { type: 'generic', name: 'hook', url: () => `${url}/hook`, secret: () => 's' };
     const { results } = await send(target, [turn('broken')]);
     expect(results).toEqual(['hook sent']);
     const [call] = seen;
@@ -104,10 +100,7 @@ describe('notifications', () => {
 
   it('threat 22: Slack gets text in which nothing formats, mentions or controls', async () => {
     const hostile = '<!channel> `code` *bold* \u001b[31m \u202e a\rb\n<https://evil|click> |';
-    await send(
-      notifySlack('slack', () => `${url}/slack`),
-      [turn('broken', hostile)],
-    );
+    await send({ type: 'slack', name: 'slack', url: () => `${url}/slack` }, [turn('broken', hostile)]);
     const { text } = JSON.parse(seen[0]?.body ?? '') as { text: string };
     expect(text.replace('*Broken*', '')).not.toMatch(/[<>`*|\p{Cf}]/u);
     expect(text).toContain('&lt;!channel&gt;');
@@ -115,12 +108,14 @@ describe('notifications', () => {
   });
 
   it('GitHub gets a commit status: failure for the observed commit, success for the applied one', async () => {
-    const target = notifyGithub('gh', {
+    const target: NotifyTarget = {
+      type: 'github-status',
+      name: 'gh',
       api: url,
       repository: 'o/r',
       token: () => 'tok',
       context: 'reconcile',
-    });
+    };
     await send(target, [turn('broken', 'x'.repeat(300)), turn('applied')]);
     expect(seen.map((call) => call.path)).toEqual([
       `/repos/o/r/statuses/${'a'.repeat(40)}`,
@@ -132,19 +127,15 @@ describe('notifications', () => {
     expect(JSON.parse(seen[1]?.body ?? '')).toMatchObject({ state: 'success', context: 'reconcile' });
   });
 
-  const gitHub = () => notifyGithub('gh', { api: url, repository: 'o/r', token: () => 't', context: 'c' });
+  const gitHub = () =>
+    ({ type: 'github-status', name: 'gh', api: url, repository: 'o/r', token: () => 't', context: 'c' }) as const;
 
   it('each names the server: a team may have several', async () => {
     const status = someStatus('hello', { server: 'https://vpn.example.com' });
     const one: Turn = { what: 'applied', status, condition: status.conditions.Ready };
-    await send(
-      notifyWebhook('x', () => url, null),
-      [one],
-    );
-    await send(
-      notifySlack('x', () => url),
-      [one],
-    );
+    const common = { name: 'x', url: () => url };
+    await send({ type: 'generic', ...common, secret: null }, [one]);
+    await send({ type: 'slack', ...common }, [one]);
     await send(gitHub(), [one, { ...one, what: 'broken' }]);
     const [generic, slack, good, bad] = seen.map(({ body }) => JSON.parse(body) as Record<string, string>);
     expect(generic?.['server']).toBe('https://vpn.example.com');
@@ -163,14 +154,9 @@ describe('notifications', () => {
     ] as const;
     const soon: Turn = { what: 'boundary-soon', rules, status, condition: status.conditions.Ready };
     const many = Array.from({ length: 25 }, () => rules[1]);
-    await send(
-      notifyWebhook('x', () => url, null),
-      [soon],
-    );
-    await send(
-      notifySlack('x', () => url),
-      [soon, { ...soon, what: 'boundary-passed', rules: many }],
-    );
+    const common = { name: 'x', url: () => url };
+    await send({ type: 'generic', ...common, secret: null }, [soon]);
+    await send({ type: 'slack', ...common }, [soon, { ...soon, what: 'boundary-passed', rules: many }]);
     await send(gitHub(), [soon]);
     expect(seen).toHaveLength(3);
     const [generic, slack, passed] = seen.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
@@ -193,7 +179,7 @@ describe('notifications', () => {
 
   it('is tried again after 429 and 5xx, in order, and given up after five attempts', async () => {
     answers = [500, 429, 200, 200];
-    const target = notifyWebhook('hook', () => url, null);
+    const target: NotifyTarget = { type: 'generic', name: 'hook', url: () => url, secret: null };
     expect((await send(target, [turn('broken'), turn('recovered')])).results).toEqual(['hook sent', 'hook sent']);
     expect(seen.map((call) => (JSON.parse(call.body) as { event: string }).event)).toEqual([
       'broken',
@@ -208,7 +194,7 @@ describe('notifications', () => {
   });
 
   it('a refusal is not repeated, a redirect not followed, and the address never logged', async () => {
-    const target = notifySlack('slack', () => `${url}/canary-address`);
+    const target: NotifyTarget = { type: 'slack', name: 'slack', url: () => `${url}/canary-address` };
     answers = [404];
     const refused = await send(target, [turn('broken')]);
     expect(refused.results).toEqual(['slack failed']);
@@ -225,7 +211,12 @@ describe('notifications', () => {
       calls.push(request.url ?? '');
       if (request.url === '/endless') response.writeHead(200).write('and so on');
     });
-    const to = (path: string) => notifyWebhook('hook', () => `${receiver.url}${path}`, null);
+    const to = (path: string): NotifyTarget => ({
+      type: 'generic',
+      name: 'hook',
+      url: () => `${receiver.url}${path}`,
+      secret: null,
+    });
     expect((await send(to('/endless'), [turn('broken')], 100)).results).toEqual(['hook sent']);
     const { results, warnings } = await send(to('/silent'), [turn('broken')], 100);
     expect([results, calls]).toEqual([['hook failed'], ['/endless', ...Array.from({ length: 5 }, () => '/silent')]]);
@@ -234,7 +225,7 @@ describe('notifications', () => {
   });
 
   it('a target that hangs holds back at most twenty, then drops', async () => {
-    const target = notifyWebhook('hook', () => url, null);
+    const target: NotifyTarget = { type: 'generic', name: 'hook', url: () => url, secret: null };
     const { results } = await send(
       target,
       Array.from({ length: 25 }, () => turn('broken')),

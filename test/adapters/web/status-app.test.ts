@@ -15,7 +15,7 @@ const endpoints = ['/', '/status', '/metrics', '/healthz', '/readyz', '/nowhere'
 
 /** The pages of a sidecar with this status, whose passes are not looked at. */
 function viewOf(status: Status = someStatus()): PageView {
-  return createPages({ status: () => status, settings: () => null, sight: () => null });
+  return createPages({ status: () => status, running: null });
 }
 
 function app(overrides: Partial<StatusAppSettings> = {}) {
@@ -250,7 +250,7 @@ describe('the status server', () => {
 
   it('tells by an event when there is something else to show', async () => {
     let status = someStatus('one');
-    const view = createPages({ status: () => status, settings: () => null, sight: () => null });
+    const view = createPages({ status: () => status, running: null });
     const stop = new AbortController();
     const answer = await app({ view }).request('/api/v1/events', {
       headers: { host: '127.0.0.1' },

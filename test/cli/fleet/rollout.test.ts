@@ -12,18 +12,36 @@ const known = (): Status => {
   const status = createStatus('1', '', 0);
   return { ...status, role: 'writer', revisions: { ...status.revisions, failed: [] } };
 };
-const mayBegin = (gate: RolloutGate, now = 0) => gate.listReleased(now);
+interface Member {
+  readonly name: string;
+  readonly wave: number;
+  readonly keeper: { status(): Status };
+}
+type Gate = RolloutGate<Member> & { admitNamed(name: string, revision: string, now: number): string | null };
+const mayBegin = (gate: Gate, now = 0) => gate.listReleased(now).map(({ name }) => name);
 
 /** A fleet of targets by wave, of which each ends its passes as a test says. */
 function fleet(waves: Readonly<Record<string, number>>, rollout: Partial<Rollout> = {}) {
   const statuses = new Map(Object.keys(waves).map((name) => [name, known()]));
-  const members = Object.entries(waves).map(([name, wave]) => ({
-    name,
-    wave,
-    keeper: { status: () => statuses.get(name) ?? known() },
-  }));
-  const makeGate = () => new RolloutGate(members, { ...goes, ...rollout });
-  const ends = (gate: RolloutGate, name: string, pass: Partial<PassView>, change: Partial<Status> = {}, now = 0) => {
+  const members = Object.entries(waves).map(
+    ([name, wave]): Member => ({
+      name,
+      wave,
+      keeper: { status: () => statuses.get(name) ?? known() },
+    }),
+  );
+  const find = (name: string) => {
+    const member = members.find((one) => one.name === name);
+    if (member === undefined) throw new Error(`no target ${name}`);
+    return member;
+  };
+  const makeGate = (): Gate => {
+    const gate = new RolloutGate(members, { ...goes, ...rollout });
+    return Object.assign(gate, {
+      admitNamed: (name: string, revision: string, now: number) => gate.admit(find(name), revision, now),
+    });
+  };
+  const ends = (gate: Gate, name: string, pass: Partial<PassView>, change: Partial<Status> = {}, now = 0) => {
     const before = statuses.get(name) ?? known();
     const view: PassView = {
       ...{ startedAt: 0, durationMs: 1, triggers: [], revision: first, message: '', steps: 0, outcomes: none },
@@ -42,7 +60,7 @@ function fleet(waves: Readonly<Record<string, number>>, rollout: Partial<Rollout
     const revisions = { ...before.revisions, attempted: view.revision, failed, ...applied };
     const status = { ...before, revisions, passes: [view, ...before.passes], ...change, conditions };
     statuses.set(name, status);
-    gate.ended(name, now);
+    gate.ended(find(name), now);
   };
   const show = (name: string, change: Partial<Status>): unknown => statuses.set(name, { ...known(), ...change });
   return { makeGate, ends, show };
@@ -52,16 +70,16 @@ describe('a roll-out', () => {
   it('begins a wave when every target of the waves before has converged', () => {
     const { makeGate, ends } = fleet({ a: 1, b: 1, c: 2 });
     const gate = makeGate();
-    expect([gate.admit('a', first, 0), gate.admit('b', first, 0)]).toEqual([null, null]);
-    expect(gate.admit('c', first, 0)).toContain('waits for a of wave 1');
+    expect([gate.admitNamed('a', first, 0), gate.admitNamed('b', first, 0)]).toEqual([null, null]);
+    expect(gate.admitNamed('c', first, 0)).toContain('waits for a of wave 1');
     ends(gate, 'a', {});
     expect(mayBegin(gate)).toEqual([]);
-    expect(gate.admit('c', first, 0)).toContain('waits for b of wave 1');
+    expect(gate.admitNamed('c', first, 0)).toContain('waits for b of wave 1');
     ends(gate, 'b', { result: 'transient', reason: 'ApiUnreachable' });
-    expect(gate.admit('c', first, 0)).toContain('waits for b of wave 1');
+    expect(gate.admitNamed('c', first, 0)).toContain('waits for b of wave 1');
     ends(gate, 'b', {});
     expect(mayBegin(gate)).toEqual(['c']);
-    expect(gate.admit('c', first, 0)).toBeNull();
+    expect(gate.admitNamed('c', first, 0)).toBeNull();
     expect(gate.describe(0)).toBeNull();
   });
 
@@ -79,9 +97,9 @@ describe('a roll-out', () => {
       };
     };
     ends(gate, 'a', {}, enforced('False'));
-    expect(gate.admit('b', first, 0)).toContain('waits for a of wave 1');
+    expect(gate.admitNamed('b', first, 0)).toContain('waits for a of wave 1');
     ends(gate, 'a', {}, enforced('True'));
-    expect(gate.admit('b', first, 0)).toBeNull();
+    expect(gate.admitNamed('b', first, 0)).toBeNull();
   });
 
   it('lets a revision soak from when the last target of the wave had it', () => {
@@ -89,41 +107,41 @@ describe('a roll-out', () => {
     const gate = makeGate();
     ends(gate, 'a', {}, {}, 100);
     ends(gate, 'b', {}, {}, 500);
-    expect(gate.admit('c', first, 600)).toContain('soaks in earlier waves until 1970-01-01T00:00:01.500Z');
+    expect(gate.admitNamed('c', first, 600)).toContain('soaks in earlier waves until 1970-01-01T00:00:01.500Z');
     expect(mayBegin(gate, 1499)).toEqual([]);
     expect(mayBegin(gate, 1500)).toEqual(['c']);
-    expect(gate.admit('c', first, 1500)).toBeNull();
+    expect(gate.admitNamed('c', first, 1500)).toBeNull();
   });
 
   it('never goes on with a revision that failed, after a restart neither, and begins the next one', () => {
     const { makeGate, ends } = fleet({ a: 1, b: 1, c: 2 });
     const gate = makeGate();
     ends(gate, 'a', { result: 'terminal', reason: 'ApplyFailed', message: 'status 422' });
-    expect(gate.admit('b', first, 0)).toContain('failed at a and begins nowhere else: status 422');
+    expect(gate.admitNamed('b', first, 0)).toContain('failed at a and begins nowhere else: status 422');
     const later = makeGate();
     for (const name of ['a', 'b']) ends(later, name, {});
-    expect(later.admit('c', first, 0)).toContain('failed at a');
+    expect(later.admitNamed('c', first, 0)).toContain('failed at a');
     for (const name of ['a', 'b']) ends(later, name, { revision: second });
-    expect(later.admit('c', second, 0)).toBeNull();
+    expect(later.admitNamed('c', second, 0)).toBeNull();
   });
 
   it('stops those that have not begun while a target refuses, and goes on when it does so no more', () => {
     const { makeGate, ends } = fleet({ a: 1, b: 1 });
     const gate = makeGate();
     ends(gate, 'a', { result: 'terminal', reason: 'Refused', message: 'too many deletes' });
-    expect(gate.admit('b', first, 0)).toContain('waits for a: too many deletes');
+    expect(gate.admitNamed('b', first, 0)).toContain('waits for a: too many deletes');
     ends(gate, 'a', {});
-    expect(gate.admit('b', first, 0)).toBeNull();
+    expect(gate.admitNamed('b', first, 0)).toBeNull();
   });
 
   it('lets a target that refuses try again by itself, and no other meanwhile, over a pause neither', () => {
     const { makeGate, ends } = fleet({ a: 1, b: 1, c: 1 });
     const gate = makeGate();
     for (const name of ['a', 'c']) ends(gate, name, { result: 'terminal', reason: 'Refused' });
-    expect(gate.admit('b', first, 0)).toContain('waits for a');
-    for (const name of ['a', 'c']) expect(gate.admit(name, first, 0)).toBeNull();
+    expect(gate.admitNamed('b', first, 0)).toContain('waits for a');
+    for (const name of ['a', 'c']) expect(gate.admitNamed(name, first, 0)).toBeNull();
     gate.settings = { ...goes, paused: true };
-    for (const name of ['a', 'b', 'c']) expect(gate.admit(name, first, 0)).toContain('the fleet is paused');
+    for (const name of ['a', 'b', 'c']) expect(gate.admitNamed(name, first, 0)).toContain('the fleet is paused');
     ends(gate, 'a', { result: 'held', reason: 'Waiting' });
     gate.settings = goes;
     expect(mayBegin(gate)).toEqual(['a', 'c']);
@@ -140,9 +158,9 @@ describe('a roll-out', () => {
     const { makeGate, show } = fleet({ a: 1, b: 1 });
     const gate = makeGate();
     show('a', { revisions: { ...known().revisions, failed: null }, ...change });
-    expect(gate.admit('b', first, 0)).toEqual(held === null ? null : expect.stringContaining(held));
+    expect(gate.admitNamed('b', first, 0)).toEqual(held === null ? null : expect.stringContaining(held));
     show('a', { revisions: { ...known().revisions, failed: [first] }, role: 'writer' });
-    expect(gate.admit('b', first, 0)).toContain('failed at a and begins nowhere else');
+    expect(gate.admitNamed('b', first, 0)).toContain('failed at a and begins nowhere else');
     show('a', known());
   });
 
@@ -151,27 +169,27 @@ describe('a roll-out', () => {
     const gate = makeGate();
     const refused = { result: 'terminal', reason: 'Unauthorized', message: 'status 401' } as const;
     ends(gate, 'a', refused);
-    expect(gate.admit('b', first, 0)).toBeNull();
+    expect(gate.admitNamed('b', first, 0)).toBeNull();
     ends(gate, 'a', { ...refused, outcomes: { ...none, failed: 1 } });
-    expect(makeGate().admit('b', first, 0)).toContain('waits for a: status 401');
+    expect(makeGate().admitNamed('b', first, 0)).toContain('waits for a: status 401');
   });
 
   it('keeps no target of the same wave from beginning while one cannot be reached', () => {
     const { makeGate, ends } = fleet({ a: 1, b: 1 });
     const gate = makeGate();
     ends(gate, 'a', { result: 'transient', reason: 'ApiUnreachable' });
-    expect(gate.admit('b', first, 0)).toBeNull();
+    expect(gate.admitNamed('b', first, 0)).toBeNull();
   });
 
   it('has at most maxParallel targets in their first pass, and counts no retries', () => {
     const { makeGate, ends } = fleet({ a: 1, b: 1, c: 1 }, { maxParallel: 1 });
     const gate = makeGate();
-    expect(gate.admit('a', first, 0)).toBeNull();
-    expect(gate.admit('b', first, 0)).toContain('maxParallel is 1');
-    expect(gate.admit('c', first, 0)).toContain('maxParallel is 1');
+    expect(gate.admitNamed('a', first, 0)).toBeNull();
+    expect(gate.admitNamed('b', first, 0)).toContain('maxParallel is 1');
+    expect(gate.admitNamed('c', first, 0)).toContain('maxParallel is 1');
     ends(gate, 'a', { result: 'transient', reason: 'ApiUnreachable' });
     expect(mayBegin(gate)).toEqual(['b']);
-    expect([gate.admit('b', first, 0), gate.admit('a', first, 0)]).toEqual([null, null]);
+    expect([gate.admitNamed('b', first, 0), gate.admitNamed('a', first, 0)]).toEqual([null, null]);
     ends(gate, 'b', {});
     expect(mayBegin(gate)).toEqual(['c']);
   });
@@ -179,10 +197,10 @@ describe('a roll-out', () => {
   it('keeps no room for a target whose lease was lost in its first pass', () => {
     const { makeGate, show } = fleet({ a: 1, b: 1 }, { maxParallel: 1 });
     const gate = makeGate();
-    expect(gate.admit('a', first, 0)).toBeNull();
-    expect(gate.admit('b', first, 0)).toContain('maxParallel is 1');
+    expect(gate.admitNamed('a', first, 0)).toBeNull();
+    expect(gate.admitNamed('b', first, 0)).toContain('maxParallel is 1');
     show('a', { role: 'standby', holder: 'other' });
-    expect(gate.admit('b', first, 0)).toBeNull();
+    expect(gate.admitNamed('b', first, 0)).toBeNull();
   });
 
   it('is paused and aborted by the operator, while what is begun goes on', () => {
@@ -191,12 +209,12 @@ describe('a roll-out', () => {
     const outcomes = { ...none, done: 1 };
     ends(gate, 'a', { result: 'transient', reason: 'Stopped', outcomes });
     gate.settings = { ...goes, paused: true };
-    expect([gate.admit('a', first, 0), gate.admit('b', first, 0)]).toEqual([
+    expect([gate.admitNamed('a', first, 0), gate.admitNamed('b', first, 0)]).toEqual([
       null,
       expect.stringContaining('is paused'),
     ]);
     gate.settings = { ...goes, abort: first.slice(0, 7) };
-    expect(gate.admit('b', first, 0)).toContain('was aborted');
-    expect(gate.admit('b', second, 0)).toBeNull();
+    expect(gate.admitNamed('b', first, 0)).toContain('was aborted');
+    expect(gate.admitNamed('b', second, 0)).toBeNull();
   });
 });
