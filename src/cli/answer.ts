@@ -17,19 +17,15 @@ import {
 import { type Format, isScreen, isStdoutTaken, type Output, wantsColor, writeOutput } from './output.ts';
 import { readForge, readRevision } from './revision.ts';
 
-/** What ends a run before it has an answer: the problems, in words on stderr and in every other format asked for. */
-export function answerFailure({ problems, exitCode }: Failure): Answer {
+/** What ended a run before it had an answer: the problems, in words on stderr and in every other format asked for. */
+export async function answerError(error: unknown): Promise<Answer> {
+  const { problems, exitCode } = await explainEnd(error);
   return {
     exit: exitCode,
     failed: true,
     text: ({ color }) => renderProblems(problems, color),
     report: () => makeProblemReport(problems),
   };
-}
-
-/** The same of whatever ended it. */
-export async function answerError(error: unknown): Promise<Answer> {
-  return answerFailure(await explainEnd(error));
 }
 
 /** Whatever ended a run, as a failure: a mistake in this program is one too. */

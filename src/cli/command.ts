@@ -30,8 +30,6 @@ export type OptionValues = { readonly [K in OptionName]: ValueOf<OptionsTable[K]
 export interface Settings extends OptionValues {
   /** What only the settings file can say; null without one. */
   readonly file: SettingsFile | null;
-  /** Which of `--token-file`, `RECONCILE_TOKEN`, `RECONCILE_TOKEN_FILE` and the settings file gives the token. */
-  readonly tokenFrom: 'file' | 'variable' | null;
   /** Where each option was given that was not left to its default: the flag, the variable, or FILE:LINE. */
   readonly origins: ReadonlyMap<OptionName, string>;
 }

@@ -45,8 +45,7 @@ export function settle(sources: SettingsSources): Settings {
   const noSuspend = sources.flags.noSuspend !== undefined;
   const suspend = complete.suspend && !noSuspend;
   const snapshot = complete.snapshot ?? complete.live;
-  const tokenFrom = tokenOrigin(sources, complete.tokenFile);
-  return { ...complete, suspend, noSuspend, snapshot, file: sources.file, tokenFrom, origins };
+  return { ...complete, suspend, noSuspend, snapshot, file: sources.file, origins };
 }
 
 /** The settings file to read, from `--config` or `RECONCILE_CONFIG`; absolute. */
@@ -82,12 +81,6 @@ function lookUp(name: OptionName, sources: SettingsSources): Found | null {
 /** An empty variable counts as absent: that is how CI systems unset one. */
 function nonEmpty(text: string | undefined): string | undefined {
   return text === '' ? undefined : text;
-}
-
-function tokenOrigin(sources: SettingsSources, tokenFile: string | null): Settings['tokenFrom'] {
-  if (sources.flags.tokenFile !== undefined) return 'file';
-  if (nonEmpty(sources.env['RECONCILE_TOKEN']) !== undefined) return 'variable';
-  return tokenFile === null ? null : 'file';
 }
 
 function defaultOf(spec: OptionSpec): unknown {

@@ -13,14 +13,18 @@ const largest = 64 * 1024;
 /** How long a token file is believed before it is read again, ms. */
 const fresh = 1000;
 
-/** The token that the settings name; throws a `Failure` that says how to give one when there is none. */
-export function createTokenSource(settings: Settings, env: Readonly<Record<string, string | undefined>>) {
-  if (settings.tokenFrom === null) {
+/** The token of `--token-file`, else of `RECONCILE_TOKEN`, else of another named file; throws a `Failure` when there is none. */
+export function createTokenSource(
+  { tokenFile, origins }: Pick<Settings, 'tokenFile' | 'origins'>,
+  env: Readonly<Record<string, string | undefined>>,
+) {
+  const given = env['RECONCILE_TOKEN'] ?? '';
+  if (given === '' && tokenFile === null) {
     const hint =
       'name a file that holds it with --token-file or RECONCILE_TOKEN_FILE, or set RECONCILE_TOKEN; never on the command line';
     throw makeFailure('no-token', 'there is no API token', hint);
   }
-  const path = settings.tokenFrom === 'file' ? settings.tokenFile : null;
+  const path = given === '' || origins.get('tokenFile') === '--token-file' ? tokenFile : null;
   let kept = { token: '', readAt: Number.NEGATIVE_INFINITY };
   const read = (): string => {
     if (path === null) return checked(env['RECONCILE_TOKEN'] ?? '', 'RECONCILE_TOKEN');

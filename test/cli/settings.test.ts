@@ -1,3 +1,6 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parseArguments } from '../../src/cli/arguments.ts';
 import { Failure } from '../../src/cli/command.ts';
@@ -6,6 +9,7 @@ import { commands } from '../../src/cli/commands.ts';
 import { formatFlag, nameVariable, type OptionName, options } from '../../src/cli/options.ts';
 import { settle } from '../../src/cli/settings.ts';
 import type { SettingsFile } from '../../src/cli/settings-schema.ts';
+import { createTokenSource } from '../../src/cli/token.ts';
 import { rule, startWorld, type World } from './harness.ts';
 
 const file = (given: SettingsFile['options']): SettingsFile => ({
@@ -39,18 +43,17 @@ describe('precedence', () => {
   });
 
   it('the token: --token-file, then RECONCILE_TOKEN, then RECONCILE_TOKEN_FILE, then the settings file', () => {
-    const env = { RECONCILE_TOKEN: 'x', RECONCILE_TOKEN_FILE: '/b' };
-    expect(settle({ ...none, env, flags: { tokenFile: '/a' } })).toMatchObject({ tokenFrom: 'file', tokenFile: '/a' });
-    expect(settle({ ...none, env })).toMatchObject({ tokenFrom: 'variable' });
-    expect(settle({ ...none, env: { RECONCILE_TOKEN_FILE: '/b' }, file: file({ tokenFile: 'c' }) })).toMatchObject({
-      tokenFrom: 'file',
-      tokenFile: '/b',
-    });
-    expect(settle({ ...none, file: file({ tokenFile: 'c' }) })).toMatchObject({
-      tokenFrom: 'file',
-      tokenFile: '/etc/reconcile/c',
-    });
-    expect(settle(none).tokenFrom).toBeNull();
+    const folder = mkdtempSync(join(tmpdir(), 'reconcile-token-'));
+    for (const name of ['a', 'b', 'c']) writeFileSync(join(folder, name), name);
+    const read = (sources: Partial<Parameters<typeof settle>[0]>) =>
+      createTokenSource(settle({ ...none, ...sources }), sources.env ?? {}).read();
+    const env = { RECONCILE_TOKEN: 'x', RECONCILE_TOKEN_FILE: join(folder, 'b') };
+    const inFile = file({ tokenFile: join(folder, 'c') });
+    expect(read({ env, flags: { tokenFile: join(folder, 'a') }, file: inFile })).toBe('a');
+    expect(read({ env, file: inFile })).toBe('x');
+    expect(read({ env: { ...env, RECONCILE_TOKEN: '' }, file: inFile })).toBe('b');
+    expect(read({ file: inFile })).toBe('c');
+    expect(() => read({})).toThrow('there is no API token');
   });
 
   it('paths are relative to the working directory, in the settings file to its folder', () => {

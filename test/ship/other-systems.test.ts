@@ -3,7 +3,6 @@ import { chmodSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writ
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { Settings } from '../../src/cli/command.ts';
 import { createTokenSource } from '../../src/cli/token.ts';
 import { exportRules } from '../../src/desired/export.ts';
 import { exportConfiguration } from '../../src/desired/export-configuration.ts';
@@ -89,7 +88,7 @@ describe('on macOS and Windows, as far as it shows here', () => {
     const file = path.join(folder, 'token');
     writeFileSync(file, 'token');
     chmodSync(file, 0o666);
-    const source = () => createTokenSource({ tokenFrom: 'file', tokenFile: file } as Settings, {});
+    const source = () => createTokenSource({ tokenFile: file, origins: new Map() }, {});
     expect(source().openFile()).toBe(file);
     vi.spyOn(process, 'platform', 'get').mockReturnValue('win32');
     expect(source().openFile()).toBeNull();

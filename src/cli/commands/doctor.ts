@@ -5,7 +5,7 @@ import { exportConfiguration } from '../../desired/export-configuration.ts';
 import { listEnforcementProblems } from '../../enforcement/problems.ts';
 import { diagnoseConfiguration, diagnoseRules } from '../../live/diagnose.ts';
 import type { LiveConfiguration } from '../../model/configuration.ts';
-import { hasErrors, type Problem } from '../../model/problem.ts';
+import { hasErrors, makeError, makeWarning, type Problem } from '../../model/problem.ts';
 import type { Profile } from '../../model/profile.ts';
 import type { LiveRule } from '../../model/rule.ts';
 import { wholeScope } from '../../model/state.ts';
@@ -90,14 +90,12 @@ async function examineConnection(url: URL, { settings, terminal }: Invocation): 
   if (off <= 60_000)
     return [...found, `clock: agrees with the server's; one request takes ${Math.round(time.tookMs)} ms`];
   const summary = `this machine's clock and the server's differ by ${formatAge(off)}`;
-  const [severity, why] =
+  const stops = 'while they differ by more than 5 minutes, no rule begins or ends (`notBefore`, `expires`)';
+  const problem =
     off > mostApartMs
-      ? ([
-          'error',
-          'while they differ by more than 5 minutes, no rule begins or ends (`notBefore`, `expires`)',
-        ] as const)
-      : (['warning', 'tokens and certificates are judged by the clock'] as const);
-  return [...found, { code: 'clock', severity, summary, hint: `synchronise both: ${why}` }];
+      ? makeError('clock', summary, `synchronise both: ${stops}`)
+      : makeWarning('clock', summary, 'synchronise both: tokens and certificates are judged by the clock');
+  return [...found, problem];
 }
 
 function examineCertificate({ host }: URL, certificate: Awaited<ReturnType<typeof readCertificate>>): Examination {
@@ -107,7 +105,7 @@ function examineCertificate({ host }: URL, certificate: Awaited<ReturnType<typeo
     const hint =
       'the reason says what to mend: the base URL, --ca-file, or the certificate; verification cannot be turned off';
     const summary = `the TLS connection to ${host} failed: ${certificate}`;
-    return [{ code: 'api-tls', severity: 'error', summary, hint }];
+    return [makeError('api-tls', summary, hint)];
   }
   const left = certificate.validTo - systemClock.wallTime();
   if (left >= 14 * day)
