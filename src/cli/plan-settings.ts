@@ -1,18 +1,15 @@
 import { defaultLimits, type Limits } from '../desired/context.ts';
-import { type Network, parseNetwork } from '../model/address.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { countMs } from '../model/instant.ts';
-import { type PortRange, parsePortRange } from '../model/port-range.ts';
 import type { Problem } from '../model/problem.ts';
 import { findProfile, type Profile } from '../model/profile.ts';
 import type { FingerprintKey } from '../model/secret.ts';
 import type { RequiredNote, Scope } from '../model/state.ts';
 import { readScope } from '../model/written-scope.ts';
 import type { Window } from '../plan/guard/windows.ts';
-import type { DeleteLimit, PlanOptions, Protected } from '../plan/input.ts';
+import type { DeleteLimit, PlanOptions } from '../plan/input.ts';
 import { Failure, makeFailure, type Settings } from './command.ts';
 import { options as optionTable } from './options.ts';
-import type { NestedSettings } from './settings-schema.ts';
 
 /** The server profile that the settings name. */
 export function readProfile(settings: Settings): Profile {
@@ -37,9 +34,7 @@ export function readPlanOptions(settings: Settings, fingerprintKey: FingerprintK
     replaceModified: settings.replaceModified,
     maxExposure: settings.maxExposure,
     failOn: failOnOf(settings.failOn, problems),
-    protect: (settings.file?.nested.protect ?? []).flatMap((item, index) =>
-      protectedOf(item, `protect.${index}`, problems),
-    ),
+    protect: settings.file?.nested.protect ?? [],
     secretBindings: [
       ...(settings.file?.nested.secrets?.bind ?? []),
       ...settings.bindSecret.flatMap((text) => bindingOf(text, problems)),
@@ -102,33 +97,6 @@ function failOnOf(words: readonly string[], problems: Problem[]): PlanOptions['f
     if (!failOnWords.includes(word)) problems.push(wrong('--fail-on', word, `one of ${failOnWords.join(', ')}`));
     return failOnWords.includes(word);
   });
-}
-
-type ProtectedSetting = NonNullable<NestedSettings['protect']>[number];
-
-function protectedOf(item: ProtectedSetting, name: string, problems: Problem[]): readonly Protected[] {
-  const [destination] = networkOf(item.destination, `${name}.destination`, problems);
-  const ports = item.port === undefined ? null : portsOf(item.port, `${name}.port`, problems);
-  if (ports !== null && item.protocol !== 'tcp' && item.protocol !== 'udp') {
-    problems.push(wrong(`${name}.protocol`, item.protocol ?? 'absent', 'tcp or udp, because a port is given'));
-  }
-  if (destination === undefined) return [];
-  const user = item.user === undefined ? {} : { user: item.user === 'nobody' ? null : item.user.toLowerCase() };
-  return [{ destination, protocol: item.protocol ?? null, ports, ...user }];
-}
-
-function networkOf(text: string, name: string, problems: Problem[]): readonly Network[] {
-  const parsed = parseNetwork(text);
-  if (parsed.ok) return [parsed.value.network];
-  problems.push(wrong(name, text, 'an IP address or a network in CIDR notation'));
-  return [];
-}
-
-function portsOf(written: string | number, name: string, problems: Problem[]): PortRange | null {
-  const parsed = parsePortRange(written, { min: 0, max: 65535 });
-  if (parsed.ok) return parsed.value;
-  problems.push(wrong(name, String(written), 'a port or a range such as 8000-8010'));
-  return null;
 }
 
 function wrong(name: string, value: string, expected: string): Problem {

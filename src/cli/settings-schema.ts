@@ -1,6 +1,9 @@
 import * as z from 'zod';
+import { parseNetwork } from '../model/address.ts';
 import { countMs } from '../model/instant.ts';
+import { parsePortRange } from '../model/port-range.ts';
 import { parseSchedule, parseWindowDuration, type Window } from '../plan/guard/windows.ts';
+import type { Protected } from '../plan/input.ts';
 import { isSetting, type OptionName, type OptionSpec, optionNames, options } from './options.ts';
 
 // What a value must be is described at the value itself: messages about a wrong one say it (`describeWanted`).
@@ -51,27 +54,39 @@ const windowShape = z
     return read.ok && length.ok ? { kind, schedule: read.value, durationMs: length.value, scope } : z.NEVER;
   });
 
+const protectedShape = z
+  .strictObject({
+    destination: cidr.describe('network that no plan may open or cut off'),
+    protocol: z.enum(['tcp', 'udp', 'other']).optional(),
+    port: z
+      .union([z.int(), z.string()])
+      .describe('a port or a range, such as 443 or 8000-8010')
+      .optional()
+      .describe('a port or a range; needs protocol tcp or udp'),
+    user: z
+      .union([uuid, z.literal('nobody')])
+      .describe('the UUID of a user, or `nobody` (names and addresses of users are not known here)')
+      .optional()
+      .describe('a UUID, or nobody; default: everyone'),
+  })
+  .transform(({ destination, protocol = null, port, user }, context): Protected => {
+    const network = parseNetwork(destination);
+    const ports = port === undefined ? null : parsePortRange(port, { min: 0, max: 65535 });
+    const refuse = (member: string, message: string): never => {
+      context.addIssue({ code: 'custom', path: [member], message });
+      return z.NEVER;
+    };
+    if (!network.ok) return refuse('destination', 'write an IP address or a network in CIDR notation');
+    if (ports?.ok === false) return refuse('port', 'write a port or a range such as 8000-8010');
+    if (ports !== null && protocol !== 'tcp' && protocol !== 'udp')
+      return refuse('protocol', 'write tcp or udp, because a port is given');
+    const from = user === undefined ? {} : { user: user === 'nobody' ? null : user.toLowerCase() };
+    return { destination: network.value.network, protocol, ports: ports?.value ?? null, ...from };
+  });
+
 /** Settings that only the file can hold, beside the flags. */
 const nested = {
-  protect: z
-    .array(
-      z.strictObject({
-        destination: cidr.describe('network that no plan may open or cut off'),
-        protocol: z.enum(['tcp', 'udp', 'other']).optional(),
-        port: z
-          .union([z.int(), z.string()])
-          .describe('a port or a range, such as 443 or 8000-8010')
-          .optional()
-          .describe('a port or a range; needs protocol tcp or udp'),
-        user: z
-          .union([uuid, z.literal('nobody')])
-          .describe('the UUID of a user, or `nobody` (names and addresses of users are not known here)')
-          .optional()
-          .describe('a UUID, or nobody; default: everyone'),
-      }),
-    )
-    .optional()
-    .describe('traffic that no plan may open or cut off (exit 3)'),
+  protect: z.array(protectedShape).optional().describe('traffic that no plan may open or cut off (exit 3)'),
   scope: z
     .strictObject({
       rules: z.boolean().optional(),
