@@ -55,7 +55,6 @@ export function findOwnFolder(directory: string): string {
   return path.join(directory, 'reconcile');
 }
 
-/** A folder of the state that somebody else made. */
 class NotOurs extends Error {
   readonly code = 'not-ours';
 }
@@ -66,10 +65,7 @@ export async function claimFolder(folder: string): Promise<void> {
   await closeToOthers(folder);
 }
 
-/**
- * Closes a folder to others; rejects where it is not ours: somebody who made it could put links there, and have other files
- * written. Only this folder is judged: the one above may be a mount point that a group can write.
- */
+/** Closes a folder to others, who could put links there; rejects where it is theirs. The one above may be a group's mount point. */
 export async function closeToOthers(folder: string): Promise<void> {
   const found = await lstat(folder);
   const odd = found.isDirectory() ? (isAnothers(found) ? 'belongs to another user' : null) : 'is a link or a file';

@@ -18,10 +18,9 @@ export interface Restored {
 }
 
 /**
- * Undoes a gap that cannot be closed, the last write first: so it passes only through states that it came through, each of
- * which the server accepts. Deleted rules are created again as they were spelled, also where nobody knows whether the delete was
- * carried out. What another writer made or deleted stays; and
- * with a step that stays, or of which nobody knows whether it was carried out, stays what it waited for (`mayGoBefore`).
+ * Undoes a gap that cannot be closed, the last write first: the server accepted each state on that way. Deleted rules are created again
+ * as they were spelled, also where nobody knows whether they were deleted. What another writer made or deleted stays, and with a step
+ * that stays what it waited for (`mayGoBefore`).
  */
 export async function restore(
   members: readonly Member[],

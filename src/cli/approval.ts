@@ -96,7 +96,6 @@ export function markLeftOut(problem: Problem): Problem {
   return problem.code === 'unsent-field' ? { ...problem, severity: 'error' } : problem;
 }
 
-/** Somebody approved another plan. */
 export const approvesAnother: Problem = {
   code: 'approves-another',
   severity: 'note',

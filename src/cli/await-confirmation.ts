@@ -43,19 +43,13 @@ export function findCommandProblem(
   return isThere ? null : `there is no program ${program}`;
 }
 
-/** Why an apply is taken back; null: it is kept. */
-type Word = string | null;
-
-/**
- * Waits until somebody or something confirms, refuses, or the time is over. A confirmation elsewhere removes the record. What
- * `failed` is not waited for.
- */
+/** Waits for a confirmation, here or by removing the record elsewhere: null. Else why the apply is taken back; `failed`: already so. */
 export async function awaitConfirmation(
   { terminal }: Invocation,
   folder: string,
   { command, until }: Pick<ConfirmTerms, 'command'> & { readonly until: number },
   failed: string | null,
-): Promise<Word> {
+): Promise<string | null> {
   if (terminal.stop.aborted) return describeStop(terminal.stop.reason);
   if (failed !== null) return failed;
   // By both clocks: one stands still while the machine sleeps, the other may be set back.
@@ -83,7 +77,7 @@ interface Probe {
   readonly signal: AbortSignal;
 }
 
-async function watchRecord(folder: string, { left, signal }: Probe, isTimed: boolean): Promise<Word> {
+async function watchRecord(folder: string, { left, signal }: Probe, isTimed: boolean): Promise<string | null> {
   while (!signal.aborted) {
     if (!isPending(folder)) return null;
     if (isTimed && left() === 0) return 'Nobody answered';
@@ -92,14 +86,14 @@ async function watchRecord(folder: string, { left, signal }: Probe, isTimed: boo
   return 'Stopped';
 }
 
-async function askPerson({ terminal, left, signal }: Probe): Promise<Word> {
+async function askPerson({ terminal, left, signal }: Probe): Promise<string | null> {
   const question = (): string => `Still there? Keep it? [y/N], going back in ${describeLeft(left())} `;
   const answer = await terminal.ask(question, signal);
   if (answer === null) return 'The terminal is gone';
   return /^y(es)?$/i.test(answer.trim()) ? null : 'You did not say yes';
 }
 
-async function askCommand(command: readonly string[], { terminal, left, signal }: Probe): Promise<Word> {
+async function askCommand(command: readonly string[], { terminal, left, signal }: Probe): Promise<string | null> {
   const wrong = await askUntilConfirmed(systemClock, {
     ask: (timeoutMs) => runConfirmCommand({ command, environment: terminal.env, cwd: terminal.cwd, timeoutMs, signal }),
     leftMs: left,

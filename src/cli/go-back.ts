@@ -14,7 +14,6 @@ import { makeDesiredContext } from './manifests.ts';
 import { type PassRequest, runPass } from './pass-run.ts';
 import { askServer } from './wire.ts';
 
-/** How an apply is taken back: as a pass for the state before. */
 export interface WayBack {
   readonly back: GoingBack;
   readonly request: PassRequest & { readonly given: NonNullable<PassRequest['given']> };
@@ -62,10 +61,7 @@ export interface TakenBack {
 
 const againMs = 5000;
 
-/**
- * Takes an apply back, whatever guards, windows, `--fail-on`, `--max-exposure` and `--suspend` say, and though the process was told
- * to stop. While the server cannot be read (the change may have cut it off) it is tried again, until the deadline of an apply.
- */
+/** Takes an apply back whatever guards, windows, `--suspend` and signals say. A server that cannot be read is tried until the deadline. */
 export async function takeBack(invocation: Invocation, record: ApplyRecord, terms: BackTerms): Promise<TakenBack> {
   const forced = forceBack(invocation);
   const until = systemClock.now() + invocation.settings.totalTimeout;
@@ -101,7 +97,6 @@ export function liftDemands(settings: Settings): Settings {
   return { ...settings, strict: false, file: { ...settings.file, nested: { ...nested, windows: [], require: [] } } };
 }
 
-/** The same run, which nothing stops. */
 function forceBack({ settings, terminal, ...invocation }: Invocation): Invocation {
   const own = { yes: true, dryRun: false, suspend: false, detailedExitcode: false, approve: [], base: null };
   const never = new AbortController().signal;

@@ -10,7 +10,6 @@ import { findServer } from './approval.ts';
 import { type Invocation, makeFailure } from './command.ts';
 import { findStateFolder } from './last-apply.ts';
 
-/** How an apply is to be confirmed. */
 export interface ConfirmTerms {
   readonly withinMs: number;
   /** Program and arguments; null: a person confirms. */
@@ -28,10 +27,7 @@ export interface PendingApply extends ConfirmTerms {
   readonly waiting: readonly ConfigurationField[];
 }
 
-/**
- * Where the record of such an apply lies says what becomes of it: removing `pending` keeps the apply, renaming it to `going-back`
- * takes it back. Both are one step of the file system, and only one of the two can succeed.
- */
+/** Removing `pending` keeps the apply, renaming it to `going-back` takes it back: one step each, and only one of them can succeed. */
 export type PendingPlace = 'pending' | 'going-back';
 
 const ownerFile = 'pending.owner';

@@ -13,7 +13,6 @@ import { type Answer, exitCodes, Failure, type Invocation, makeFailure, type Set
 import { buildOperand, type OfflineBuild } from './manifests.ts';
 import { askServer } from './wire.ts';
 
-/** A packet that is asked about. */
 export interface PacketQuestion {
   readonly address: Network;
   readonly protocol: Protocol;

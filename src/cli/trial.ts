@@ -33,10 +33,7 @@ export async function applyOnTrial(invocation: Invocation, request: PassRequest)
   return await runPass(alone, { ...request, trial: makeTrial(alone, pendingFolderOf(invocation), terms) });
 }
 
-/**
- * What asks before each write whether another process holds the lease that the settings name: it would write at the same time. One
- * that is suspended keeps the lease and writes nothing. Throws a `Failure` where nothing can be written from the beginning.
- */
+/** Asks before each write whether a holder of the lease, unless suspended, would write too; throws a `Failure` where one does now. */
 async function watchLease(invocation: Invocation): Promise<() => Promise<boolean>> {
   const { settings } = invocation;
   const holder = await lookAtLease(invocation).catch((error: unknown) => {
@@ -167,10 +164,7 @@ async function finishBack(
   return taken.answer;
 }
 
-/**
- * An apply of before, whose process was killed: inside its time the wait goes on here, after it this process goes back. Null: there
- * is none, or it was kept. Throws a `Failure` while another process sees to it.
- */
+/** Takes up an apply whose process was killed; null: there is none, or it was kept. Throws a `Failure` while another process does. */
 export async function settleEarlier(invocation: Invocation): Promise<Answer | null> {
   const folder = findStateFolder(invocation);
   if (folder === null) return null;

@@ -7,15 +7,8 @@ const [backoffMs, maxBackoffMs] = [1000, 300_000];
 /** A server that asks for more than this is asked again all the same. */
 const longestAskedMs = 3_600_000;
 
-const preempting: ReadonlySet<Trigger> = new Set([
-  'webhook',
-  'signal',
-  'token',
-  'settings',
-  'lease',
-  'confirmation',
-  'start',
-]);
+/** Nobody asks for a look; of any other trigger somebody does. */
+const patient: ReadonlySet<Trigger> = new Set<Trigger>(['interval', 'retry', 'file', 'released', 'stop']);
 
 /** What the loop is about to work on. */
 export interface Attempt {
@@ -55,7 +48,7 @@ export class Backoff {
   holds({ revision, complained, triggers }: Attempt): boolean {
     if (this.leftMs() === 0 || this.#tried?.revision !== revision) return false;
     if (this.#tried.complained && !complained) return false;
-    return ![...triggers].some((trigger) => preempting.has(trigger));
+    return [...triggers].every((trigger) => patient.has(trigger));
   }
 
   /** Notes what is tried now; the failures of another revision do not count against it. */

@@ -46,7 +46,7 @@ export class Leadership {
     this.runner = runner;
     this.#stop = stop;
     this.#record = record;
-    this.history = new SourceHistory(parts.source, parts.clock);
+    this.history = new SourceHistory(parts, stop);
     this.backoff = new Backoff(parts.clock);
     this.#trial = new Trial(parts, stop);
   }
@@ -176,8 +176,7 @@ export class Leadership {
     }
     const waits = pending !== null && lastGood?.revision === pending && !this.#mayLeave;
     if (waits) return { content: lastGood, complaint: null, settlingMs: null };
-    const { settings, hold = () => null } = this.#parts;
-    return await this.history.choose(reading, { settings: settings(), appliedRevision, stop: this.#stop, hold });
+    return await this.history.choose(reading, appliedRevision);
   }
 
   /** A pass over what waits to be confirmed: however well it went, it is not in effect before. */

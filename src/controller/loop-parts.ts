@@ -1,6 +1,6 @@
 import type { Outcome } from '../apply/outcome.ts';
 import type { DesiredState } from '../model/state.ts';
-import type { Approve, PassMemory, PassPart, PassResult } from '../pass/pass.ts';
+import type { Approve, PassPart, PassResult } from '../pass/pass.ts';
 import type { Window } from '../plan/guard/windows.ts';
 import type { Clock, Logger, Source, SourceContent } from '../ports.ts';
 import type { Lease } from './lease.ts';
@@ -8,20 +8,22 @@ import type { LoopObserver } from './observer.ts';
 import type { LoopRecord, RecordStore } from './record.ts';
 import type { Triggers } from './trigger.ts';
 
-/** What one pass of the loop asks of the pipeline. `part`: only that part; undefined: everything in scope. */
-export interface LoopPassRequest {
+/** What a pass is to bring into effect, and what is known about it. */
+export interface PassGoal {
   readonly content: SourceContent;
-  readonly part?: PassPart;
   readonly base: DesiredState | null;
   /**
    * It takes back what nobody confirmed, so that no guard holds it: by the content of the confirmed revision, or (`before`) by what
    * is recorded of the applies of the revision that the content names.
    */
   readonly back?: 'confirmed' | 'before' | undefined;
-  readonly sentSecrets: LoopRecord['sentSecrets'];
-  /** When the clocks last agreed; absent: not known. */
-  readonly agreedAt?: number;
-  readonly memory: Pick<PassMemory, 'knownRules' | 'serverWasDown'>;
+  readonly record: LoopRecord;
+}
+
+/** What one pass of the loop asks of the pipeline. `part`: only that part; undefined: everything in scope. */
+export interface LoopPassRequest extends PassGoal {
+  readonly part?: PassPart | undefined;
+  readonly serverWasDown: boolean;
   readonly stop: AbortSignal;
   readonly approve: Approve;
   readonly onOutcome: (outcome: Outcome) => void;

@@ -55,11 +55,6 @@ export function viewPass(end: PassEnding, verdict: Verdict, clock: Clock, observ
   };
 }
 
-/** Whether a read failed as it does while the server is away. */
-export function isOutage(code: string): boolean {
-  return code === 'refused' || code === 'reset';
-}
-
 /** Number of live rules after a pass; null: it did not see them. */
 export function countLiveRules(result: PassResult | null): number | null {
   if (result === null || result.live === null) return null;

@@ -2,28 +2,22 @@ import type { Outcome } from '../apply/outcome.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { PassPart } from '../pass/pass.ts';
 import { formatStepKey, type Plan } from '../plan/plan.ts';
-import type { SourceContent } from '../ports.ts';
 import type { Verdict } from './failure.ts';
 import { findUnfinished, judge } from './failure.ts';
 import { FightMemory } from './fight.ts';
 import type { Held } from './gate.ts';
 import { checkGate } from './gate.ts';
-import type { LoopParts, LoopPassRequest } from './loop-parts.ts';
+import type { LoopParts, PassGoal } from './loop-parts.ts';
 import { createGapClock } from './observer.ts';
 import type { PassRun, PublishableRun } from './pass-ending.ts';
-import { isOutage, joinRuns, mayBeOnePart } from './pass-ending.ts';
+import { joinRuns, mayBeOnePart } from './pass-ending.ts';
 import { logDrift, logFailures, logInternalError, logTimes, logUnknownRules } from './pass-log.ts';
-import type { LoopRecord } from './record.ts';
 import { isInEffect } from './same-desired.ts';
 import { StallMemory } from './stall.ts';
 import type { StatusBoard } from './status-board.ts';
 
-/** What is to be brought into effect, and what is known about it. */
-export interface PassOrder {
-  readonly content: SourceContent;
-  readonly back?: LoopPassRequest['back'];
-  readonly base: DesiredState | null;
-  readonly record: LoopRecord;
+/** A goal, and what may hold it back. */
+export interface PassOrder extends PassGoal {
   /** Called before the first write; null: it may be written. */
   readonly begin: (desired: DesiredState | null) => Promise<Held | null>;
   /** ms until its content has been stable for long enough to delete; asked when there is a plan. */
@@ -72,6 +66,7 @@ export class PassRunner {
 
   async #runOne(order: PassOrder, part?: PassPart): Promise<PassRun> {
     const { clock, observer, logger } = this.#parts;
+    const { content, base, back, record } = order;
     const gaps = createGapClock(clock, observer);
     const outcomes: Outcome[] = [];
     const from = clock.now();
@@ -79,13 +74,8 @@ export class PassRunner {
     let hold: Held | null = null;
     const result = await this.#parts
       .pass({
-        content: order.content,
-        ...(part === undefined ? {} : { part }),
-        back: order.back,
-        base: order.base,
-        ...(order.record.agreedAt === null ? {} : { agreedAt: order.record.agreedAt }),
-        sentSecrets: order.record.sentSecrets,
-        memory: { knownRules: order.record.knownRules, serverWasDown: this.#serverWasDown },
+        ...{ content, base, back, record, part },
+        serverWasDown: this.#serverWasDown,
         stop: this.#stop,
         approve: async (plan, desired) => {
           observer.phaseEnded('plan', clock.now() - from);
@@ -93,7 +83,7 @@ export class PassRunner {
           approvedAt = clock.now();
           const isTimes = part === 'ends' || part === 'boundaries';
           const isDrift = !isTimes && isDriftOf(order, desired.state);
-          const isFirst = order.record.knownRules === null && !isDrift && order.back === undefined;
+          const isFirst = record.knownRules === null && !isDrift && back === undefined;
           const [stalled, fights] = [this.#stall.stalled, this.#fights];
           hold = checkGate(plan, { ...this.#parts, ...order, isDrift, stalled, fights });
           hold ??= await order.begin(desired.state);
@@ -116,7 +106,7 @@ export class PassRunner {
     if (!result) return { result: null, verdict: internalError, holdMs: null, outcomes };
     const verdict = this.#stall.judged(judge(result, hold), result);
     logFailures(logger, findUnfinished(result.apply?.outcomes ?? []));
-    this.#serverWasDown = result.end === 'unreadable' && isOutage(result.failure?.code ?? '');
+    this.#serverWasDown = result.end === 'unreadable' && ['refused', 'reset'].includes(result.failure?.code ?? '');
     for (const one of result.problems) {
       if (one.severity === 'warning') logger.debug('A problem was found', { code: one.code, summary: one.summary });
     }

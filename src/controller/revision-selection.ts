@@ -1,7 +1,7 @@
-import type { Clock, Source, SourceContent, SourceReading } from '../ports.ts';
+import type { SourceContent, SourceReading } from '../ports.ts';
 import { shortenRevision } from './conditions.ts';
 import { joinTexts, type Verdict } from './failure.ts';
-import type { LoopSettings } from './loop-parts.ts';
+import type { LoopParts } from './loop-parts.ts';
 
 /** What of the source is to be in effect, and what is wrong with its newest revision. */
 export interface RevisionSelection {
@@ -15,14 +15,6 @@ export interface RevisionSelection {
   readonly back?: string;
 }
 
-/** What a choice depends on beside the source's own history. */
-export interface SelectionContext {
-  readonly settings: LoopSettings;
-  readonly appliedRevision: string | null;
-  readonly stop: AbortSignal;
-  readonly hold: (revision: string) => string | null;
-}
-
 /** Since when the source has shown the same content (monotonic, ms). */
 interface Settling {
   readonly revision: string;
@@ -31,16 +23,16 @@ interface Settling {
 
 /** Follows one source: which of its revisions is the last good one, which is rejected, since when the newest stands still. */
 export class SourceHistory {
-  readonly #source: Source;
-  readonly #clock: Clock;
+  readonly #parts: Pick<LoopParts, 'source' | 'clock' | 'settings' | 'hold'>;
+  readonly #stop: AbortSignal;
   #lastGood: SourceContent | null = null;
   #settling: Settling | null = null;
   #unstableSince: number | null = null;
   #rejected: { readonly revision: string; readonly verdict: Verdict } | null = null;
 
-  constructor(source: Source, clock: Clock) {
-    this.#source = source;
-    this.#clock = clock;
+  constructor(parts: Pick<LoopParts, 'source' | 'clock' | 'settings' | 'hold'>, stop: AbortSignal) {
+    this.#parts = parts;
+    this.#stop = stop;
   }
 
   get lastGood(): SourceContent | null {
@@ -64,22 +56,22 @@ export class SourceHistory {
 
   /** ms until the newest content has been the same for `quietMs`. */
   quietLeft(quietMs: number): number {
-    return this.#settling === null ? 0 : Math.max(0, this.#settling.since + quietMs - this.#clock.now());
+    return this.#settling === null ? 0 : Math.max(0, this.#settling.since + quietMs - this.#parts.clock.now());
   }
 
   /**
    * What is to be in effect: the newest revision when it is readable, stable, not rejected, no step back and not held; otherwise the last
    * good one, with the complaint. A source that is gone is never "everything was deleted".
    */
-  async choose({ content, ...reading }: SourceReading, context: SelectionContext): Promise<RevisionSelection> {
+  async choose({ content, ...reading }: SourceReading, applied: string | null): Promise<RevisionSelection> {
     if (content === null) return this.#keep(judgeSource({ content, ...reading }));
-    const settling = this.#untilSettled(content, context.settings);
+    const settling = this.#untilSettled(content);
     if (settling !== null) return settling;
     if (this.#rejected?.revision === content.revision) return this.#keep(this.#rejected.verdict);
-    const rewind = await this.#rewindOf(content.revision, context);
+    const rewind = await this.#rewindOf(content.revision, applied);
     if (rewind !== null) return this.#keep(rewind);
-    const message = context.hold(content.revision);
-    if (message !== null) return this.#keep({ kind: 'held', reason: 'Waiting', message });
+    const message = this.#parts.hold?.(content.revision);
+    if (message) return this.#keep({ kind: 'held', reason: 'Waiting', message });
     return { content, complaint: null, settlingMs: null };
   }
 
@@ -88,8 +80,9 @@ export class SourceHistory {
   }
 
   /** Null once the content is stable. A source that never stands still must not keep the last good revision from being enforced. */
-  #untilSettled(content: SourceContent, { quietMs, intervalMs }: LoopSettings): RevisionSelection | null {
-    const now = this.#clock.now();
+  #untilSettled(content: SourceContent): RevisionSelection | null {
+    const { quietMs, intervalMs } = this.#parts.settings();
+    const now = this.#parts.clock.now();
     const { revision } = content;
     if (this.#settling?.revision !== revision) this.#settling = { revision, since: now };
     const settlingMs = this.quietLeft(quietMs);
@@ -105,18 +98,18 @@ export class SourceHistory {
     return { content: this.#lastGood, complaint: { kind: 'held', reason: 'Settling', message }, settlingMs };
   }
 
-  async #rewindOf(revision: string, { settings, appliedRevision, stop }: SelectionContext): Promise<Verdict | null> {
-    const source = this.#source;
-    if (appliedRevision === null || appliedRevision === revision || settings.allowRewind) return null;
+  async #rewindOf(revision: string, applied: string | null): Promise<Verdict | null> {
+    const { source, settings } = this.#parts;
+    if (applied === null || applied === revision || settings().allowRewind) return null;
     if (source.descends === undefined) return null;
-    const descends = await source.descends(appliedRevision, revision, stop);
+    const descends = await source.descends(applied, revision, this.#stop);
     if (descends === 'yes') return null;
     if (descends === 'unasked') {
-      const message = `whether ${shortenRevision(revision)} descends from ${shortenRevision(appliedRevision)}, the applied revision, cannot be asked now; the applied one stays in effect`;
+      const message = `whether ${shortenRevision(revision)} descends from ${shortenRevision(applied)}, the applied revision, cannot be asked now; the applied one stays in effect`;
       return { kind: 'transient', reason: 'SourceFailed', message };
     }
     const because = descends === 'no' ? 'it does not descend from' : 'it is not known to descend from';
-    const message = `${shortenRevision(revision)} is not applied: ${because} ${shortenRevision(appliedRevision)}, the applied revision; start with --allow-rewind to accept it`;
+    const message = `${shortenRevision(revision)} is not applied: ${because} ${shortenRevision(applied)}, the applied revision; start with --allow-rewind to accept it`;
     return { kind: 'terminal', reason: 'RewindRefused', message };
   }
 }

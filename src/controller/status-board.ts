@@ -6,7 +6,7 @@ import { addEnforcement } from './enforcement.ts';
 import { countDeletes } from './gate.ts';
 import { countLiveRules, type PassRun, viewParts } from './pass-ending.ts';
 import type { PassView, Status } from './status.ts';
-import { addPass, viewPlan } from './status.ts';
+import { viewPlan } from './status.ts';
 
 /** The status of one loop as it changes. Each change replaces it whole, so that no reader sees half of one. */
 export class StatusBoard {
@@ -44,7 +44,7 @@ export class StatusBoard {
   }
 
   ended(pass: PassView): void {
-    this.update({ passes: addPass(this.#status.passes, pass) });
+    this.update({ passes: [pass, ...this.#status.passes].slice(0, 20) });
   }
 
   /** Another replica writes: what this one saw as the writer may not be so any more, and must raise no alarm. */

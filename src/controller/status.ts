@@ -135,11 +135,6 @@ export function viewPlan({ plan, content, digest, apply }: PassResult): PlanView
   };
 }
 
-/** The passes with a new one in front. */
-export function addPass(passes: readonly PassView[], pass: PassView): readonly PassView[] {
-  return [pass, ...passes].slice(0, 20);
-}
-
 /** The status before anything is known. */
 export function createStatus(version: string, source: string, wallTime: number, server?: string): Status {
   return {

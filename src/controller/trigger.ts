@@ -1,6 +1,6 @@
 import type { Clock } from '../ports.ts';
 
-/** Why the loop woke. All but `interval` and `retry` pre-empt a backoff; a new revision does so by itself. */
+/** Why the loop woke. */
 export type Trigger =
   | 'start'
   | 'interval'

@@ -1,9 +1,6 @@
 import { isMap, isScalar, isSeq, parseAllDocuments, type YAMLMap } from 'yaml';
 
-/**
- * The text with that `expires` for a rule (`RULE`, `SET/RULE`) or a set (`SET`), everything else as it was, comments too; null when
- * the rule is not written there, or in a way that cannot be edited. `value` is what YAML shall hold.
- */
+/** The text with that `expires` (as YAML) for `RULE`, `SET/RULE` or `SET`, all else as it was; null where that cannot be edited. */
 export function setExpires(text: string, name: string, value: string): string | null {
   const found = parseAllDocuments(text).flatMap(({ contents }) => findRule(contents, name) ?? []);
   const [rule] = found;

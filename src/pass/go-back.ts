@@ -27,7 +27,6 @@ export interface GoingBack {
   readonly waiting: readonly ConfigurationField[];
 }
 
-/** On which terms an apply is taken back. */
 export interface BackTerms {
   /** Fields that need a secret which the record does not hold stay; absent: the secret is asked for by reference. */
   readonly withoutSecrets?: true;
@@ -36,9 +35,8 @@ export interface BackTerms {
 }
 
 /**
- * The live state with what this apply changed taken back: what it created goes, what it deleted comes back, and fields that still
- * hold what it wrote get their former value. What others changed since stays, and is named; what has expired does not come back.
- * `live`: what is in scope.
+ * What is live in scope without what this apply created, with what it deleted, and with the former value of fields that still hold what
+ * it wrote. What others changed since stays, and is named; what has expired does not come back.
  */
 export function goBack(
   record: ApplyRecord,
@@ -65,7 +63,6 @@ export function goBack(
   };
 }
 
-/** What is found on the way. */
 interface Finding {
   readonly context: DesiredContext;
   readonly terms: BackTerms;

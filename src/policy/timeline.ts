@@ -111,7 +111,6 @@ function boundariesOf({ version, time: from, setBy }: Known, since: number, unti
     }));
 }
 
-/** A change of one packet's verdict. */
 export interface VerdictChange {
   readonly cause: Moment['cause'];
   readonly time: number;
@@ -134,7 +133,6 @@ export function findVerdictChange(
   return { cause, time, commit: rule === null ? version.commit : commitOf(rule), before: first, after: now };
 }
 
-/** The verdict under these rules. */
 export function decideAmong(rules: readonly DesiredRule[], packet: Packet): Decision<DesiredRule> {
   return decide(indexRules(rules.filter(({ rule }) => matches(rule, packet))), packet);
 }

@@ -7,6 +7,7 @@ import { parseArguments } from '../../src/cli/arguments.ts';
 import type { Terminal } from '../../src/cli/command.ts';
 import { loadSettings } from '../../src/cli/line.ts';
 import { createWatchPasses, RecentApplies } from '../../src/cli/watch/pass.ts';
+import { emptyRecord } from '../../src/controller/record.ts';
 import { defaultLimits } from '../../src/desired/context.ts';
 import { type PlanRequest, plan, toJson } from '../../src/index.ts';
 import { deriveFingerprintKey } from '../../src/model/secret.ts';
@@ -340,8 +341,8 @@ describe.each(cases)('$name', (given) => {
     const result = await runner.run({
       content,
       base: null,
-      sentSecrets: [],
-      memory: { knownRules: null, serverWasDown: false },
+      record: emptyRecord,
+      serverWasDown: false,
       stop: terminal.stop,
       approve: async () => false,
       onOutcome: () => {},

@@ -3,20 +3,11 @@ import { wrapApi } from '../../controller/lease.ts';
 import type { LoopObserver } from '../../controller/observer.ts';
 import type { EnforcementView, Status } from '../../controller/status.ts';
 import type { Clock, LiveApi } from '../../ports.ts';
+import type { NotifyResult } from '../notify/notifier.ts';
+import type { WebhookResult } from '../web/webhook-app.ts';
 
 /** The controller's metrics; docs/reference/sidecar.md explains each, and a test compares that table with this registry. */
-export interface ControllerMetrics {
-  readonly observer: LoopObserver;
-  /** Counts and times the calls of an API. */
-  meter(api: LiveApi, clock: Clock): LiveApi;
-  notified(target: string, result: 'sent' | 'failed' | 'dropped'): void;
-  webhook(result: string): void;
-  /** Another replica took the lease while this one could still write. */
-  overlapped(): void;
-  text(): Promise<{ readonly type: string; readonly text: string }>;
-  /** Every metric of our own. */
-  readonly registry: Registry;
-}
+export type ControllerMetrics = ReturnType<typeof createMetrics>;
 
 const prefix = 'reconcile_';
 
@@ -27,7 +18,7 @@ type States = () => readonly (readonly [labels: Readonly<Record<string, string>>
  * Builds the registry. `states` is asked at each scrape, so that gauges never lag behind it; `own` names the labels that gauges
  * of several loops have beside theirs. Counters count for all.
  */
-export function createMetrics(version: string, states: States, own: readonly string[] = []): ControllerMetrics {
+export function createMetrics(version: string, states: States, own: readonly string[] = []) {
   const registry = new Registry();
   registerGauges(registry, states, own);
   registerLabels(registry, states, own);
@@ -51,7 +42,8 @@ export function createMetrics(version: string, states: States, own: readonly str
   };
   return {
     observer,
-    meter: (api, clock) =>
+    /** Counts and times the calls of an API. */
+    meter: (api: LiveApi, clock: Clock) =>
       wrapApi(api, async (method, call) => {
         const from = clock.now();
         const result = await call();
@@ -59,10 +51,12 @@ export function createMetrics(version: string, states: States, own: readonly str
         times.observe({ method }, (clock.now() - from) / 1000);
         return result;
       }),
-    notified: (target, result) => sent.inc({ target, result }),
-    webhook: (result) => hooks.inc({ result }),
+    notified: (target: string, result: NotifyResult) => sent.inc({ target, result }),
+    webhook: (result: WebhookResult) => hooks.inc({ result }),
+    /** Another replica took the lease while this one could still write. */
     overlapped: () => overlaps.inc(),
     text: async () => ({ type: registry.contentType, text: await registry.metrics() }),
+    /** Every metric of our own. */
     registry,
   };
 }

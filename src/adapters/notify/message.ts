@@ -2,25 +2,12 @@ import { createHmac } from 'node:crypto';
 import type { Turn } from '../../controller/observer.ts';
 import { formatInstant } from '../../model/instant.ts';
 
-/** Whom to tell, from the operator's settings. Addresses and secrets are read when they are used, so that files can be renewed. */
-export type NotifyTarget =
-  | {
-      readonly type: 'generic';
-      readonly name: string;
-      readonly url: () => string;
-      readonly secret: (() => string) | null;
-    }
-  | { readonly type: 'slack'; readonly name: string; readonly url: () => string }
-  | {
-      readonly type: 'github-status';
-      readonly name: string;
-      /** `https://api.github.com`, or a GitHub Enterprise address. */
-      readonly api: string;
-      /** `owner/name`. */
-      readonly repository: string;
-      readonly token: () => string;
-      readonly context: string;
-    };
+/** Somebody who is told. Addresses and secrets are read when they are used, so that files can be renewed. */
+export interface NotifyTarget {
+  readonly name: string;
+  /** What it is sent about a turn; null when it does not concern it. */
+  readonly deliver: (turn: Turn) => Delivery | null;
+}
 
 export interface Delivery {
   readonly url: () => string;
@@ -28,22 +15,21 @@ export interface Delivery {
   readonly body: string;
 }
 
-/** What a target is sent about a turn; null when it does not concern it. */
-export function buildDelivery(target: NotifyTarget, turn: Turn): Delivery | null {
-  switch (target.type) {
-    case 'generic': {
+/** JSON for any webhook, signed over its bytes where there is a secret. */
+export function notifyWebhook(name: string, url: () => string, secret: (() => string) | null): NotifyTarget {
+  return {
+    name,
+    deliver(turn) {
       const body = JSON.stringify(genericBody(turn));
-      const headers = (): Record<string, string> =>
-        target.secret === null
-          ? {}
-          : { 'x-reconcile-signature': `sha256=${createHmac('sha256', target.secret()).update(body).digest('hex')}` };
-      return { url: target.url, headers, body };
-    }
-    case 'slack':
-      return { url: target.url, headers: () => ({}), body: JSON.stringify({ text: slackText(turn) }) };
-    case 'github-status':
-      return githubStatus(target, turn);
-  }
+      const sign = (key: string): string => `sha256=${createHmac('sha256', key).update(body).digest('hex')}`;
+      return { url, headers: () => (secret === null ? {} : { 'x-reconcile-signature': sign(secret()) }), body };
+    },
+  };
+}
+
+/** A text for Slack, or for whatever reads the same. */
+export function notifySlack(name: string, url: () => string): NotifyTarget {
+  return { name, deliver: (turn) => ({ url, headers: () => ({}), body: JSON.stringify({ text: slackText(turn) }) }) };
 }
 
 function genericBody({ what, condition, status, rules }: Turn): unknown {
@@ -84,24 +70,32 @@ function slackText({ what, condition, status, rules = [] }: Turn): string {
   return lines.join('\n').slice(0, 3000);
 }
 
+/** Where GitHub shows it: `api` is https://api.github.com or an Enterprise address, `repository` is `owner/name`. */
+export interface GithubStatus {
+  readonly api: string;
+  readonly repository: string;
+  readonly token: () => string;
+  readonly context: string;
+}
+
 /** GitHub shows it beside the commit: success once it is in effect, failure when it cannot be. */
-function githubStatus(target: Extract<NotifyTarget, { type: 'github-status' }>, turn: Turn): Delivery | null {
-  if (turn.rules !== undefined) return null;
-  const { observed, applied } = turn.status.revisions;
-  const { server } = turn.status;
-  const host = server === undefined ? '' : ` on ${new URL(server).host}`;
-  const commit = turn.what === 'broken' ? observed : applied;
-  if (commit === null || !/^[0-9a-f]{40}$/.test(commit)) return null;
-  const description =
-    turn.what === 'broken' ? `${turn.condition.reason}${host}: ${plain(turn.condition.message)}` : `in effect${host}`;
+export function notifyGithub(name: string, { api, repository, token, context }: GithubStatus): NotifyTarget {
   return {
-    url: () => `${target.api}/repos/${target.repository}/statuses/${commit}`,
-    headers: () => ({ authorization: `Bearer ${target.token()}`, accept: 'application/vnd.github+json' }),
-    body: JSON.stringify({
-      state: turn.what === 'broken' ? 'failure' : 'success',
-      context: target.context,
-      description: description.length > 140 ? `${description.slice(0, 139)}…` : description,
-    }),
+    name,
+    deliver({ what, condition, status, rules }) {
+      const { observed, applied } = status.revisions;
+      const host = status.server === undefined ? '' : ` on ${new URL(status.server).host}`;
+      const isBroken = what === 'broken';
+      const commit = isBroken ? observed : applied;
+      if (rules !== undefined || commit === null || !/^[0-9a-f]{40}$/.test(commit)) return null;
+      const text = isBroken ? `${condition.reason}${host}: ${plain(condition.message)}` : `in effect${host}`;
+      const description = text.length > 140 ? `${text.slice(0, 139)}…` : text;
+      return {
+        url: () => `${api}/repos/${repository}/statuses/${commit}`,
+        headers: () => ({ authorization: `Bearer ${token()}`, accept: 'application/vnd.github+json' }),
+        body: JSON.stringify({ state: isBroken ? 'failure' : 'success', context, description }),
+      };
+    },
   };
 }
 

@@ -4,7 +4,6 @@ import { getErrorCode } from '../../model/result.ts';
 import type { Clock, Logger } from '../../ports.ts';
 import { exchange, locate } from '../api/exchange.ts';
 import type { Delivery, NotifyTarget } from './message.ts';
-import { buildDelivery } from './message.ts';
 
 export type NotifyResult = 'sent' | 'failed' | 'dropped';
 
@@ -33,30 +32,28 @@ export function createNotifier(settings: NotifierSettings): Notifier {
   const stop = new AbortController();
   // Not the global one: Node's own `fetch` may have put an older version there, which takes no such requests.
   const agent = new Agent();
-  const queues = new Map<NotifyTarget, Promise<void>>();
-  const lengths = new Map<NotifyTarget, number>();
+  const queues = settings.targets.map((target) => ({ target, length: 0, last: Promise.resolve() }));
   return {
     observer: {
       turned(turn: Turn) {
-        for (const target of settings.targets) {
-          const delivery = buildDelivery(target, turn);
+        for (const queue of queues) {
+          const { target } = queue;
+          const delivery = target.deliver(turn);
           if (delivery === null) continue;
-          const length = lengths.get(target) ?? 0;
-          if (length >= longestQueue) {
+          if (queue.length >= longestQueue) {
             settings.onResult(target.name, 'dropped');
             continue;
           }
-          lengths.set(target, length + 1);
-          const queued = (queues.get(target) ?? Promise.resolve()).then(async () => {
+          queue.length++;
+          queue.last = queue.last.then(async () => {
             await deliver({ ...settings, agent }, target, delivery, stop.signal);
-            lengths.set(target, (lengths.get(target) ?? 1) - 1);
+            queue.length--;
           });
-          queues.set(target, queued);
         }
       },
     },
     async flush(ms) {
-      await Promise.race([Promise.all(queues.values()), settings.clock.sleep(ms)]);
+      await Promise.race([Promise.all(queues.map(({ last }) => last)), settings.clock.sleep(ms)]);
       stop.abort();
     },
   };

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import type { NotifyTarget } from '../../adapters/notify/message.ts';
+import { type NotifyTarget, notifyGithub, notifySlack, notifyWebhook } from '../../adapters/notify/message.ts';
 import { readOperatorFile } from '../../adapters/source/regular-file.ts';
 import { makeFailure } from '../command.ts';
 import type { SettingsFile } from '../settings-schema.ts';
@@ -31,26 +31,16 @@ function targetOf(entry: Notify, fallback: string, folder: string): NotifyTarget
     return read;
   };
   switch (entry.type) {
-    case 'generic':
-      return {
-        type: 'generic',
-        name,
-        url: address(entry.url, entry.urlFile),
-        secret: entry.secretFile === undefined ? null : fromFile(entry.secretFile),
-      };
+    case 'generic': {
+      const secret = entry.secretFile === undefined ? null : fromFile(entry.secretFile);
+      return notifyWebhook(name, address(entry.url, entry.urlFile), secret);
+    }
     case 'slack':
-      return { type: 'slack', name, url: address(entry.url, entry.urlFile) };
+      return notifySlack(name, address(entry.url, entry.urlFile));
     case 'github-status': {
-      const api = entry.api ?? 'https://api.github.com';
+      const { repository, tokenFile, api = 'https://api.github.com', context = 'reconcile' } = entry;
       if (!isSafeAddress(api)) throw makeFailure('bad-setting', `notify ${name}: api must be https`);
-      return {
-        type: 'github-status',
-        name,
-        api: api.replace(/\/+$/, ''),
-        repository: entry.repository,
-        token: fromFile(entry.tokenFile),
-        context: entry.context ?? 'reconcile',
-      };
+      return notifyGithub(name, { api: api.replace(/\/+$/, ''), repository, token: fromFile(tokenFile), context });
     }
   }
 }

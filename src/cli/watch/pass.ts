@@ -81,10 +81,9 @@ export function createWatchPasses(wiring: PassWiring) {
   let openGaps = wiring.openGaps;
   return {
     async run(request: LoopPassRequest): Promise<PassResult> {
-      const { approve, content, sentSecrets } = request;
+      const { approve, content, back, base, record, serverWasDown } = request;
       const prepared = await prepareBack(wiring, request);
       if (!prepared.ok) return endPass('unreadable', { content, failure: prepared.error });
-      const { own, options: ownOptions } = prepared.value;
       let key: FingerprintKey;
       try {
         key = wiring.fingerprintKey();
@@ -93,21 +92,22 @@ export function createWatchPasses(wiring: PassWiring) {
         return endPass('unreadable', { content, failure: { code: 'token', status: null, message: error.message } });
       }
       const options = readPlanOptions(settings, key);
-      const secretBindings = [...options.secretBindings, ...sentSecrets];
+      const secretBindings = [...options.secretBindings, ...record.sentSecrets];
       const pass: PassDependencies = {
         ...shared,
         ...request,
         strict: settings.strict,
-        ...own,
+        ...prepared.value.own,
         part: request.part ?? 'managed',
-        options: { ...options, ...ownOptions, secretBindings },
+        options: { ...options, ...prepared.value.options, secretBindings },
         baseApplied: true,
-        memory: { ...request.memory, openGaps },
+        ...(record.agreedAt === null ? {} : { agreedAt: record.agreedAt }),
+        memory: { knownRules: record.knownRules, serverWasDown, openGaps },
       };
-      const history = createHistoryWriter(recent.stateFolder, logger, recent.note, () => listFormer(request.base));
-      const by = request.back === undefined ? sidecarNames.apply : sidecarNames.back;
+      const history = createHistoryWriter(recent.stateFolder, logger, recent.note, () => listFormer(base));
+      const by = back === undefined ? sidecarNames.apply : sidecarNames.back;
       const origin = { by, server: findServer(settings), revision: content.revision };
-      const result = await reconcile(content, pass, approve === null ? null : history.recordApproved(approve, origin));
+      const result = await reconcile(content, pass, history.recordApproved(approve, origin));
       await history.end(result);
       if (result.end === 'in-sync' || result.apply?.end === 'converged') openGaps = new Set();
       return result;

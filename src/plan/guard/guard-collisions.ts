@@ -6,9 +6,8 @@ import { eachMeeting } from '../meeting.ts';
 import { type Change, getChangedRule, type Refusal, type RuleChange } from '../plan.ts';
 
 /**
- * Desired rules that the server would refuse whatever the order: they collide with a live rule which this run may not
- * delete, or with another desired rule (manifests are checked for that, but not under a profile that accepts collisions).
- * Each pair is one refusal that names both.
+ * One refusal for each pair that the server refuses in any order: a desired rule and a live one that stays, or two desired rules, which
+ * manifests are not checked for under a profile that accepts collisions.
  */
 export function refuseCollisions(input: PlanInput, changes: readonly Change[]): readonly Refusal[] {
   if (!input.profile.refusesCollisions) return [];

@@ -33,10 +33,7 @@ function findUnbound(input: PlanInput, configuration: ConfigurationDecision | nu
   });
 }
 
-/**
- * The references whose secrets were sent, for the record: with this plan, or before (`former`). Providers are sent all or none: one
- * unknown secret, or a scope without the Configuration, keeps every one of them back, and what was not sent binds nothing.
- */
+/** References whose secrets were sent, now or before (`former`). Providers are sent all or none; what was not sent binds nothing. */
 export function listSentReferences(
   state: DesiredState | null,
   plan: Plan | null,

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { NotifyTarget } from '../../../src/adapters/notify/message.ts';
+import { type NotifyTarget, notifyGithub, notifySlack, notifyWebhook } from '../../../src/adapters/notify/message.ts';
 import { createNotifier } from '../../../src/adapters/notify/notifier.ts';
 import type { Turn } from '../../../src/controller/observer.ts';
 import type { Clock } from '../../../src/ports.ts';
@@ -74,7 +74,7 @@ describe('notifications', () => {
       },
     };
     try {
-      const target: NotifyTarget = { type: 'slack', name: 'slack', url: () => url };
+      const target = notifySlack('slack', () => url);
       expect((await send(target, [turn('broken')])).results).toEqual(['slack sent']);
     } finally {
       holder[place] = before;
@@ -82,7 +82,11 @@ describe('notifications', () => {
   });
 
   it('a generic webhook gets JSON, signed over its exact bytes', async () => {
-    const target: NotifyTarget = { type: 'generic', name: 'hook', url: () => `${url}/hook`, secret: () => 's' };
+    const target = notifyWebhook(
+      'hook',
+      () => `${url}/hook`,
+      () => 's',
+    );
     const { results } = await send(target, [turn('broken')]);
     expect(results).toEqual(['hook sent']);
     const [call] = seen;
@@ -100,7 +104,10 @@ describe('notifications', () => {
 
   it('threat 22: Slack gets text in which nothing formats, mentions or controls', async () => {
     const hostile = '<!channel> `code` *bold* \u001b[31m \u202e a\rb\n<https://evil|click> |';
-    await send({ type: 'slack', name: 'slack', url: () => `${url}/slack` }, [turn('broken', hostile)]);
+    await send(
+      notifySlack('slack', () => `${url}/slack`),
+      [turn('broken', hostile)],
+    );
     const { text } = JSON.parse(seen[0]?.body ?? '') as { text: string };
     expect(text.replace('*Broken*', '')).not.toMatch(/[<>`*|\p{Cf}]/u);
     expect(text).toContain('&lt;!channel&gt;');
@@ -108,14 +115,12 @@ describe('notifications', () => {
   });
 
   it('GitHub gets a commit status: failure for the observed commit, success for the applied one', async () => {
-    const target: NotifyTarget = {
-      type: 'github-status',
-      name: 'gh',
+    const target = notifyGithub('gh', {
       api: url,
       repository: 'o/r',
       token: () => 'tok',
       context: 'reconcile',
-    };
+    });
     await send(target, [turn('broken', 'x'.repeat(300)), turn('applied')]);
     expect(seen.map((call) => call.path)).toEqual([
       `/repos/o/r/statuses/${'a'.repeat(40)}`,
@@ -127,15 +132,19 @@ describe('notifications', () => {
     expect(JSON.parse(seen[1]?.body ?? '')).toMatchObject({ state: 'success', context: 'reconcile' });
   });
 
-  const gitHub = () =>
-    ({ type: 'github-status', name: 'gh', api: url, repository: 'o/r', token: () => 't', context: 'c' }) as const;
+  const gitHub = () => notifyGithub('gh', { api: url, repository: 'o/r', token: () => 't', context: 'c' });
 
   it('each names the server: a team may have several', async () => {
     const status = someStatus('hello', { server: 'https://vpn.example.com' });
     const one: Turn = { what: 'applied', status, condition: status.conditions.Ready };
-    const common = { name: 'x', url: () => url };
-    await send({ type: 'generic', ...common, secret: null }, [one]);
-    await send({ type: 'slack', ...common }, [one]);
+    await send(
+      notifyWebhook('x', () => url, null),
+      [one],
+    );
+    await send(
+      notifySlack('x', () => url),
+      [one],
+    );
     await send(gitHub(), [one, { ...one, what: 'broken' }]);
     const [generic, slack, good, bad] = seen.map(({ body }) => JSON.parse(body) as Record<string, string>);
     expect(generic?.['server']).toBe('https://vpn.example.com');
@@ -154,9 +163,14 @@ describe('notifications', () => {
     ] as const;
     const soon: Turn = { what: 'boundary-soon', rules, status, condition: status.conditions.Ready };
     const many = Array.from({ length: 25 }, () => rules[1]);
-    const common = { name: 'x', url: () => url };
-    await send({ type: 'generic', ...common, secret: null }, [soon]);
-    await send({ type: 'slack', ...common }, [soon, { ...soon, what: 'boundary-passed', rules: many }]);
+    await send(
+      notifyWebhook('x', () => url, null),
+      [soon],
+    );
+    await send(
+      notifySlack('x', () => url),
+      [soon, { ...soon, what: 'boundary-passed', rules: many }],
+    );
     await send(gitHub(), [soon]);
     expect(seen).toHaveLength(3);
     const [generic, slack, passed] = seen.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
@@ -179,7 +193,7 @@ describe('notifications', () => {
 
   it('is tried again after 429 and 5xx, in order, and given up after five attempts', async () => {
     answers = [500, 429, 200, 200];
-    const target: NotifyTarget = { type: 'generic', name: 'hook', url: () => url, secret: null };
+    const target = notifyWebhook('hook', () => url, null);
     expect((await send(target, [turn('broken'), turn('recovered')])).results).toEqual(['hook sent', 'hook sent']);
     expect(seen.map((call) => (JSON.parse(call.body) as { event: string }).event)).toEqual([
       'broken',
@@ -194,7 +208,7 @@ describe('notifications', () => {
   });
 
   it('a refusal is not repeated, a redirect not followed, and the address never logged', async () => {
-    const target: NotifyTarget = { type: 'slack', name: 'slack', url: () => `${url}/canary-address` };
+    const target = notifySlack('slack', () => `${url}/canary-address`);
     answers = [404];
     const refused = await send(target, [turn('broken')]);
     expect(refused.results).toEqual(['slack failed']);
@@ -211,12 +225,7 @@ describe('notifications', () => {
       calls.push(request.url ?? '');
       if (request.url === '/endless') response.writeHead(200).write('and so on');
     });
-    const to = (path: string): NotifyTarget => ({
-      type: 'generic',
-      name: 'hook',
-      url: () => `${receiver.url}${path}`,
-      secret: null,
-    });
+    const to = (path: string) => notifyWebhook('hook', () => `${receiver.url}${path}`, null);
     expect((await send(to('/endless'), [turn('broken')], 100)).results).toEqual(['hook sent']);
     const { results, warnings } = await send(to('/silent'), [turn('broken')], 100);
     expect([results, calls]).toEqual([['hook failed'], ['/endless', ...Array.from({ length: 5 }, () => '/silent')]]);
@@ -225,7 +234,7 @@ describe('notifications', () => {
   });
 
   it('a target that hangs holds back at most twenty, then drops', async () => {
-    const target: NotifyTarget = { type: 'generic', name: 'hook', url: () => url, secret: null };
+    const target = notifyWebhook('hook', () => url, null);
     const { results } = await send(
       target,
       Array.from({ length: 25 }, () => turn('broken')),
