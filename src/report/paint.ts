@@ -30,35 +30,17 @@ export function createPaint(color: boolean): Paint {
 export function wrapText(text: string, width: number | undefined): string {
   if (width === undefined) return text;
   const columns = Math.max(40, width);
-  const lines = text.split('\n');
-  return lines.map((line, index) => cutExcerpt(lines, index, columns) ?? wrapLine(line, columns)).join('\n');
-}
-
-/** A line of a manifest, or its caret: on a narrow terminal both lose the same columns. Null for any other line. */
-function cutExcerpt(lines: readonly string[], index: number, columns: number): string | null {
-  const [before = '', line = '', after = ''] = [index - 1, index, index + 1].map((at) =>
-    stripVTControlCharacters(lines[at] ?? ''),
-  );
-  const isCaret = /^ +\| +\^$/.test(line);
-  if (!isCaret && !/^ *\d+ \| /.test(line)) return null;
-  const [excerpt, caret] = isCaret ? [before, line] : [line, after];
-  const colored = lines[index] ?? '';
-  if (excerpt.length <= columns) return colored;
-  const start = excerpt.indexOf('| ') + 2;
-  const cut = Math.max(0, Math.min(caret.length - Math.floor(columns / 2), excerpt.length - columns));
-  const head = colored.slice(0, colored.length - (line.length - start));
-  if (isCaret) {
-    const at = colored.lastIndexOf(' '.repeat(cut));
-    return colored.slice(0, at) + colored.slice(at + cut);
-  }
-  const [left, right] = [cut === 0 ? '' : '…', cut + columns < excerpt.length ? '…' : ''];
-  return head + left + line.slice(start + cut + left.length, cut + columns - right.length) + right;
+  return text
+    .split('\n')
+    .map((line) => wrapLine(line, columns))
+    .join('\n');
 }
 
 function wrapLine(line: string, width: number): string {
   const visible = (part: string): number => stripVTControlCharacters(part).length;
   const plain = stripVTControlCharacters(line);
-  if (plain.length <= width) return line;
+  // A line of a manifest, and the caret below it, are cut where they are shown.
+  if (plain.length <= width || /^ +\d* \| /.test(plain)) return line;
   const [, indent = '', column = ''] = /^(\s*(?:[-+±~·=✗] )?)(\S+\s{2,})?/.exec(plain) ?? [];
   const hang = ' '.repeat(Math.min(indent.length + (column.length || 2), 20));
   const lines: string[] = [];

@@ -57,14 +57,20 @@ function sentence(text: string): string {
   return escapeControls(text.trim());
 }
 
+/** Columns of a manifest's line that are shown: with its number they fit a terminal of 80. */
+const excerptWidth = 70;
+
 /** The line and a caret under the column. Tabs become one space each, so that the caret stands where it should. */
 function caret(place: Place, excerpt: string, paint: Paint): readonly string[] {
   const gutter = `${place.line}`.padStart(6);
   const before = escapeControls(excerpt.slice(0, place.column - 1).replaceAll('\t', ' '));
-  const after = escapeControls(excerpt.slice(place.column - 1).replaceAll('\t', ' '));
+  const line = before + escapeControls(excerpt.slice(place.column - 1).replaceAll('\t', ' '));
+  const cut = Math.max(0, Math.min(before.length - excerptWidth / 2, line.length - excerptWidth));
+  const [left, right] = [cut === 0 ? '' : '…', cut + excerptWidth < line.length ? '…' : ''];
+  const shown = left + line.slice(cut + left.length, cut + excerptWidth - right.length) + right;
   return [
-    `${paint('faint', `${gutter} |`)} ${before}${after}`,
-    `${paint('faint', `${' '.repeat(6)} |`)} ${' '.repeat(before.length)}${paint('error', '^')}`,
+    `${paint('faint', `${gutter} |`)} ${shown}`,
+    `${paint('faint', `${' '.repeat(6)} |`)} ${' '.repeat(before.length - cut)}${paint('error', '^')}`,
   ];
 }
 
