@@ -11,7 +11,7 @@ export async function readRegularFile(path: string, maxBytes: number): Promise<R
     if (!stats.isFile()) return fail(`it is ${getFileKind(stats)}, not a regular file`);
     if (stats.size > BigInt(maxBytes))
       return fail(`it has ${stats.size} bytes, more than the ${maxBytes} allowed (limits.fileBytes)`);
-    return await readUpTo(handle, Number(stats.size), maxBytes);
+    return await readWhole(handle, Number(stats.size));
   } catch (error) {
     return fail(explainReason(error));
   } finally {
@@ -81,20 +81,15 @@ function readIfReady(descriptor: number): Buffer | null {
   }
 }
 
-/** Reads to the end, also of a file that grew after it was opened. */
-async function readUpTo(handle: FileHandle, size: number, maxBytes: number): Promise<Result<Uint8Array, string>> {
-  let buffer: Uint8Array = new Uint8Array(size + 1);
+/** Reads to the end. A file that grows meanwhile is not read: it has to be read again. */
+async function readWhole(handle: FileHandle, size: number): Promise<Result<Uint8Array, string>> {
+  const buffer = new Uint8Array(size + 1);
   let length = 0;
   for (;;) {
     const { bytesRead } = await handle.read(buffer, length, buffer.length - length, length);
     length += bytesRead;
+    if (length > size) return fail('it grew while it was read');
     if (bytesRead === 0) return ok(buffer.subarray(0, length));
-    if (length > maxBytes) return fail(`it grew past the ${maxBytes} bytes allowed (limits.fileBytes)`);
-    if (length === buffer.length) {
-      const larger = new Uint8Array(Math.min(buffer.length * 2, maxBytes + 1));
-      larger.set(buffer);
-      buffer = larger;
-    }
   }
 }
 
