@@ -47,19 +47,18 @@ type FaultSetting = z.infer<typeof faultSetting>;
 /** A fault with how often its match held (`seen`) and how often it applied. */
 interface ActiveFault extends FaultSetting {
   readonly number: number;
-  readonly seen: number;
-  readonly applied: number;
+  seen: number;
+  applied: number;
 }
 
-type Entry = { -readonly [K in keyof ActiveFault]: ActiveFault[K] } & { readonly staleList: Buffer };
-
-export type ChosenFault = Pick<Entry, 'fault' | 'staleList'>;
+/** A fault that is set, with the list as it was then. */
+export type ChosenFault = ActiveFault & { readonly staleList: Buffer };
 
 export type FaultSwitchboard = Pick<Faults, 'inject' | 'clear' | 'list'>;
 
 /** The faults that are set, in order. */
 export class Faults {
-  readonly #entries: Entry[] = [];
+  readonly #entries: ChosenFault[] = [];
   readonly #random: () => number;
   readonly #listBody: () => Buffer;
   #count = 0;
@@ -90,7 +89,7 @@ export class Faults {
     return this.#entries.find((entry) => this.#meets(entry, method, path));
   }
 
-  #meets(entry: Entry, method: string, path: string): boolean {
+  #meets(entry: ChosenFault, method: string, path: string): boolean {
     const { match = {}, fault } = entry;
     if (match.method !== undefined && match.method !== method) return false;
     if (match.path !== undefined && !pathMatches(match.path, path)) return false;

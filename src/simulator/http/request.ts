@@ -49,16 +49,11 @@ function splitTarget(target: string): { path: string; query: string } {
   return mark < 0 ? { path: local, query: '' } : { path: local.slice(0, mark), query: local.slice(mark + 1) };
 }
 
-function parseBody(raw: RawRequest): TermMap {
-  const type = contentType(raw.headers['content-type']);
-  if (type === undefined) return new Map();
-  const known = type.json || type.form || type.multipart;
-  if (known && raw.body.length > largestBody) throw new ServerCrash('body too large');
-  if (type.json) return jsonBody(raw.body);
-  if (type.form) return parseForm(decodeUtf8(raw.body));
-  if (!type.multipart) return new Map();
-  if (type.boundary === undefined) throw new ServerCrash('multipart without boundary');
-  return parseMultipart(raw.body, type.boundary);
+function parseBody({ headers, body }: RawRequest): TermMap {
+  const parse = findParser(headers['content-type']);
+  if (parse === undefined) return new Map();
+  if (body.length > largestBody) throw new ServerCrash('body too large');
+  return parse(body);
 }
 
 function jsonBody(bytes: Buffer): TermMap {
@@ -67,23 +62,17 @@ function jsonBody(bytes: Buffer): TermMap {
   return isMap(term) ? term : new Map([['_json', term]]);
 }
 
-interface ContentType {
-  readonly json: boolean;
-  readonly form: boolean;
-  readonly multipart: boolean;
-  readonly boundary: string | undefined;
-}
-
 /** Which parser takes the body; a type that does not parse (`a, b` included) means that no parser looks at it. */
-function contentType(header: string | undefined): ContentType | undefined {
-  const match = /^\s*([\w!#$&^.+-]+)\/([\w!#$&^.+-]+)\s*(;.*)?$/.exec(header ?? '');
-  if (match === null) return undefined;
-  const [type = '', subtype = ''] = [match[1]?.toLowerCase(), match[2]?.toLowerCase()];
-  return {
-    json: type === 'application' && (subtype === 'json' || subtype.endsWith('+json')),
-    form: type === 'application' && subtype === 'x-www-form-urlencoded',
-    multipart: type === 'multipart' && (subtype === 'form-data' || subtype === 'mixed'),
-    boundary: /;\s*boundary="?([^";]+)"?/i.exec(match[3] ?? '')?.[1],
+function findParser(header: string | undefined): ((body: Buffer) => TermMap) | undefined {
+  const match = /^\s*([\w!#$&^.+-]+\/[\w!#$&^.+-]+)\s*(;.*)?$/.exec(header ?? '');
+  const type = match?.[1]?.toLowerCase() ?? '';
+  if (/^application\/(?:json|.*\+json)$/.test(type)) return jsonBody;
+  if (type === 'application/x-www-form-urlencoded') return (body) => parseForm(decodeUtf8(body));
+  if (type !== 'multipart/form-data' && type !== 'multipart/mixed') return undefined;
+  const boundary = /;\s*boundary="?([^";]+)"?/i.exec(match?.[2] ?? '')?.[1];
+  return (body) => {
+    if (boundary === undefined) throw new ServerCrash('multipart without boundary');
+    return parseMultipart(body, boundary);
   };
 }
 

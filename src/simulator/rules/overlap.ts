@@ -33,14 +33,13 @@ function classKey(rule: Candidate): string {
 /** Networks are strings of bits, so that "intersect" is "one begins the other". */
 class RuleClass {
   readonly #spans = new Map<string, StoredPortRange[]>();
-  /** Which networks there are, by the beginning of their bits: by every eighth, and how many of each length. */
+  /** Which networks there are, by the beginning of their bits: by every eighth. */
   readonly #inside = new Map<string, Set<string>>();
-  readonly #lengths = new Map<number, number>();
 
   conflicts(bits: string, span: StoredPortRange): boolean {
     const meets = (network: string): boolean =>
       this.#spans.get(network)?.some(({ low, high }) => low <= span.high && span.low <= high) === true;
-    for (const length of this.#lengths.keys()) if (length <= bits.length && meets(bits.slice(0, length))) return true;
+    for (let length = 0; length <= bits.length; length++) if (meets(bits.slice(0, length))) return true;
     for (const network of this.#inside.get(bits.slice(0, bits.length - (bits.length % step))) ?? []) {
       if (network.startsWith(bits) && meets(network)) return true;
     }
@@ -54,7 +53,6 @@ class RuleClass {
       return;
     }
     this.#spans.set(bits, [span]);
-    this.#lengths.set(bits.length, (this.#lengths.get(bits.length) ?? 0) + 1);
     for (let length = 0; length <= bits.length; length += step) {
       const beginning = bits.slice(0, length);
       this.#inside.set(beginning, (this.#inside.get(beginning) ?? new Set()).add(bits));
@@ -68,9 +66,6 @@ class RuleClass {
     spans.splice(at, 1);
     if (spans.length > 0) return;
     this.#spans.delete(bits);
-    const count = (this.#lengths.get(bits.length) ?? 0) - 1;
-    if (count > 0) this.#lengths.set(bits.length, count);
-    else this.#lengths.delete(bits.length);
     for (let length = 0; length <= bits.length; length += step) this.#inside.get(bits.slice(0, length))?.delete(bits);
   }
 }
