@@ -56,6 +56,8 @@ export interface CliOptions {
   /** Somebody sits at the terminal and answers this to every question. */
   readonly answer?: string | ((question: string) => string | Promise<string>);
   readonly stop?: AbortSignal;
+  /** Called with what is written to stdout, as it is written. */
+  readonly onStdout?: (text: string) => void;
   /** Somebody sees stderr as it is written. */
   readonly stderrIsTerminal?: boolean;
 }
@@ -117,6 +119,7 @@ export async function runIn(cwd: string, args: readonly string[], options: CliOp
     stderrIsTerminal: options.stderrIsTerminal ?? false,
     stdout: (text) => {
       written.out += text;
+      options.onStdout?.(text);
     },
     stderr: (text) => {
       written.err += text;

@@ -72,6 +72,7 @@ function writeSshCommand(access: GitAccess): string {
   return command.map(quoteForShell).join(' ');
 }
 
-function quoteForShell(text: string): string {
-  return /^[A-Za-z0-9_/.=-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+/** A word that a shell reads as it is. */
+export function quoteForShell(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }

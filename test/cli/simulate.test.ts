@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { runSimulate, SimulateError, type SimulateOptions } from '../../src/simulator/command.ts';
+import { type CliRun, runIn } from './harness.ts';
 
 let directory: string;
 beforeEach(() => {
@@ -13,32 +13,26 @@ afterEach(() => rmSync(directory, { recursive: true }));
 interface Running {
   readonly url: string;
   readonly stop: () => Promise<number>;
-  readonly code: Promise<number>;
-  readonly errors: () => string;
+  readonly ended: Promise<CliRun>;
 }
 
-/** Runs the command until it has printed where it listens. */
-async function run(options: Partial<SimulateOptions>): Promise<Running> {
+/** Runs the command until it has printed where it listens; rejects with what it said where it ended before. */
+async function run(...args: readonly string[]): Promise<Running> {
   const controller = new AbortController();
-  let errors = '';
-  const tokenFile = join(directory, 'token');
-  let code: Promise<number> = Promise.resolve(-1);
-  const url = await new Promise<string>((resolve, reject) => {
-    const io = {
-      stdout: (text: string) => resolve(/^listening (http:\/\/127\.0\.0\.1:\d+)\n$/.exec(text)?.[1] ?? `said ${text}`),
-      stderr: (text: string) => {
-        errors += text;
+  return await new Promise<Running>((resolve, reject) => {
+    const ended = runIn(directory, ['simulate', '--port', '0', '--token-file', 'token', ...args], {
+      stop: controller.signal,
+      onStdout: (text) => {
+        const url = /^listening (http:\/\/127\.0\.0\.1:\d+)\n$/.exec(text)?.[1];
+        if (url !== undefined) resolve({ url, stop, ended });
       },
-      signal: controller.signal,
+    });
+    const stop = async (): Promise<number> => {
+      controller.abort();
+      return (await ended).code;
     };
-    code = runSimulate({ port: 0, tokenFile, ...options }, io);
-    code.catch(reject);
+    void ended.then(({ err }) => reject(new Error(err)));
   });
-  const stop = (): Promise<number> => {
-    controller.abort();
-    return code;
-  };
-  return { url, stop, code, errors: () => errors };
 }
 
 const get = async (url: string, token: string): Promise<number> =>
@@ -46,7 +40,7 @@ const get = async (url: string, token: string): Promise<number> =>
     .status;
 
 test('a token file that is not there is made with a random token that only its owner can read', async () => {
-  const running = await run({});
+  const running = await run();
   const path = join(directory, 'token');
   const token = readFileSync(path, 'utf8').trim();
   expect(statSync(path).mode & 0o777).toBe(0o600);
@@ -60,7 +54,7 @@ test('a token file that is there is read, and users, admin pages and data work a
   writeFileSync(join(directory, 'token'), 'opaque-token\n');
   const id = 'a1520c4b-adc3-4574-932a-94461cf85c07';
   const data = join(directory, 'data');
-  const running = await run({ users: [`alice=${id}`], admin: true, data });
+  const running = await run('--user', `alice=${id}`, '--admin', '--data', data);
   expect(await get(running.url, 'opaque-token')).toBe(200);
   expect((await fetch(`${running.url}/admin/verdict?destination=10.0.0.1&user=alice`)).status).toBe(200);
   expect(readFileSync(data, 'utf8')).toContain(id);
@@ -69,7 +63,7 @@ test('a token file that is there is read, and users, admin pages and data work a
 
 test('a server that its filter crashes end the command with 1 and the reason', async () => {
   writeFileSync(join(directory, 'token'), 'secret');
-  const running = await run({ filterRate: 2_000, admin: true });
+  const running = await run('--filter-rate', '2000', '--admin');
   const call = async (method: string, path: string, rule?: object): Promise<string> => {
     const headers = { authorization: 'Bearer secret', accept: 'application/json', 'content-type': 'application/json' };
     const body = rule === undefined ? {} : { body: JSON.stringify({ rule }) };
@@ -88,15 +82,16 @@ test('a server that its filter crashes end the command with 1 and the reason', a
     await call('DELETE', `/v0/rules/${id}`);
   };
   for (const number of [0, 1, 2, 3]) await crash(number).catch(() => {});
-  expect(await running.code).toBe(1);
-  expect(running.errors()).toContain('crashed 4 times within 5 s');
+  const { code, err } = await running.ended;
+  expect(code).toBe(1);
+  expect(err).toContain('crashed 4 times within 5 s');
 });
 
 test('options that make no sense are refused with what to write instead', async () => {
-  await expect(run({ users: ['alice'] })).rejects.toThrow(new SimulateError('--user alice: write NAME=UUID'));
-  await expect(run({ discovery: 'maybe' })).rejects.toThrow('choose accept or fetch');
-  await expect(run({ filterRate: 0 })).rejects.toThrow('--filter-rate must be more than 0');
+  await expect(run('--user', 'alice')).rejects.toThrow('--user alice: write NAME=UUID');
+  await expect(run('--discovery', 'maybe')).rejects.toThrow('accept');
+  await expect(run('--filter-rate', '0')).rejects.toThrow('--filter-rate');
   writeFileSync(join(directory, 'empty'), '\n');
-  await expect(run({ tokenFile: join(directory, 'empty') })).rejects.toThrow('is empty');
-  await expect(run({ tokenFile: join(directory, 'no', 'where') })).rejects.toThrow('cannot be used');
+  await expect(run('--token-file', 'empty')).rejects.toThrow('is empty');
+  await expect(run('--token-file', 'no/where')).rejects.toThrow('cannot be used');
 });
