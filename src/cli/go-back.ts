@@ -14,18 +14,8 @@ import { makeDesiredContext } from './manifests.ts';
 import { type PassRequest, runPass } from './pass-run.ts';
 import { askServer } from './wire.ts';
 
-export interface WayBack {
-  readonly back: GoingBack;
-  readonly request: PassRequest & { readonly given: NonNullable<PassRequest['given']> };
-}
-
 /** Reads what is live, and makes of it and a record the pass that takes that apply back. `revision`: what it is called. */
-export async function findWayBack(
-  invocation: Invocation,
-  record: ApplyRecord,
-  revision: string,
-  terms?: BackTerms,
-): Promise<WayBack> {
+export async function findWayBack(invocation: Invocation, record: ApplyRecord, revision: string, terms?: BackTerms) {
   const { settings, terminal } = invocation;
   const desired = makeDesiredContext(invocation, terminal.cwd);
   const back = await askServer(invocation, async (context, must) =>
@@ -33,7 +23,8 @@ export async function findWayBack(
   );
   const source = { description: revision, read: async () => ({ content: { revision, files: [] }, problems: [] }) };
   const given = { source, ...back };
-  return { back, request: { written: revision, path: terminal.cwd, planOnly: settings.dryRun, saved: null, given } };
+  const request = { written: revision, path: terminal.cwd, planOnly: settings.dryRun, saved: null, given };
+  return { back, request } satisfies { back: GoingBack; request: PassRequest };
 }
 
 /** Reads what is live, and makes of it and a record the state before that apply. */

@@ -3,12 +3,12 @@ import { escapeControls } from '../model/printable.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { countChanges } from '../pass/history.ts';
 import type { Plan } from '../plan/plan.ts';
-import { openScreens } from './answer.ts';
+import { writeAnswer } from './answer.ts';
 import { awaitConfirmation, confirmTermsOf, describeLeft } from './await-confirmation.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from './command.ts';
 import { type TakenBack, takeBack } from './go-back.ts';
 import { findStateFolder } from './last-apply.ts';
-import { readOutputs } from './output.ts';
+import { isScreen, readOutputs } from './output.ts';
 import { type PassRequest, runPass } from './pass-run.ts';
 import {
   type ConfirmTerms,
@@ -73,14 +73,13 @@ function makeTrial(invocation: Invocation, folder: string, terms: ConfirmTerms):
       pending = next;
     },
     async decide(applied) {
-      if (pending === null) return { isKept: true, answer: applied };
-      if (countChanges(pending.record) === 0) {
-        await removePending(folder, 'pending');
-        return { isKept: true, answer: applied };
-      }
-      showApplied(invocation, applied);
+      const changed = pending === null ? 0 : countChanges(pending.record);
+      if (pending !== null && changed === 0) await removePending(folder, 'pending');
+      if (pending === null || changed === 0) return { isKept: true, answer: applied };
+      const { settings, terminal } = invocation;
+      await writeAnswer(applied, readOutputs(settings.output, terminal.cwd).filter(isScreen), settings, terminal);
       const failed = findFailure(applied);
-      if (failed === null) await systemClock.sleep(filterMsOf(applied), invocation.terminal.stop);
+      if (failed === null) await systemClock.sleep(filterMsOf(applied), terminal.stop);
       const waiting = { ...pending, until: systemClock.wallTime() + (failed === null ? terms.withinMs : 0) };
       await savePending(folder, waiting).catch(() => undefined);
       const back = await settleTrial(invocation, folder, waiting, { failed });
@@ -98,15 +97,6 @@ function liveKeysOf({ changes }: Plan): ReadonlySet<string> {
   return new Set(
     changes.flatMap((one) => (one.kind === 'Rule' && one.live !== null ? [formatRuleKey(one.live.rule)] : [])),
   );
-}
-
-/** What the apply came to, before anybody is asked. */
-function showApplied({ settings, terminal }: Invocation, applied: Answer): void {
-  const outputs = readOutputs(settings.output, terminal.cwd);
-  const screens = openScreens(settings, terminal);
-  if (outputs.some(({ format, file }) => format === 'text' && file === null))
-    screens.stdout((display) => applied.text?.(display));
-  screens.stderr(({ color }) => applied.notes?.(color));
 }
 
 /** Why nobody is asked: what is there now is not what was reviewed, so that it must not stay. Null: it is. */
