@@ -61,8 +61,11 @@ export class StateFiles {
     const draft = `.${name}.${process.pid}`;
     await this.write(draft, value);
     // Unlike a rename, this never takes the place of what is there.
-    const linked = link(this.locate(draft), this.locate(name)).then(() => true, replaceError('EEXIST', false));
-    return await linked.finally(() => unlink(this.locate(draft)));
+    try {
+      return await link(this.locate(draft), this.locate(name)).then(() => true, replaceError('EEXIST', false));
+    } finally {
+      await unlink(this.locate(draft));
+    }
   }
 
   /** Removes a file; false: it was gone already. */
