@@ -11,16 +11,14 @@ import {
   visit,
   type YAMLMap,
 } from 'yaml';
-import { formatPortRange, parsePortRange } from '../model/port-range.ts';
 import { makeError, type Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { formatPlain } from './format-plain.ts';
-import { type Kind, kinds, type Manifest } from './manifest.ts';
-import type { MapNode, Node } from './node.ts';
+import { type Kind, kinds } from './manifest.ts';
+import { findScalar, type MapNode, type Node } from './node.ts';
 import { parseFile } from './parse.ts';
 import { decodeText, describeNotUtf8, fields, readManifests } from './read-manifests.ts';
-import { anyPort, canonicalAddress, orderFields, type Path, respell } from './respell.ts';
-import { isUuid } from './schema.ts';
+import { orderFields, type Path, respell } from './respell.ts';
 import { escapeUnseen, unseen } from './write.ts';
 
 /** A file after formatting; `text` is null when it was left alone because of the problems. */
@@ -39,13 +37,13 @@ export interface Formatted {
 export function formatFile(path: string, text: string, profile: Profile): Formatted {
   const before = read(path, text, profile);
   // A file with `${name}` in it need not mean anything before values are put in: it only has to be YAML.
-  const errors = hasNames(text)
+  const errors = text.includes('${')
     ? readRoots(path, text).problems
     : before.problems.filter(({ severity }) => severity === 'error');
   if (errors.length > 0) return { text: null, problems: errors, left: [] };
   const formatted = formatFully(text);
   // What is as it was means what it did: nothing is read again.
-  if (formatted !== text && !isUnchanged(before, path, formatted, profile))
+  if (formatted !== text && !isSame(before.roots, readRoots(path, formatted).roots))
     return { text: null, problems: [notFormatted(path)], left: [] };
   return { text: formatted, problems: [], left: before.problems.filter(({ code }) => code === 'host-bits') };
 }
@@ -61,10 +59,6 @@ export function formatBytes(
   return { before, ...formatFile(path, before, profile) };
 }
 
-function hasNames(text: string): boolean {
-  return text.includes('${');
-}
-
 const documents = 1_000_000;
 
 interface Roots {
@@ -73,12 +67,12 @@ interface Roots {
   readonly problems: readonly Problem[];
 }
 
-function read(path: string, text: string, profile: Profile): Roots & { readonly manifests: Manifest[] } {
+function read(path: string, text: string, profile: Profile): Roots {
   const bytes = new TextEncoder().encode(text);
   const roots: Node[] = [];
   const onRoot = (root: Node): void => void roots.push(root);
-  const { manifests, problems } = readManifests({ path, bytes, profile, values: null, documents, onRoot });
-  return { manifests: [...manifests], problems, roots };
+  const { problems } = readManifests({ path, bytes, profile, values: null, documents, onRoot });
+  return { problems, roots };
 }
 
 function readRoots(path: string, text: string): Roots {
@@ -87,61 +81,41 @@ function readRoots(path: string, text: string): Roots {
   return { problems: parseFile({ path, text, values: null, fields, documents, onDocument }), roots };
 }
 
-/** All that the manifests say, without places; once, so that two readings are not held at a time. Never shown. */
-function takeContent({ manifests }: { readonly manifests: Manifest[] }): string {
-  return JSON.stringify(manifests.splice(0), withoutPlaces);
+/** Whether documents have the same fields, in any order, and the same values, or their canonical spelling. */
+function isSame(before: readonly Node[], after: readonly Node[]): boolean {
+  return (
+    before.length === after.length &&
+    before.every((root, index) => {
+      const kind = kinds.find((one) => one === findScalar(root, 'kind')?.text);
+      return isAlike(root, after[index], kind, []);
+    })
+  );
 }
 
-function withoutPlaces(this: Record<string, unknown>, key: string, value: unknown): unknown {
-  const original = this[key];
-  if (key === 'place' || key === 'places') return undefined;
-  if (typeof original === 'bigint') return original.toString();
-  return value;
-}
-
-/** Whether a file still has the same content, and where a value is spelled otherwise its manifests still say the same. */
-function isUnchanged(before: ReturnType<typeof read>, path: string, formatted: string, profile: Profile): boolean {
-  const { roots } = readRoots(path, formatted);
-  let isRespelled = false;
-  const onRespelled = (): void => {
-    isRespelled = true;
-  };
-  const isSame =
-    roots.length === before.roots.length &&
-    before.roots.every((root, index) => isAlike(root, roots[index], onRespelled));
-  if (!isSame || !isRespelled || hasNames(formatted)) return isSame;
-  return takeContent(before) === takeContent(read(path, formatted, profile));
-}
-
-/** Whether nodes have the same fields, in any order, and the same values; told of those that are spelled otherwise. */
-function isAlike(before: Node, after: Node | undefined, onRespelled: () => void): boolean {
-  if (before.type === 'map') return after?.type === 'map' && hasSameFields(before, after, onRespelled);
+function isAlike(before: Node, after: Node | undefined, kind: Kind | undefined, path: Path): boolean {
+  if (before.type === 'map') return after?.type === 'map' && hasSameFields(before, after, kind, path);
   if (before.type === 'seq') {
     if (after?.type !== 'seq' || after.items.length !== before.items.length) return false;
-    return before.items.every((item, index) => isAlike(item, after.items[index], onRespelled));
+    return before.items.every((item, index) => isAlike(item, after.items[index], kind, [...path, index]));
   }
   if (after?.type !== 'scalar') return false;
-  if (before.text === after.text && before.value === after.value) return true;
-  onRespelled();
-  return canonicalText(before.text) === canonicalText(after.text);
+  // The library writes a whole number without leading zeros.
+  const isSameText = before.text === after.text || Number.isInteger(before.value);
+  if (isSameText && before.value === after.value) return true;
+  const canonical = kind === undefined ? null : respell(kind, path, before.text, before.value);
+  return canonical !== null && canonical === after.value;
 }
 
-function hasSameFields(before: MapNode, after: MapNode, onRespelled: () => void): boolean {
+function hasSameFields(before: MapNode, after: MapNode, kind: Kind | undefined, path: Path): boolean {
   if (before.entries.length !== after.entries.length) return false;
   let moved: Map<string, Node> | undefined;
   return before.entries.every(({ key, value }, index) => {
     const entry = after.entries[index];
-    if (entry?.key === key) return isAlike(value, entry.value, onRespelled);
+    const inside = [...path, key];
+    if (entry?.key === key) return isAlike(value, entry.value, kind, inside);
     moved ??= new Map(after.entries.map((one) => [one.key, one.value]));
-    return isAlike(value, moved.get(key), onRespelled);
+    return isAlike(value, moved.get(key), kind, inside);
   });
-}
-
-/** Addresses, ports and UUIDs in one spelling. */
-function canonicalText(text: string): string {
-  const ports = parsePortRange(text, anyPort);
-  if (ports.ok) return formatPortRange(ports.value);
-  return isUuid(text) ? text.toLowerCase() : canonicalAddress(text);
 }
 
 function notFormatted(file: string): Problem {

@@ -7,7 +7,7 @@ import { isUuid, listFields } from './schema.ts';
 export type Path = readonly (string | number)[];
 
 /** Ports as they may be written, whatever the server takes. */
-export const anyPort = { min: 0, max: 65535 };
+const anyPort = { min: 0, max: 65535 };
 
 const addressFields: ReadonlySet<string> = new Set(['destination', 'destinations', 'cidrs']);
 const userFields: ReadonlySet<string> = new Set(['user_id', 'user', 'users', 'members']);
@@ -27,7 +27,7 @@ export function respell(kind: Kind, path: Path, text: string, value: unknown): s
 }
 
 /** A network with host bits stays as written: it is likely a slip, and its warning must not be erased. */
-export function canonicalAddress(text: string): string {
+function canonicalAddress(text: string): string {
   const parsed = parseNetwork(text);
   return parsed.ok && !parsed.value.hostBits ? parsed.value.network.text : text;
 }
