@@ -45,8 +45,6 @@ class NotPlain extends Error {}
 
 /** What reading costs, in units of `Work`: about as many as by the library, so that limits mean the same. */
 const [unitsOfLine, unitsOfValue] = [2, 6];
-/** Fields of a mapping that are looked through one by one for one that is there already. */
-const fewFields = 12;
 
 const keyPattern = /[A-Za-z0-9_][A-Za-z0-9_.@+/-]{0,200}:(?=[ \r\n]|$)/y;
 /** A scalar without quotes in a block, and one between brackets; a longer one is left to the library. */
@@ -155,13 +153,13 @@ class PlainReader {
   #mapping(depth: number): MapNode {
     if (depth >= deepest) throw new NotPlain();
     const [indent, start] = [this.#indent, this.#at];
-    const fields = new Fields();
+    const entries: Entry[] = [];
     while (this.#indent === indent) {
       const keyStart = this.#at;
       const key = this.#key();
-      fields.add({ key, keyStart, value: this.#value(indent, depth + 1) });
+      entries.push({ key, keyStart, value: this.#value(indent, depth + 1) });
     }
-    return { type: 'map', entries: fields.entries, start };
+    return { type: 'map', entries: checkFields(entries), start };
   }
 
   /** Reads a field's name and its colon. */
@@ -214,14 +212,14 @@ class PlainReader {
 
   #flowMap(depth: number): MapNode {
     const start = this.#at;
-    const fields = new Fields();
+    const entries: Entry[] = [];
     this.#members(depth, closeMap, () => {
       const keyStart = this.#at;
       const key = this.#key();
       this.#skipSpaces();
-      fields.add({ key, keyStart, value: this.#flow(depth + 1, flowPattern) });
+      entries.push({ key, keyStart, value: this.#flow(depth + 1, flowPattern) });
     });
-    return { type: 'map', entries: fields.entries, start };
+    return { type: 'map', entries: checkFields(entries), start };
   }
 
   #flowList(depth: number): SeqNode {
@@ -236,21 +234,15 @@ class PlainReader {
     if (depth >= deepest) throw new NotPlain();
     this.#at++;
     this.#skipSpaces();
-    let isFirst = true;
     while (this.#text.charCodeAt(this.#at) !== close) {
-      if (!isFirst && !this.#skipComma()) throw new NotPlain();
-      isFirst = false;
       read();
       this.#skipSpaces();
+      if (this.#text.charCodeAt(this.#at) === comma) {
+        this.#at++;
+        this.#skipSpaces();
+      } else if (this.#text.charCodeAt(this.#at) !== close) throw new NotPlain();
     }
     this.#at++;
-  }
-
-  #skipComma(): boolean {
-    if (this.#text.charCodeAt(this.#at) !== comma) return false;
-    this.#at++;
-    this.#skipSpaces();
-    return true;
   }
 
   #scalar(first: number, pattern: RegExp): ScalarNode {
@@ -279,20 +271,9 @@ class PlainReader {
   }
 }
 
-/** The fields of a mapping, each once. */
-class Fields {
-  readonly entries: Entry[] = [];
-  #keys: Set<string> | undefined;
-
-  add(entry: Entry): void {
-    if (this.#has(entry.key) || entry.key === '__proto__') throw new NotPlain();
-    this.entries.push(entry);
-    this.#keys?.add(entry.key);
-  }
-
-  #has(key: string): boolean {
-    if (this.entries.length < fewFields) return this.entries.some((entry) => entry.key === key);
-    this.#keys ??= new Set(this.entries.map((entry) => entry.key));
-    return this.#keys.has(key);
-  }
+/** The fields of a mapping, each of which may be there once. */
+function checkFields(entries: readonly Entry[]): readonly Entry[] {
+  const keys = new Set(entries.map(({ key }) => key));
+  if (keys.size < entries.length || keys.has('__proto__')) throw new NotPlain();
+  return entries;
 }
