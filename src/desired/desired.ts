@@ -23,7 +23,7 @@ import type { Desired, DesiredContext } from './context.ts';
 import { expand, mostRules } from './expand.ts';
 import { findCollisionsAgain, findEndings, findFarEnds, sortByTime } from './in-force.ts';
 import { applyLayers, type Layered } from './layers.ts';
-import { collectNames, type Names, noteUnresolved } from './names.ts';
+import { Names, noteUnresolved } from './names.ts';
 import type { ParsedFiles } from './parse-files.ts';
 
 /**
@@ -104,7 +104,7 @@ export function makeState(
 /** What the rules of manifests come to, before times and guards count. */
 export function expandManifests(files: readonly FileManifests[], users: KnownUsers | null, context: DesiredContext) {
   const layered = applyLayers(files, context.overlay ?? null);
-  const names = collectNames(layered.manifests, context.profile, users);
+  const names = new Names(layered.manifests, context.profile, users);
   const problems: Problem[] = [
     ...layered.files.flatMap((file) => nameNetworks(file, names.networks)),
     ...layered.problems,

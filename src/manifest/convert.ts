@@ -5,7 +5,7 @@ import type { Entry, Node, Reporter, ScalarNode, Unplaced } from './node.ts';
 import { deepest, describeSpentWork, tooDeep, Unread, type Work } from './read-tokens.ts';
 import { resolveScalar, substitute } from './scalar.ts';
 import { didYouMean } from './suggest.ts';
-import { describeYamlFault } from './yaml-faults.ts';
+import { describeYamlFault, explainSyntaxErrors } from './yaml-faults.ts';
 
 /** Most characters that values may put into one file. */
 const mostSubstituted = 20_000_000;
@@ -13,7 +13,7 @@ const mostSubstituted = 20_000_000;
 const secretKeys: ReadonlySet<string> = new Set(['client_secret', 'metadata']);
 
 /** What turning one file's documents into nodes works with. */
-export interface Conversion {
+interface Conversion {
   readonly reporter: Reporter;
   readonly values: ReadonlyMap<string, string> | null;
   /** Characters that values put into the file so far. */
@@ -21,10 +21,33 @@ export interface Conversion {
   readonly work: Work;
 }
 
+/** A parsed document's content as our nodes; null when it has none, or errors, which are reported. `text`: the file's. */
+export function convertDocument(document: Document.Parsed, text: string, conversion: Conversion): Node | null {
+  const { reporter } = conversion;
+  const known = reporter.problems.length;
+  const isFaulty = (): boolean => reporter.problems.length > known;
+  for (const { problem, offset } of explainSyntaxErrors(document, text)) reporter.add(problem, offset);
+  for (const { code, pos } of document.warnings) {
+    const { summary, hint } = describeYamlFault(code);
+    reporter.add(code === 'TAG_RESOLVE_FAILED' ? unknownTag : makeError('invalid-yaml', summary, hint), pos[0]);
+  }
+  const { yaml } = document.directives;
+  if (yaml.version !== '1.2') {
+    const offset = Math.max(0, (document.contents?.range[0] ?? document.range[0]) - 1);
+    const summary = `Manifests are YAML 1.2, and this document says %YAML ${yaml.version}.`;
+    reporter.add(makeError('yaml-version', summary, 'Remove the %YAML directive.'), offset);
+  }
+  if (isFaulty() || document.contents === null) return null;
+  const contents = document.contents;
+  if (isScalar(contents) && contents.value === null && contents.source === '') return null;
+  const root = new Converter(conversion).node(contents, 0, false);
+  return isFaulty() ? null : root;
+}
+
 type YamlNode = NonNullable<Document.Parsed['contents']>;
 
 /** Turns the parser's nodes of one document into ours; stateful because of anchors and the count of values. */
-export class Converter {
+class Converter {
   readonly #conversion: Conversion;
   readonly #anchors = new Map<string, { readonly node: Node; readonly values: number }>();
   #values = 0;
@@ -197,6 +220,12 @@ const unsafeInteger = makeError(
   'unsafe-integer',
   'This number is too large to be exact.',
   'Put it in quotes if it is a text.',
+);
+
+const unknownTag = makeError(
+  'unknown-tag',
+  'This YAML tag (`!…`) is not known here.',
+  'Remove the tag; quote a value that starts with `!`.',
 );
 
 function absent(offset: number): ScalarNode {

@@ -1,7 +1,7 @@
 import { Composer, type Document } from 'yaml';
 import { formatCount } from '../model/printable.ts';
 import { makeError, type Problem } from '../model/problem.ts';
-import { convertDocument } from './document.ts';
+import { convertDocument } from './convert.ts';
 import { createExcerpts } from './excerpt.ts';
 import { createLocator, type Node, type Reporter, type Unplaced } from './node.ts';
 import { readPlain } from './read-plain.ts';

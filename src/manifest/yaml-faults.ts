@@ -1,6 +1,7 @@
 import { type Document, Lexer, type YAMLError } from 'yaml';
 import { makeError } from '../model/problem.ts';
 import type { Finding } from './node.ts';
+import { tooDeep } from './read-tokens.ts';
 import { listAllFields } from './schema.ts';
 
 /** What is no YAML, in our own words by the parser's code: its messages may quote the source, and so a secret. */
@@ -21,7 +22,6 @@ const sentences: Readonly<Record<string, string>> = {
   MULTIPLE_ANCHORS: 'A value has more than one anchor.',
   MULTIPLE_TAGS: 'A value has more than one tag.',
   NON_STRING_KEY: 'A key is not a simple text.',
-  RESOURCE_EXHAUSTION: 'Collections are nested too deeply.',
   TAB_AS_INDENT: 'This line is indented with a tab.',
   UNEXPECTED_TOKEN: 'Something stands where YAML does not allow it.',
 };
@@ -64,15 +64,38 @@ export function findStrangeSpace(
   };
 }
 
-/** A syntax error in the writer's terms, where its cause is; `isLast`: what the parser says after it follows from it. */
-export function explainSyntaxError(
+/** Syntax errors reported for one file; what follows the first few is mostly their echo. */
+const mostSyntaxErrors = 5;
+
+/** A document's syntax errors in the writer's terms, each where its cause is; `text`: the file's. */
+export function explainSyntaxErrors(document: Document.Parsed, text: string): readonly Finding[] {
+  let found: Fault[] = [];
+  for (const error of document.errors.slice(0, mostSyntaxErrors)) {
+    const one = explainSyntaxError(error, document, text);
+    // What stands below its cause follows from it, too.
+    if (one.isLast) found = found.filter(({ offset }) => offset < one.offset);
+    found.push(one);
+    if (one.isLast) break;
+  }
+  return found;
+}
+
+/** `isLast`: what the parser says after it follows from it. */
+interface Fault extends Finding {
+  readonly isLast: boolean;
+}
+
+function explainSyntaxError(
   { code, pos: [offset] }: Pick<YAMLError, 'code' | 'pos'>,
   document: Document.Parsed,
   text: string,
-): Finding & { readonly isLast: boolean } {
-  const invalid = (at: number, { summary, hint }: Omit<Cause, 'offset'>, isLast: boolean) => {
+): Fault {
+  const invalid = (at: number, { summary, hint }: Omit<Cause, 'offset'>, isLast: boolean): Fault => {
     return { problem: makeError('invalid-yaml', `This is not valid YAML. ${summary}`, hint), offset: at, isLast };
   };
+  if (text.startsWith('${', offset - 1)) return invalid(offset - 1, bareReference, true);
+  if (text.startsWith('{{', offset - 1)) return invalid(offset - 1, template, true);
+  if (code === 'RESOURCE_EXHAUSTION') return { problem: tooDeep, offset, isLast: true };
   const start = text.lastIndexOf('\n', offset - 1) + 1;
   const line = /^.*/.exec(text.slice(start, start + mostOfLine))?.[0] ?? '';
   const tab = document.errors.find((one) => one.code === 'TAB_AS_INDENT')?.pos[0] ?? -1;
@@ -88,6 +111,16 @@ export function explainSyntaxError(
   const { summary, hint } = describeYamlFault(code);
   return { problem: makeError('invalid-yaml', summary, hint), offset, isLast: false };
 }
+
+const bareReference = {
+  summary: 'Inside `{…}` and `[…]` a brace begins a mapping, after a `$` too.',
+  hint: 'Put the text with the reference to a value in quotes.',
+};
+
+const template = {
+  summary: '`{{` is no template here.',
+  hint: `Write \`\${name}\` in quotes, and give its value with \`--values FILE\`; or render the templates first.`,
+};
 
 const describeTab = { summary: 'This line is indented with a tab.', hint: 'Indent with spaces.' };
 
