@@ -85,29 +85,34 @@ interface Fault extends Finding {
   readonly isLast: boolean;
 }
 
-function explainSyntaxError(
-  { code, pos: [offset] }: Pick<YAMLError, 'code' | 'pos'>,
-  document: Document.Parsed,
-  text: string,
-): Fault {
-  const invalid = (at: number, { summary, hint }: Omit<Cause, 'offset'>, isLast: boolean): Fault => {
-    return { problem: makeError('invalid-yaml', `This is not valid YAML. ${summary}`, hint), offset: at, isLast };
-  };
-  if (text.startsWith('${', offset - 1)) return invalid(offset - 1, bareReference, true);
-  if (text.startsWith('{{', offset - 1)) return invalid(offset - 1, template, true);
-  if (code === 'RESOURCE_EXHAUSTION') return { problem: tooDeep, offset, isLast: true };
+function explainSyntaxError(error: SyntaxFault, document: Document.Parsed, text: string): Fault {
+  const [offset] = error.pos;
+  if (text.startsWith('${', offset - 1)) return makeFault(offset - 1, bareReference, true);
+  if (text.startsWith('{{', offset - 1)) return makeFault(offset - 1, template, true);
+  if (error.code === 'RESOURCE_EXHAUSTION') return { problem: tooDeep, offset, isLast: true };
+  return findCause(error, document, text);
+}
+
+type SyntaxFault = Pick<YAMLError, 'code' | 'pos'>;
+
+function makeFault(offset: number, { summary, hint }: Omit<Cause, 'offset'>, isLast: boolean): Fault {
+  return { problem: makeError('invalid-yaml', `This is not valid YAML. ${summary}`, hint), offset, isLast };
+}
+
+function findCause({ code, pos: [offset] }: SyntaxFault, document: Document.Parsed, text: string): Fault {
   const start = text.lastIndexOf('\n', offset - 1) + 1;
   const line = /^.*/.exec(text.slice(start, start + mostOfLine))?.[0] ?? '';
   const tab = document.errors.find((one) => one.code === 'TAB_AS_INDENT')?.pos[0] ?? -1;
-  if (tab >= start && !text.slice(offset, tab).replace('\n', '').includes('\n')) return invalid(tab, describeTab, true);
+  if (tab >= start && !text.slice(offset, tab).replace('\n', '').includes('\n'))
+    return makeFault(tab, describeTab, true);
   const strange = findStrangeSpace(line);
-  if (strange !== null) return invalid(start + strange.at, strange, true);
+  if (strange !== null) return makeFault(start + strange.at, strange, true);
   const unclosed = unclosedCodes.has(code) ? findUnclosed(text, document.range[0], offset) : null;
-  if (unclosed !== null) return invalid(unclosed.offset, unclosed, true);
+  if (unclosed !== null) return makeFault(unclosed.offset, unclosed, true);
   const deeper = code === 'BLOCK_AS_IMPLICIT_KEY' ? findDeeperLine(text, start, line) : null;
-  if (deeper !== null) return invalid(deeper.offset, deeper, true);
+  if (deeper !== null) return makeFault(deeper.offset, deeper, true);
   const colon = code === 'MULTILINE_IMPLICIT_KEY' || code === 'MISSING_CHAR' ? explainColon(line) : null;
-  if (colon !== null) return invalid(start + colon.at, colon, false);
+  if (colon !== null) return makeFault(start + colon.at, colon, false);
   const { summary, hint } = describeYamlFault(code);
   return { problem: makeError('invalid-yaml', summary, hint), offset, isLast: false };
 }
