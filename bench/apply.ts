@@ -18,11 +18,11 @@ import { type DesiredState, type LiveState, wholeScope } from '../src/model/stat
 import { defaultPlanOptions } from '../src/plan/input.ts';
 import { makePlan } from '../src/plan/make-plan.ts';
 import type { Logger } from '../src/ports.ts';
-import { type Cost, cpuSince, type FigureBench, linesOf } from './figure.ts';
+import { type Cost, cpuSince, type FigureBench, linesOf, medianCost } from './figure.ts';
 
 const token = 'bench-token';
 const creates = 5000;
-const rounds = 5;
+const rounds = 9;
 const { concurrency } = defaultApplyLimits;
 
 const rules: readonly Rule[] = Array.from({ length: creates }, (_, index) => ({
@@ -142,16 +142,13 @@ async function on(work: (url: string) => Promise<Cost>): Promise<Cost> {
   }
 }
 
-/** The best of several rounds each, taken in turn: noise of the machine only ever adds. From the first write sent to the last answer. */
+/** The medians of pairs that take turns in who goes first: whatever else the machine does falls on both. From the first write sent to the last answer. */
 async function compare() {
-  const best = (a: Cost, b: Cost): Cost => ({ wall: Math.min(a.wall, b.wall), cpu: Math.min(a.cpu, b.cpu) });
-  let floor: Cost = { wall: Number.POSITIVE_INFINITY, cpu: Number.POSITIVE_INFINITY };
-  let ours = floor;
-  for (let round = 0; round < rounds; round++) {
-    floor = best(floor, await on(bareLoop));
-    ours = best(ours, await on(applied));
-  }
-  return { ours, floor };
+  const [ours, floor]: [Cost[], Cost[]] = [[], []];
+  const pair = [async () => floor.push(await on(bareLoop)), async () => ours.push(await on(applied))];
+  for (let round = 0; round < rounds; round++)
+    for (const run of round % 2 === 0 ? pair : pair.toReversed()) await run();
+  return { ours: medianCost(ours), floor: medianCost(floor) };
 }
 
 export const applyBenches: readonly FigureBench[] = linesOf(
