@@ -44,8 +44,8 @@ async function isPipe(path: string): Promise<boolean> {
 
 /**
  * Appends JSON lines (mode 0600), each with the time. A line is in the file once `write` returns, so that no kill of this process
- * takes it away; one of a gap is on disk once its promise resolves, any other at the end of its pass. A pipe gets its lines as
- * fast as somebody reads them.
+ * takes it away; the end of a write outside gaps at the end of this turn of the event loop. A line of a gap is on disk once its
+ * promise resolves, any other at the end of its pass. A pipe gets its lines as fast as somebody reads them.
  */
 export async function openJournal(path: string, wallTime: () => number): Promise<FileJournal> {
   await makeFolder(dirname(path));
@@ -54,11 +54,20 @@ export async function openJournal(path: string, wallTime: () => number): Promise
   let file = await open(path, 'a', 0o600);
   // What a kill or a full disk cut must not take the next line with it.
   let isCut = earlier !== '' && !earlier.endsWith('\n');
+  /** Ends of writes outside gaps: mostly the next write's line goes with them, in one call of the system. */
+  let ends = '';
   const append = (line: string): void => {
-    const text = isCut ? `\n${line}` : line;
-    isCut = true;
+    const text = `${isCut ? '\n' : ''}${ends}${line}`;
+    [ends, isCut] = ['', true];
     appendFileSync(file.fd, text);
     isCut = false;
+  };
+  const flush = (): void => {
+    try {
+      if (ends !== '') append('');
+    } catch {
+      // The line that follows says whether the file can be written.
+    }
   };
   const setAside = async (): Promise<void> => {
     const old = file;
@@ -74,9 +83,15 @@ export async function openJournal(path: string, wallTime: () => number): Promise
     earlier,
     write: async (entry) => {
       const line = `${JSON.stringify({ at: new Date(wallTime()).toISOString(), ...entry })}\n`;
+      const inGap = entry.gap !== undefined;
+      if (!pipe && entry.event === 'step-ended' && !inGap) {
+        if (ends === '') setImmediate(flush);
+        ends += line;
+        return;
+      }
       if (!pipe) append(line);
       // The sync of a later line holds this one too, at the latest that of the end of the pass.
-      if (!pipe && entry.event.startsWith('step-') && entry.gap === undefined) return;
+      if (!pipe && entry.event === 'step-started' && !inGap) return;
       const written = pipe ? last.then(() => file.appendFile(line)) : sync();
       // Within a pass a gap may be open, and the next start looks for it in this file.
       const done = entry.event === 'pass-ended' ? written.then(setAside) : written;
@@ -85,6 +100,7 @@ export async function openJournal(path: string, wallTime: () => number): Promise
     },
     close: async () => {
       await last;
+      flush();
       await file.close();
     },
   };

@@ -36,7 +36,7 @@ export function createHistoryWriter(
   stateFolder: string | null,
   logger: Logger,
   onRecord: OnRecord,
-  listFormer: () => FormerRules,
+  listFormer: (plan: Plan) => FormerRules,
 ) {
   const files = stateFolder === null ? null : openApplyHistory(stateFolder);
   let begun: { readonly origin: ApplyOrigin; readonly number: number; readonly former: FormerRules } | null = null;
@@ -54,7 +54,7 @@ export function createHistoryWriter(
       return async (plan, desired, digest) => {
         if (!(await approve(plan, desired, digest))) return false;
         const origin = { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest.plan };
-        const former = await findFormer(plan, listFormer(), files);
+        const former = await findFormer(plan, listFormer(plan), files);
         const record = makeApplyRecord(origin, plan, null, former);
         const number = await attempt((into) => addRecord(into, encodeApplyRecord(record)));
         begun = { origin, number: number ?? 0, former };

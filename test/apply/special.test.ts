@@ -317,6 +317,29 @@ describe('the journal', () => {
     expect((await stat(path)).mode & 0o777).toBe(0o600);
   });
 
+  test('has the end of a write with the line that follows, and a moment later in any case', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'journal-'));
+    closers.push(() => rm(folder, { recursive: true }));
+    const path = join(folder, 'journal.jsonl');
+    const journal = await openJournal(path, () => 0);
+    closers.push(() => journal.close());
+    const read = () => [...readFileSync(path, 'utf8').matchAll(/"step":"(\w+)"/g)].map(([, step]) => step);
+    await journal.write({ event: 'step-ended', step: 'a' });
+    expect(read()).toEqual([]);
+    await journal.write({ event: 'step-started', step: 'b' });
+    expect(read()).toEqual(['a', 'b']);
+    await journal.write({ event: 'step-ended', step: 'c' });
+    await journal.write({ event: 'step-ended', step: 'd' });
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(read()).toEqual(['a', 'b', 'c', 'd']);
+    void journal.write({ event: 'step-ended', step: 'e', gap: 'g' });
+    expect(read()).toEqual(['a', 'b', 'c', 'd', 'e']);
+    await journal.write({ event: 'step-ended', step: 'f' });
+    await journal.close();
+    expect(read().at(-1)).toBe('f');
+    closers.pop();
+  });
+
   test('that cannot be written does not stop the apply', async () => {
     const simulator = await simulate();
     const journal = { write: () => Promise.reject(new Error('disk full')) };

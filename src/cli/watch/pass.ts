@@ -13,6 +13,7 @@ import type { DesiredState } from '../../model/state.ts';
 import { type ApplyRecord, type FormerRules, joinApplyRecords } from '../../pass/history.ts';
 import type { PassDependencies, PassResult } from '../../pass/pass.ts';
 import { endPass, readDesired } from '../../pass/stages.ts';
+import type { Plan } from '../../plan/plan.ts';
 import type { Journal, LiveApi, Logger, SourceContent, SourceFile } from '../../ports.ts';
 import { reconcile } from '../../reconcile.ts';
 import { findServer } from '../approval.ts';
@@ -104,7 +105,7 @@ export function createWatchPasses(wiring: PassWiring) {
         ...(record.agreedAt === null ? {} : { agreedAt: record.agreedAt }),
         memory: { knownRules: record.knownRules, serverWasDown, openGaps },
       };
-      const history = createHistoryWriter(recent.stateFolder, logger, recent.note, () => listFormer(base));
+      const history = createHistoryWriter(recent.stateFolder, logger, recent.note, (plan) => listFormer(base, plan));
       const by = back === undefined ? sidecarNames.apply : sidecarNames.back;
       const origin = { by, server: findServer(settings), revision: content.revision };
       const result = await reconcile(content, pass, history.recordApproved(approve, origin));
@@ -144,9 +145,15 @@ async function parseEarly(
   }
 }
 
-/** What the revision in effect says of its rules. */
-function listFormer(base: DesiredState | null): FormerRules {
-  return new Map(base?.rules.map((one) => [formatRuleKey(one.rule), one]));
+/** What the revision in effect says of the rules that a plan changes. Of others with their destinations too: a key costs more to make. */
+function listFormer(base: DesiredState | null, { steps }: Plan): FormerRules {
+  const changed = steps.flatMap((step) => [
+    ...('live' in step ? [step.live.rule] : []),
+    ...('rule' in step ? [step.rule] : []),
+  ]);
+  const near = new Set(changed.map(({ destination }) => destination.text));
+  const former = base?.rules.filter(({ rule }) => near.has(rule.destination.text)) ?? [];
+  return new Map(former.map((one) => [formatRuleKey(one.rule), one]));
 }
 
 /** How a pass differs from any other where it takes something back. */
