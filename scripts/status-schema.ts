@@ -29,8 +29,6 @@ const pass = object(
   { failedRevision: text },
 );
 
-const part = nullOr(object({ ready: flag, reason: text, message: text }));
-
 const plan = object({
   revision: text,
   digest: textOrNull,
@@ -72,7 +70,6 @@ export const statusSchema = {
         command: textOrNull,
       }),
       conditions: object({ Ready: condition, Reconciling: condition, Stalled: condition }, { Enforced: condition }),
-      parts: object({ rules: part, configuration: part }),
       revisions: object({
         observed: textOrNull,
         attempted: textOrNull,

@@ -229,7 +229,7 @@ export class Loop {
     if (inEffect !== null) await leadership.applied(inEffect, end.result ?? null);
     await leadership.judged(end);
     // After the wait and all at once, so that nobody sees one revision in effect beside what is said of another.
-    end.publish?.();
+    if (end.result) this.#board.passed(end.result, end, leadership.runner.fights);
     const { applied, appliedAt, failed } = viewRecord(leadership.record);
     this.#board.revisions({ failed, ...(inEffect === null ? {} : { applied: inEffect.revision, appliedAt }) });
     if (verdict.kind === 'good') this.#board.update({ lastSuccessAt: clock.wallTime() });

@@ -3,7 +3,7 @@ import type { PassResult } from '../pass/pass.ts';
 import type { Clock, SourceContent } from '../ports.ts';
 import { pickWorst, type Verdict } from './failure.ts';
 import type { TurningRule } from './observer.ts';
-import type { PassView, Status } from './status.ts';
+import type { PassView } from './status.ts';
 import type { Trigger } from './trigger.ts';
 
 /** What running a pass gave. */
@@ -12,21 +12,18 @@ export interface PassRun {
   readonly verdict: Verdict;
   readonly holdMs: number | null;
   readonly outcomes: readonly Outcome[];
+  /** The revision is in effect, and asks for what it asked for then: what differs from that is drift. */
+  readonly isDrift: boolean;
   /** The passes over each part, where both together did not get through. */
   readonly apart?: { readonly rules: PassRun; readonly configuration: PassRun };
-}
-
-/** The same, not yet on the status board; `publish` puts it there. */
-export interface PublishableRun extends PassRun {
   /** Rules that it let begin and end by themselves. */
   readonly turned?: readonly TurningRule[];
-  readonly publish: () => void;
 }
 
 type Known = 'verdict' | 'holdMs';
 
 /** What a turn came to; of what was run, as much as there is. */
-export interface PassEnding extends Pick<PassRun, Known>, Partial<Omit<PublishableRun, Known>> {
+export interface PassEnding extends Pick<PassRun, Known>, Partial<Omit<PassRun, Known>> {
   readonly triggers: ReadonlySet<Trigger>;
   readonly started: number;
   readonly from: number;
@@ -64,32 +61,12 @@ export function countLiveRules(result: PassResult | null): number | null {
   return result.live.rules.length + created - deleted;
 }
 
-type Parts = Status['parts'];
-
 /** Whether it is worth trying the rules and the Configuration apart: a refusal or an answer that may concern one of them only. */
 export function mayBeOnePart(result: PassResult | null): boolean {
   if (result === null || !result.desired?.state?.configuration) return false;
   if (result.end === 'refused') return true;
   const codes = new Set(['server-error', 'unreadable', 'list-unstable', 'not-json', 'torn-body', 'timeout']);
   return result.end === 'unreadable' && codes.has(result.failure?.code ?? '');
-}
-
-/** The parts after a pass: over both, a failure of steps of one kind only does not concern the other. */
-export function viewParts(run: PassRun): Parts {
-  if (run.apart !== undefined) {
-    return { rules: viewOf(run.apart.rules), configuration: viewOf(run.apart.configuration) };
-  }
-  const failed = run.outcomes.filter((one) => one.outcome !== 'done' && one.outcome !== 'skipped');
-  const clear = { ready: true, reason: 'InSync', message: '' };
-  const onlyConfiguration =
-    run.verdict.reason === 'SecretMissing' ||
-    (failed.length > 0 && failed.every((one) => one.step.type === 'configure'));
-  const onlyRules = failed.length > 0 && failed.every((one) => one.step.type !== 'configure');
-  const managed = Boolean(run.result?.desired?.state?.configuration);
-  return {
-    rules: onlyConfiguration ? clear : viewOf(run),
-    configuration: managed ? (onlyRules ? clear : viewOf(run)) : null,
-  };
 }
 
 /** Two runs, one over each part, as one. */
@@ -101,10 +78,7 @@ export function joinRuns(rules: PassRun, configuration: PassRun): PassRun {
     verdict: pickWorst([rules.verdict, configuration.verdict]),
     holdMs: holds[0] ?? null,
     outcomes: [...rules.outcomes, ...configuration.outcomes],
+    isDrift: rules.isDrift,
     apart: { rules, configuration },
   };
-}
-
-function viewOf({ verdict }: PassRun): NonNullable<Parts['rules']> {
-  return { ready: verdict.kind === 'good', reason: verdict.reason, message: verdict.message };
 }

@@ -9,8 +9,7 @@ import type { Held } from './gate.ts';
 import { checkGate } from './gate.ts';
 import type { LoopParts, PassGoal } from './loop-parts.ts';
 import { createGapClock } from './observer.ts';
-import type { PassRun, PublishableRun } from './pass-ending.ts';
-import { joinRuns, mayBeOnePart } from './pass-ending.ts';
+import { joinRuns, mayBeOnePart, type PassRun } from './pass-ending.ts';
 import { logDrift, logFailures, logInternalError, logTimes, logUnknownRules } from './pass-log.ts';
 import { isInEffect } from './same-desired.ts';
 import { StallMemory } from './stall.ts';
@@ -47,14 +46,15 @@ export class PassRunner {
   }
 
   /** One pass over everything; when a part of it stands in the way of the other, each part by itself. */
-  async run(order: PassOrder): Promise<PublishableRun> {
+  async run(order: PassOrder): Promise<PassRun> {
     const whole = await this.#runOne(order);
-    const run = mayBeOnePart(whole.result)
-      ? joinRuns(await this.#runOne(order, 'rules'), await this.#runOne(order, 'configuration'))
-      : whole;
-    const seen = (run.apart?.rules ?? run).result;
-    const context = { isDrift: isDriftOf(order, seen?.desired?.state ?? null), fights: this.#fights.size };
-    return { ...run, publish: () => this.#board.passed(run, context) };
+    if (!mayBeOnePart(whole.result)) return whole;
+    return joinRuns(await this.#runOne(order, 'rules'), await this.#runOne(order, 'configuration'));
+  }
+
+  /** Corrections that another writer keeps undoing. */
+  get fights(): number {
+    return this.#fights.size;
   }
 
   /** Applies what began or ended by time, as a plan of its own. */
@@ -103,14 +103,15 @@ export class PassRunner {
       .catch((error: unknown) => logInternalError(logger, error));
     this.#board.update({ progress: null });
     observer.phaseEnded(approvedAt === null ? 'plan' : 'apply', clock.now() - (approvedAt ?? from));
-    if (!result) return { result: null, verdict: internalError, holdMs: null, outcomes };
+    if (!result) return { result: null, verdict: internalError, holdMs: null, outcomes, isDrift: false };
     const verdict = this.#stall.judged(judge(result, hold), result);
     logFailures(logger, findUnfinished(result.apply?.outcomes ?? []));
     this.#serverWasDown = result.end === 'unreadable' && ['refused', 'reset'].includes(result.failure?.code ?? '');
     for (const one of result.problems) {
       if (one.severity === 'warning') logger.debug('A problem was found', { code: one.code, summary: one.summary });
     }
-    return { result, verdict, holdMs: waitOf(hold), outcomes: result.apply?.outcomes ?? outcomes };
+    const isDrift = isDriftOf(order, result.desired?.state ?? null);
+    return { result, verdict, holdMs: waitOf(hold), outcomes: result.apply?.outcomes ?? outcomes, isDrift };
   }
 
   #correcting(plan: Plan): void {

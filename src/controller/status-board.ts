@@ -1,12 +1,13 @@
-import type { PassResult } from '../pass/pass.ts';
+import type { KernelState, PassResult } from '../pass/pass.ts';
 import type { Clock } from '../ports.ts';
 import type { ConditionUpdate } from './conditions.ts';
 import { setCondition } from './conditions.ts';
-import { addEnforcement } from './enforcement.ts';
 import { countDeletes } from './gate.ts';
-import { countLiveRules, type PassRun, viewParts } from './pass-ending.ts';
+import { countLiveRules, type PassEnding } from './pass-ending.ts';
 import type { PassView, Status } from './status.ts';
 import { viewPlan } from './status.ts';
+
+const shownFindings = 20;
 
 /** The status of one loop as it changes. Each change replaces it whole, so that no reader sees half of one. */
 export class StatusBoard {
@@ -62,27 +63,58 @@ export class StatusBoard {
   }
 
   /** What a pass saw: the live state, the plan at hand, and how much of it others brought about. */
-  passed(run: PassRun, { isDrift, fights }: PassContext): void {
-    this.update({ parts: viewParts(run) });
-    const rules = (run.apart?.rules ?? run).result;
-    if (rules === null || run.result === null) return; // a mistake of ours ended the pass: nothing was seen
-    const configuration = run.apart?.configuration.result ?? null;
-    this.#status = addEnforcement(this.#status, rules, this.#clock.wallTime());
+  passed(result: PassResult, { apart, isDrift = false }: Pick<PassEnding, 'apart' | 'isDrift'>, fights: number): void {
+    const rules = apart === undefined ? result : apart.rules.result;
+    if (rules === null) return; // a mistake of ours ended the pass: nothing was seen
+    const configuration = apart?.configuration.result ?? null;
+    this.#enforced(rules);
     const drifts = [rules, configuration].map((one) => foreignChanges(one, isDrift)).filter((count) => count !== null);
     this.update({
       drift: drifts.length === 0 ? this.#status.drift : drifts.reduce((sum, count) => sum + count),
       blockedDeletes: rules.end === 'refused' && rules.plan !== null ? countDeletes(rules.plan) : 0,
       liveRules: countLiveRules(rules) ?? this.#status.liveRules,
       serverAheadMs: rules.serverAheadMs ?? this.#status.serverAheadMs,
-      plan: viewPlan(run.result),
+      plan: viewPlan(result),
       fights,
     });
   }
+
+  /** What a pass saw of the kernel; nothing when nobody looks. */
+  #enforced({ kernel, content, end }: PassResult): void {
+    if (kernel === undefined) return;
+    const { report, waitedMs } = kernel;
+    this.set(judgeKernel(report));
+    if (report.state === 'unreadable') return;
+    const before = this.#status.enforcement ?? { enforcedRevision: null, enforcedAt: null, lagMs: null };
+    const isEnforced = report.state === 'enforced';
+    const enforcement = {
+      ...report.counts,
+      elements: report.elements,
+      enforcedRevision: isEnforced ? (content?.revision ?? null) : before.enforcedRevision,
+      enforcedAt: isEnforced ? this.#clock.wallTime() : before.enforcedAt,
+      // Stays what it was, unless this pass wrote and waited.
+      lagMs: (isEnforced && end === 'applied' ? waitedMs : null) ?? before.lagMs,
+      findings: report.findings.slice(0, shownFindings).map(({ summary }) => summary),
+    };
+    this.update({ enforcement });
+  }
 }
 
-interface PassContext {
-  readonly isDrift: boolean;
-  readonly fights: number;
+function judgeKernel({ state, counts, liveRules, message }: KernelState['report']): ConditionUpdate {
+  const type = 'Enforced';
+  switch (state) {
+    case 'enforced': {
+      const held = `the kernel holds the ${liveRules} live rules and nothing else`;
+      return { type, status: 'True', reason: 'Enforced', message: held };
+    }
+    case 'unreadable':
+      return { type, status: 'Unknown', reason: 'KernelUnreadable', message: message ?? '' };
+    case 'differs': {
+      const { missing, stale, extra, structure } = counts;
+      const differences = `in the kernel: ${missing} missing, ${stale} stale, ${extra} extra, ${structure} other differences`;
+      return { type, status: 'False', reason: 'NotEnforced', message: differences };
+    }
+  }
 }
 
 /** Changes that others made necessary; null when there was no plan. */

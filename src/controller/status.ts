@@ -6,9 +6,6 @@ import type { Conditions } from './conditions.ts';
 import { createConditions, setCondition } from './conditions.ts';
 import type { Verdict } from './failure.ts';
 
-/** The parts that fail independently. */
-export type Part = 'rules' | 'configuration';
-
 /** One pass, for the status page and the log. Times are ms since 1970, durations ms. */
 export interface PassView {
   readonly startedAt: number;
@@ -68,9 +65,6 @@ export interface Status {
   readonly server?: string;
   readonly startedAt: number;
   readonly conditions: Conditions;
-  readonly parts: Readonly<
-    Record<Part, { readonly ready: boolean; readonly reason: string; readonly message: string } | null>
-  >;
   readonly revisions: {
     readonly observed: string | null;
     readonly attempted: string | null;
@@ -143,7 +137,6 @@ export function createStatus(version: string, source: string, wallTime: number, 
     ...(server === undefined ? {} : { server }),
     startedAt: wallTime,
     conditions: createConditions(wallTime),
-    parts: { rules: null, configuration: null },
     revisions: { observed: null, attempted: null, applied: null, appliedAt: null, failed: null },
     lastSuccessAt: null,
     drift: 0,

@@ -6,7 +6,7 @@ import { isInForce, pickWorst } from './failure.ts';
 import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
 import type { TurningRule } from './observer.ts';
-import type { PassEnding, PublishableRun } from './pass-ending.ts';
+import type { PassEnding, PassRun } from './pass-ending.ts';
 import type { Status } from './status.ts';
 
 /** Nothing may be written, or nothing can be told. */
@@ -32,7 +32,7 @@ export async function runWithTimes(
   lead: Leadership,
   content: SourceContent,
   parts: Pick<LoopParts, 'build' | 'settings' | 'clock'>,
-): Promise<PublishableRun> {
+): Promise<PassRun> {
   const { base } = lead;
   const now = parts.clock.wallTime();
   const run = await runBoth(lead, content, parts, now);
@@ -44,9 +44,9 @@ async function runBoth(
   content: SourceContent,
   { build, settings }: Pick<LoopParts, 'build' | 'settings'>,
   now: number,
-): Promise<PublishableRun> {
+): Promise<PassRun> {
   const { base, runner, record } = lead;
-  const runTimes = async (of: SourceContent, part: 'ends' | 'boundaries'): Promise<PublishableRun['outcomes']> => {
+  const runTimes = async (of: SourceContent, part: 'ends' | 'boundaries'): Promise<PassRun['outcomes']> => {
     const run = await runner.runTimes(lead.order(of), part);
     if (run.verdict.kind === 'good') await lead.turned(of, run.result?.desired?.state ?? null);
     return run.outcomes;
@@ -69,7 +69,7 @@ function hasTurned(base: DesiredState, now: number): boolean {
 }
 
 /** Rules of the state before that began or ended since, and were created or deleted for it. */
-function listTurned(before: DesiredState, { outcomes, result }: PublishableRun, now: number): readonly TurningRule[] {
+function listTurned(before: DesiredState, { outcomes, result }: PassRun, now: number): readonly TurningRule[] {
   const done = outcomes.filter(({ outcome }) => outcome === 'done').map(({ step }) => step);
   const gone = new Set(done.flatMap((step) => ('live' in step ? [formatRuleKey(step.live.rule)] : [])));
   const made = new Set(done.flatMap((step) => ('rule' in step ? [formatRuleKey(step.rule)] : [])));
@@ -122,10 +122,7 @@ export function makeAgenda(
  * Takes back what nobody confirmed, whatever guards, windows and `--suspend` say: the confirmed revision is applied where its
  * content can be had, and then what it leaves is put back from the record of the applies, where there is one here.
  */
-export async function runBack(
-  lead: Leadership,
-  revision: string,
-): Promise<PublishableRun & Pick<PassEnding, 'content'>> {
+export async function runBack(lead: Leadership, revision: string): Promise<PassRun & Pick<PassEnding, 'content'>> {
   const { history, runner } = lead;
   const content = history.lastGood;
   const first = content === null ? null : await runner.run({ ...lead.order(content), back: 'confirmed' });

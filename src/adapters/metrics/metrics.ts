@@ -189,11 +189,6 @@ function registerLabels(registry: Registry, states: States, own: readonly string
     ({ conditions }) =>
       Object.values(conditions).map((one) => [{ type: one.type, reason: one.reason }, levels[one.status]]),
   );
-  labelled('part_ready', 'Whether the rules and the Configuration are each in sync', ['part'], ({ parts }) =>
-    Object.entries(parts).flatMap(([part, state]): Labelled[] =>
-      state === null ? [] : [[{ part }, state.ready ? 1 : 0]],
-    ),
-  );
   labelled(
     'revision_info',
     'The observed, attempted and applied revision, as labels; always 1',
