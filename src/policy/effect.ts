@@ -20,19 +20,13 @@ export function computeOwnEffect(
   const states = [...before.slice(0, mostStates), after];
   const inAll = 2 ** states.length - 1;
   const onlyAfter = 1 << (states.length - 1);
-  const shared = countShared(states);
-  const members = memberships(states.map((rules) => rules.slice(shared)));
+  const members = memberships(states);
   const within = members.filter((item) => item.states !== inAll);
   if (within.length === 0) return { opens: [], closes: [] };
   const touches = createTouches(within.map(({ rule }) => rule.destination));
-  const near: Member[] = members.filter(({ rule }) => touches(rule.destination));
-  const users = new Set(others);
-  for (const { rule } of members) if (rule.userId !== null) users.add(rule.userId);
-  for (const rule of after.slice(0, shared)) {
-    if (rule.userId !== null) users.add(rule.userId);
-    // No other rule matters to what those that differ change.
-    if (touches(rule.destination)) near.push({ rule, states: inAll });
-  }
+  // No other rule matters to what those that differ change.
+  const near = members.filter(({ rule }) => touches(rule.destination));
+  const users = new Set([...others, ...members.flatMap(({ rule }) => rule.userId ?? [])]);
   const [opens, closes] = compareStates({
     index: { ...indexRules(near), users: [...users].sort() },
     states: states.length,
@@ -51,12 +45,6 @@ interface Member {
   readonly rule: Rule;
   /** Bit i is set when the rule is in state i. */
   states: number;
-}
-
-/** How many rules at the beginning are one object in every state: those that a plan keeps. */
-function countShared([first = [], ...others]: readonly (readonly Rule[])[]): number {
-  const end = first.findIndex((rule, at) => others.some((rules) => rules[at] !== rule));
-  return end < 0 ? first.length : end;
 }
 
 /** Each distinct rule once. Rules that are one object in every state, as those of unchanged files are, need no key. */
