@@ -91,9 +91,9 @@ function makeChange(
     id: live?.id ?? null,
     fields: action === 'keep' || action === 'skip' ? noFields : listFields(live, desired?.rule ?? null),
     source: told?.place ?? null,
-    ...(told === undefined ? {} : pickNotes(told)),
     desired,
     live,
+    ...(told === undefined ? {} : pickNotes(told)),
     ...more,
   };
 }

@@ -72,15 +72,7 @@ export function cutRegion(region: Region, addresses: Intervals): Region {
 }
 
 export function isSameRegion(a: Region, b: Region): boolean {
-  if (a === b) return true;
-  if (a.length !== b.length) return false;
-  return a.every((slab, i) => {
-    const other = b[i];
-    return (
-      other !== undefined &&
-      slab.first === other.first &&
-      slab.last === other.last &&
-      isSamePorts(slab.ports, other.ports)
-    );
-  });
+  const isSameSlab = ({ first, last, ports }: Slab, other: Slab | undefined): boolean =>
+    first === other?.first && last === other.last && isSamePorts(ports, other.ports);
+  return a === b || (a.length === b.length && a.every((slab, i) => isSameSlab(slab, b[i])));
 }

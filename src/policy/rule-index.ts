@@ -100,11 +100,7 @@ export function findNodesCovering<T extends Ruled>(lane: LaneIndex<T>, address: 
 
 /** The items whose network contains the address, the narrowest first. */
 export function findItemsCovering<T extends Ruled>(lane: LaneIndex<T>, address: bigint): readonly T[] {
-  const covering: T[] = [];
-  for (const { items } of findNodesCovering(lane, address)) {
-    for (let i = items.length - 1; i >= 0; i--) covering.push(items[i] as T);
-  }
-  return covering;
+  return findNodesCovering(lane, address).flatMap(({ items }) => items);
 }
 
 /** The nodes whose network holds an address of the interval, sorted by network, wider first. */
