@@ -22,8 +22,7 @@ interface Folder extends TreeListing {
 
 /**
  * What lies below each of these trees: entries that have a manifest's name, of whatever type, and all submodules. Each distinct tree is
- * read once, and paths are made only after they are counted: a few nested trees of equal entries stand for billions of paths and cost
- * nothing. Throws a `RangeError` when the trees have more than `maxTreeBytes`.
+ * read once. Throws a `RangeError` when the trees have more than `maxTreeBytes`.
  */
 export async function listManifestEntries(
   repository: GitRepository,
@@ -31,29 +30,33 @@ export async function listManifestEntries(
   limits: Limits,
 ): Promise<readonly Result<TreeListing, Problem>[]> {
   const folders = await readFolders(repository, trees, limits);
-  if (!folders.ok) return trees.map(() => folders);
-  const sums = new Map<string, Sum>();
-  return trees.map((tree) => listTree({ folders: folders.value, sums, maxDepth: limits.depth }, tree, limits));
+  return trees.map((tree) => (folders.ok ? listTree(folders.value, tree, limits) : folders));
 }
 
-function listTree(summing: Summing, tree: string, limits: Limits): Result<TreeListing, Problem> {
-  const { folders, sums } = summing;
-  const all = sumUp(summing, tree, 0);
-  if (all === null) return fail(findTooDeep('a folder', limits));
-  if (all.manifests > limits.files) return fail(findTooMany(limits));
+function listTree(folders: ReadonlyMap<string, Folder>, tree: string, limits: Limits): Result<TreeListing, Problem> {
   const [found, json]: [TreeEntry[], TreeEntry[]] = [[], []];
-  const collect = (id: string, prefix: string): void => {
-    const folder = folders.get(id);
+  // How deep trees without manifests are, walked once each: a few nested trees of equal entries stand for billions of paths.
+  const empty = new Map<string, number>();
+  const collect = (id: string, prefix: string, depth: number): Problem | null => {
+    if (depth + (empty.get(id) ?? 0) > limits.depth) return findTooDeep('a folder', limits);
+    if (empty.has(id)) return null;
+    const [before, folder] = [found.length, folders.get(id)];
     for (const entry of folder?.manifests ?? []) found.push({ ...entry, path: `${prefix}${entry.path}` });
+    if (found.length > limits.files) return findTooMany(limits);
     for (const entry of folder?.json ?? [])
       if (json.length < mostJson) json.push({ ...entry, path: `${prefix}${entry.path}` });
+    let height = 0;
     for (const inner of folder?.folders ?? []) {
-      if (sums.get(inner.id)?.manifests !== 0) collect(inner.id, `${prefix}${inner.path}/`);
+      const problem = collect(inner.id, `${prefix}${inner.path}/`, depth + 1);
+      if (problem !== null) return problem;
+      height = Math.max(height, 1 + (empty.get(inner.id) ?? 0));
     }
+    if (found.length === before) empty.set(id, height);
+    return null;
   };
-  collect(tree, '');
+  const problem = collect(tree, '', 0);
   const sorted = (list: TreeEntry[]): readonly TreeEntry[] => list.sort((a, b) => compareText(a.path, b.path));
-  return ok({ manifests: sorted(found), json: sorted(json) });
+  return problem === null ? ok({ manifests: sorted(found), json: sorted(json) }) : fail(problem);
 }
 
 /** Reads the trees that may hold manifests, level by level. Throws a `RangeError` when they have too many bytes. */
@@ -91,34 +94,4 @@ function sortEntries(entries: Iterable<TreeEntry>): Folder {
     if (entry.type === 'file' && isJsonPath(entry.path)) folder.json.push(entry);
   }
   return folder;
-}
-
-/** What lies below a tree: how many manifests, and how many levels of folders. */
-interface Sum {
-  readonly manifests: number;
-  readonly height: number;
-}
-
-interface Summing {
-  readonly folders: ReadonlyMap<string, Folder>;
-  readonly sums: Map<string, Sum>;
-  readonly maxDepth: number;
-}
-
-/** Sums up each distinct tree once; null when a path goes deeper than the limit. */
-function sumUp(summing: Summing, id: string, depth: number): Sum | null {
-  const { folders, sums, maxDepth } = summing;
-  const known = sums.get(id);
-  if (depth + (known?.height ?? 0) > maxDepth) return null;
-  if (known !== undefined) return known;
-  let [manifests, height] = [folders.get(id)?.manifests.length ?? 0, 0];
-  for (const inner of folders.get(id)?.folders ?? []) {
-    const below = sumUp(summing, inner.id, depth + 1);
-    if (below === null) return null;
-    manifests += below.manifests;
-    height = Math.max(height, below.height + 1);
-  }
-  const sum = { manifests, height };
-  sums.set(id, sum);
-  return sum;
 }

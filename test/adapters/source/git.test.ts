@@ -59,7 +59,7 @@ describe('a Git source', () => {
     const [none] = (await source().read(signal)).problems;
     expect(none).toMatchObject({
       code: 'no-manifests',
-      summary: expect.stringContaining('(package.json, rules.json)'),
+      summary: expect.stringContaining('(net/dump.json, package.json, rules.json)'),
     });
     upstream.commit({ 'net/a.yaml': rule });
     const reading = await source().read(signal);
