@@ -550,9 +550,10 @@ describe('while an apply waits in another process', () => {
 });
 
 describe('signals', () => {
-  const start = () => {
+  const start = (...line: readonly string[]) => {
     const given = { ...env, PATH: process.env['PATH'] ?? '' };
-    const child = spawnReconcile(['apply', '--yes', '--concurrency', '1', '--confirm-with', 'false', 'm'], {
+    const [verb = 'apply', ...rest] = line.length > 0 ? line : ['apply', '--confirm-with', 'false', 'm'];
+    const child = spawnReconcile([verb, '--yes', '--concurrency', '1', ...rest], {
       cwd: world.folder,
       env: { ...given, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token },
     });
@@ -584,6 +585,16 @@ describe('signals', () => {
     });
     expect([(await end).code, live()]).toEqual([3, before]);
     expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: 1300 });
+  });
+
+  it('SIGHUP while an undo writes ends it in order, not in the middle of a replacement', async () => {
+    expect((await run('m')).code).toBe(0);
+    const { child, end } = start('undo');
+    world.simulator.onCall(({ method }) => {
+      if (method === 'DELETE') child.kill('SIGHUP');
+    });
+    const { code, err } = await end;
+    expect([code, err], err).toEqual([5, expect.stringContaining('Stopping after')]);
   });
 
   it('going back × SIGTERM, Ctrl-C, SIGHUP: a second Ctrl-C is answered, and the third ends the process (long)', async () => {
