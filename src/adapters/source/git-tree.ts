@@ -40,13 +40,13 @@ function listTree(folders: ReadonlyMap<string, Folder>, tree: string, limits: Li
   const collect = (id: string, prefix: string, depth: number): Problem | null => {
     if (depth + (empty.get(id) ?? 0) > limits.depth) return findTooDeep('a folder', limits);
     if (empty.has(id)) return null;
-    const [before, folder] = [found.length, folders.get(id)];
-    for (const entry of folder?.manifests ?? []) found.push({ ...entry, path: `${prefix}${entry.path}` });
+    const [before, folder] = [found.length, folders.get(id) ?? sortEntries([])];
+    for (const entry of folder.manifests) found.push({ ...entry, path: `${prefix}${entry.path}` });
     if (found.length > limits.files) return findTooMany(limits);
-    for (const entry of folder?.json ?? [])
-      if (json.length < mostJson) json.push({ ...entry, path: `${prefix}${entry.path}` });
+    for (const entry of folder.json.slice(0, mostJson - json.length))
+      json.push({ ...entry, path: `${prefix}${entry.path}` });
     let height = 0;
-    for (const inner of folder?.folders ?? []) {
+    for (const inner of folder.folders) {
       const problem = collect(inner.id, `${prefix}${inner.path}/`, depth + 1);
       if (problem !== null) return problem;
       height = Math.max(height, 1 + (empty.get(inner.id) ?? 0));
