@@ -12,7 +12,7 @@ import {
   makeApplyRecord,
 } from '../pass/history.ts';
 import type { Approve, PassResult } from '../pass/pass.ts';
-import type { Plan } from '../plan/plan.ts';
+import type { Plan, Step } from '../plan/plan.ts';
 import type { Logger } from '../ports.ts';
 import { makeFailure, type Terminal } from './command.ts';
 
@@ -29,14 +29,14 @@ export function openApplyHistory(stateFolder: string): StateFiles {
 
 /**
  * Writes the history of one apply: before its first write what it is about to change, and at its end what it did. Nothing depends on
- * the history: a folder that cannot be written is a warning. `listFormer`: what is known of the rules that a plan deletes; what the
+ * the history: a folder that cannot be written is a warning. `listFormer`: what is known of the rules that steps delete; what the
  * history says of any other is taken from there.
  */
 export function createHistoryWriter(
   stateFolder: string | null,
   logger: Logger,
   onRecord: OnRecord,
-  listFormer: (plan: Plan) => FormerRules,
+  listFormer: (steps: readonly Step[]) => FormerRules,
 ) {
   const files = stateFolder === null ? null : openApplyHistory(stateFolder);
   let begun: { readonly origin: ApplyOrigin; readonly number: number; readonly former: FormerRules } | null = null;
@@ -54,7 +54,7 @@ export function createHistoryWriter(
       return async (plan, desired, digest) => {
         if (!(await approve(plan, desired, digest))) return false;
         const origin = { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest.plan };
-        const former = await findFormer(plan, listFormer(plan), files);
+        const former = await findFormer(plan, listFormer(plan.steps), files);
         const record = makeApplyRecord(origin, plan, null, former);
         const number = await attempt((into) => addRecord(into, encodeApplyRecord(record)));
         begun = { origin, number: number ?? 0, former };
@@ -64,7 +64,9 @@ export function createHistoryWriter(
     },
     async end({ plan, apply }: PassResult): Promise<void> {
       if (begun === null || plan === null || apply === null) return;
-      const { origin, number, former } = begun;
+      const { origin, number } = begun;
+      // Steps of plans that were made on the way, too.
+      const former = new Map([...begun.former, ...listFormer(apply.outcomes.map(({ step }) => step))]);
       begun = null;
       const record = makeApplyRecord(origin, plan, apply, former);
       await onRecord(record, plan);

@@ -13,7 +13,7 @@ import type { DesiredState } from '../../model/state.ts';
 import { type ApplyRecord, type FormerRules, joinApplyRecords } from '../../pass/history.ts';
 import type { PassDependencies, PassResult } from '../../pass/pass.ts';
 import { endPass, readDesired } from '../../pass/stages.ts';
-import type { Plan } from '../../plan/plan.ts';
+import type { Step } from '../../plan/plan.ts';
 import type { Journal, LiveApi, Logger, SourceContent, SourceFile } from '../../ports.ts';
 import { reconcile } from '../../reconcile.ts';
 import { findServer } from '../approval.ts';
@@ -105,7 +105,7 @@ export function createWatchPasses(wiring: PassWiring) {
         ...(record.agreedAt === null ? {} : { agreedAt: record.agreedAt }),
         memory: { knownRules: record.knownRules, serverWasDown, openGaps },
       };
-      const history = createHistoryWriter(recent.stateFolder, logger, recent.note, (plan) => listFormer(base, plan));
+      const history = createHistoryWriter(recent.stateFolder, logger, recent.note, (steps) => listFormer(base, steps));
       const by = back === undefined ? sidecarNames.apply : sidecarNames.back;
       const origin = { by, server: findServer(settings), revision: content.revision };
       const result = await reconcile(content, pass, history.recordApproved(approve, origin));
@@ -145,8 +145,8 @@ async function parseEarly(
   }
 }
 
-/** What the revision in effect says of the rules that a plan changes. Of others with their destinations too: a key costs more to make. */
-function listFormer(base: DesiredState | null, { steps }: Plan): FormerRules {
+/** What the revision in effect says of the rules that steps change. Of others with their destinations too: a key costs more to make. */
+function listFormer(base: DesiredState | null, steps: readonly Step[]): FormerRules {
   const changed = steps.flatMap((step) => [
     ...('live' in step ? [step.live.rule] : []),
     ...('rule' in step ? [step.rule] : []),
