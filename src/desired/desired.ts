@@ -213,7 +213,6 @@ function missingNotes(rules: readonly DesiredRule[], { require: required = [] }:
   return [...problems.values()];
 }
 
-/** Files that a message names. */
 const mostNamed = 3;
 
 /** An empty desired state must be said, not found. */

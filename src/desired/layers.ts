@@ -11,7 +11,6 @@ export interface Layered {
   readonly problems: readonly Problem[];
 }
 
-/** Manifests by `Kind/name`. */
 type Layer = ReadonlyMap<string, Manifest>;
 
 /**

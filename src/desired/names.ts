@@ -126,7 +126,6 @@ export class Names {
   }
 }
 
-/** Addresses that a note names. */
 const mostNamed = 3;
 
 /** One note about all e-mail addresses that were not looked up, at the first of them. */

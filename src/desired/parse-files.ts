@@ -7,7 +7,6 @@ import type { SourceFile } from '../ports.ts';
 import { listSecretFiles } from './build-configuration.ts';
 import type { Limits } from './context.ts';
 
-/** What parsing depends on beside the files. */
 export interface ParseOptions {
   readonly profile: Profile;
   /** Values for `${name}`; null leaves scalars as they are. */
@@ -47,7 +46,6 @@ export function refuseAll(files: readonly SourceFile[], { work }: Limits): reado
   }));
 }
 
-/** Parses one file in place. */
 export function parseFile({ path, bytes }: SourceFile, { profile, values, limits }: ParseOptions): FileManifests {
   return readManifests({ path, bytes, profile, values, documents: limits.documents, work: limits.fileWork });
 }

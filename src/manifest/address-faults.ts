@@ -99,7 +99,6 @@ function readWildcard(text: string): string | null {
   return network.ok ? network.value.network.text : null;
 }
 
-/** Networks that a hint lists. */
 const mostListed = 8;
 
 /** What to write for `10.0.0.1-10.0.0.20` or `10.0.0.1-20`. */

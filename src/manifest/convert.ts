@@ -12,7 +12,6 @@ const mostSubstituted = 20_000_000;
 /** Keys whose direct scalar may be a secret: never substituted, never quoted. */
 const secretKeys: ReadonlySet<string> = new Set(['client_secret', 'metadata']);
 
-/** What turning one file's documents into nodes works with. */
 interface Conversion {
   readonly reporter: Reporter;
   readonly values: ReadonlyMap<string, string> | null;

@@ -2,7 +2,7 @@ import { parseNetwork } from '../model/address.ts';
 import { type ConfigurationField, type ConfigurationPlaces, configurationFields } from '../model/configuration.ts';
 import type { Place } from '../model/problem.ts';
 import { describeAddressFault } from './address-faults.ts';
-import { decodeOidcProviders, decodeSamlProviders } from './decode-providers.ts';
+import { decodeOidc, decodeProviders, decodeSaml } from './decode-providers.ts';
 import { checkUrl, type Decoding, getPlace, readName, readNetwork, reportAt } from './decoding.ts';
 import type { ConfigurationManifest, ConfigurationTemplate } from './manifest.ts';
 import { findChild, findScalar, type Node, type ScalarNode } from './node.ts';
@@ -29,8 +29,8 @@ const asWritten: Decode = (_, node) => (node.type === 'scalar' ? node.value : nu
 
 const decoders: Readonly<Record<ConfigurationField, Decode>> = {
   local_auth_enabled: asWritten,
-  openid_connect_providers: decodeOidcProviders,
-  saml_identity_providers: decodeSamlProviders,
+  openid_connect_providers: (decoding, node) => decodeProviders(decoding, node, decodeOidc),
+  saml_identity_providers: (decoding, node) => decodeProviders(decoding, node, decodeSaml),
   disable_vpn_on_oidc_error: asWritten,
   vpn_session_duration: bounded(0, 2_147_483_647),
   allow_unprivileged_device_management: asWritten,

@@ -34,7 +34,6 @@ export function narrowTimes(decoding: Decoding, outer: RuleNotes, inner: RuleNot
 
 const [longAgo, never] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
 
-/** The time zone of the dates in a document. */
 export function readTimezone(decoding: Decoding, root: Node): string {
   const node = findScalar(findChild(root, 'spec'), 'timezone');
   if (node === undefined || isTimezone(node.text)) return node?.text ?? 'UTC';
@@ -52,7 +51,6 @@ const timeHints = {
   'no-such-day': 'There is no such day or time of day.',
 } as const;
 
-/** `notBefore` and `expires` of a mapping. */
 export function readTimes(decoding: Decoding, node: Node | undefined, timezone: string): RuleNotes {
   const read = (field: string, edge: DateMeaning['edge']): number | undefined =>
     readTime(decoding, findScalar(node, field), { field, edge, timezone });
@@ -76,7 +74,6 @@ export function readTime(
 /** One object for the many rules without notes. */
 const noNotes: RuleNotes = {};
 
-/** `owner` and `ticket` of a mapping. */
 export function readNotes(node: Node | undefined): RuleNotes {
   const [owner, ticket] = [findScalar(node, 'owner')?.text, findScalar(node, 'ticket')?.text];
   if (owner === undefined && ticket === undefined) return noNotes;

@@ -16,7 +16,6 @@ import type {
 } from './manifest.ts';
 import { findChild, findScalar, type Node, type ScalarNode } from './node.ts';
 
-/** Decodes a `kind: Users` of checked shape. */
 export function decodeUsersManifest(decoding: Decoding, root: Node): UsersManifest {
   const spec = findChild(root, 'spec');
   const users = (spec?.type === 'map' ? spec.entries : []).map((entry) => ({
@@ -27,13 +26,11 @@ export function decodeUsersManifest(decoding: Decoding, root: Node): UsersManife
   return { kind: 'Users', ...readName(decoding, root), users };
 }
 
-/** Decodes a `kind: Group` of checked shape. */
 export function decodeGroup(decoding: Decoding, root: Node): GroupManifest {
   const members = itemsOf(findChild(findChild(root, 'spec'), 'members')).map((node) => readUser(decoding, node));
   return { kind: 'Group', ...readName(decoding, root), members };
 }
 
-/** Decodes a `kind: Network` of checked shape. */
 export function decodeNetwork(decoding: Decoding, root: Node): NetworkManifest {
   const networks = itemsOf(findChild(findChild(root, 'spec'), 'cidrs')).flatMap((node) => {
     const network = readNetwork(decoding, node);
@@ -42,7 +39,6 @@ export function decodeNetwork(decoding: Decoding, root: Node): NetworkManifest {
   return { kind: 'Network', ...readName(decoding, root), networks };
 }
 
-/** Decodes a `kind: PolicyTest` of checked shape. */
 export function decodePolicyTest(decoding: Decoding, root: Node): PolicyTestManifest {
   const named = readName(decoding, root);
   const cases = findChild(findChild(root, 'spec'), 'cases');

@@ -4,20 +4,15 @@ import { checkUrl, type Decoding, getPlace, reportAt } from './decoding.ts';
 import type { OidcTemplate, SamlTemplate, SecretSource } from './manifest.ts';
 import { findChild, findScalar, type Node } from './node.ts';
 
-/** Decodes the OpenID Connect providers of a Configuration of checked shape. */
-export function decodeOidcProviders(decoding: Decoding, node: Node): readonly OidcTemplate[] {
-  return providers(decoding, node, decodeOidc);
-}
-
-/** Decodes the SAML providers of a Configuration of checked shape. */
-export function decodeSamlProviders(decoding: Decoding, node: Node): readonly SamlTemplate[] {
-  return providers(decoding, node, decodeSaml);
-}
-
 /** Ids that the server keeps for itself (case-sensitive; observed: recordings/configuration_oidc, configuration_saml). */
 const reservedIds: ReadonlySet<string> = new Set(['identity', 'saml', 'magic_link']);
 
-function providers<T>(decoding: Decoding, node: Node, decode: (decoding: Decoding, item: Node) => T): readonly T[] {
+/** Decodes a list of providers, each by the function for its protocol. */
+export function decodeProviders<T>(
+  decoding: Decoding,
+  node: Node,
+  decode: (decoding: Decoding, item: Node) => T,
+): readonly T[] {
   const ids = new Map<string, Node>();
   return (node.type === 'seq' ? node.items : []).map((item) => {
     const id = findScalar(item, 'id');
@@ -53,7 +48,7 @@ function notBlank(decoding: Decoding, item: Node, field: string): void {
   });
 }
 
-function decodeOidc(decoding: Decoding, item: Node): OidcTemplate {
+export function decodeOidc(decoding: Decoding, item: Node): OidcTemplate {
   const strict = decoding.profile.name === 'firezone-0.7';
   const scope = textOf(item, 'scope') || 'openid email profile';
   const missing = ['openid', 'email'].filter((part) => !scope.includes(part));
@@ -87,7 +82,7 @@ function decodeOidc(decoding: Decoding, item: Node): OidcTemplate {
   };
 }
 
-function decodeSaml(decoding: Decoding, item: Node): SamlTemplate {
+export function decodeSaml(decoding: Decoding, item: Node): SamlTemplate {
   if (textOf(item, 'base_url') !== '') checkUrl(decoding, item, 'base_url');
   const flag = (field: string): boolean | null => {
     const node = findScalar(item, field);

@@ -13,7 +13,6 @@ import type {
 } from './manifest.ts';
 import { findChild, findScalar, type Node } from './node.ts';
 
-/** Decodes a `kind: Rule` of checked shape. */
 export function decodeRule(decoding: Decoding, root: Node): RuleManifest {
   const named = readName(decoding, root);
   const spec = findChild(root, 'spec');
@@ -24,7 +23,6 @@ export function decodeRule(decoding: Decoding, root: Node): RuleManifest {
   return { kind: 'Rule', ...named, rules: template === null ? [] : [template] };
 }
 
-/** Decodes a `kind: RuleSet` of checked shape. */
 export function decodeRuleSet(decoding: Decoding, root: Node): RuleManifest {
   const named = readName(decoding, root);
   const spec = findChild(root, 'spec');

@@ -15,12 +15,10 @@ export interface Decoding {
   readonly namesAsAddresses: Written<string>[];
 }
 
-/** The place of a node. */
 export function getPlace(decoding: Decoding, node: Node): Place {
   return decoding.reporter.locator.place(node.start);
 }
 
-/** Reports an error at a node. */
 export function reportAt(
   decoding: Decoding,
   node: Node,
@@ -61,7 +59,6 @@ export function readUser(decoding: Decoding, node: ScalarNode): UserReference {
   return text.includes('@') ? { by: 'email', name: text.toLowerCase(), place } : { by: 'name', name: text, place };
 }
 
-/** The name of a manifest and where it stands. */
 export function readName(decoding: Decoding, root: Node): { readonly name: string; readonly place: Place } {
   const node = findScalar(findChild(root, 'metadata'), 'name');
   return { name: node?.text ?? '', place: getPlace(decoding, node ?? root) };

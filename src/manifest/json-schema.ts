@@ -34,13 +34,11 @@ export function makeManifestSchema(): JsonSchema {
   };
 }
 
-/** Every schema by its file name, as text. */
 export function makeSchemaFiles(): ReadonlyMap<string, string> {
   const files = new Map(kinds.map((kind) => [`${kind}.json`, printSchema(makeJsonSchema(kind))]));
   return files.set('manifest.json', printSchema(makeManifestSchema()));
 }
 
-/** The schema as the text of a file. */
 export function printSchema(schema: JsonSchema): string {
   return `${JSON.stringify(schema, null, 2)}\n`;
 }

@@ -20,7 +20,6 @@ export const kinds = [
 
 export type Kind = (typeof kinds)[number];
 
-/** The one version of every kind. */
 export const apiVersion = 'firezone/v0';
 
 /** Whether a file of a source, by its path from the root, is a manifest, and not something that manifests refer to. */
@@ -28,7 +27,6 @@ export function isManifestPath(path: string): boolean {
   return /\.ya?ml$/i.test(path) && !/(?:^|\/)\./.test(path);
 }
 
-/** Something with the place where it is written. */
 export interface Written<T> {
   readonly value: T;
   readonly place: Place;
@@ -120,7 +118,6 @@ export interface OverlayManifest extends Named {
   readonly remove: readonly Written<string>[];
 }
 
-/** A secret as written: a reference, or the text itself. */
 export type SecretSource =
   | { readonly from: 'env' | 'file'; readonly name: string; readonly place: Place }
   | { readonly from: 'literal'; readonly secret: Secret; readonly place: Place };

@@ -1,7 +1,6 @@
 import { findFirstPosition } from '../model/group-by.ts';
 import type { Place, Problem } from '../model/problem.ts';
 
-/** What a YAML 1.2 (core schema) scalar may be. */
 export type ScalarValue = string | number | boolean | null;
 
 /** A scalar. `text` is what is written, so that `10.1` can be refused as an address. Offsets count UTF-16 units of the file. */
@@ -37,7 +36,7 @@ export type Node = ScalarNode | MapNode | SeqNode;
 /** A plain value with the same content, for the schemas. */
 export type Plain = ScalarValue | readonly Plain[] | { readonly [key: string]: Plain };
 
-/** The node's content as a plain value. Keys like `__proto__` never get here (parse.ts refuses them). */
+/** Keys like `__proto__` never get here: the readers refuse them. */
 export function toPlain(node: Node): Plain {
   if (node.type === 'scalar') return node.value;
   if (node.type === 'seq') return node.items.map(toPlain);
@@ -100,7 +99,6 @@ export function createLocator(file: string, text: string, lineStarts: readonly n
   };
 }
 
-/** A problem before it has its place. */
 export type Unplaced = Omit<Problem, 'place' | 'excerpt'>;
 
 /** Collects the problems of one file. Warnings and notes may be switched off later; errors may not. */

@@ -46,7 +46,6 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
   return problems;
 }
 
-/** A file that is being parsed. */
 interface Parsing {
   readonly reporter: Reporter;
   /** Where each line begins, as far as the text was read. */

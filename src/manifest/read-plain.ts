@@ -2,7 +2,6 @@ import type { Entry, MapNode, Node, ScalarNode, ScalarValue, SeqNode } from './n
 import { deepest, type Work } from './read-tokens.ts';
 import { resolveScalar } from './scalar.ts';
 
-/** A document in the plain form. */
 export interface PlainDocument {
   readonly root: MapNode;
   /** Where it ends. */

@@ -28,7 +28,6 @@ export const defaultFileWork = 4_000_000;
 /** Of what a flow collection holds the parser keeps twice as much: its commas count for more. */
 const workOfComma = 3;
 
-/** A text on its way through the parser. */
 export interface Reading {
   readonly text: string;
   /** The fields that a manifest has at its top; undefined when the text is none. */
@@ -128,7 +127,6 @@ function noField(key: CST.Token | null, fields: readonly string[]): Unplaced {
   return makeError('not-a-manifest', `A manifest has ${name}; the rest of the file was not read.`, hint);
 }
 
-/** Ends the reading of a file. */
 export class Unread extends Error {
   readonly problem: Unplaced;
   readonly offset: number;

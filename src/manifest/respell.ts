@@ -3,7 +3,6 @@ import { formatPortRange, parsePortRange } from '../model/port-range.ts';
 import type { Kind } from './manifest.ts';
 import { isUuid, listFields } from './schema.ts';
 
-/** Where a value stands in its document. */
 export type Path = readonly (string | number)[];
 
 /** Ports as they may be written, whatever the server takes. */

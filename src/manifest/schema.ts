@@ -30,7 +30,6 @@ const destination = is.any(address, networkReference);
 const userName = is.field(is.text, 'A name from a `kind: Users`, an e-mail address, or a UUID.');
 const group = is.field(name, 'The name of a `kind: Group`: one rule for each member.', 'contractors');
 
-/** Who answers for a rule. */
 const note: is.Shape = { type: 'string', minLength: 1, maxLength: 200 };
 const notes: is.Fields = {
   owner: is.optional(note, 'Who answers for it: a team, a person. Not sent.', 'network team'),
@@ -38,7 +37,6 @@ const notes: is.Fields = {
 };
 
 const someTimes = ['2026-12-01', '2026-12-01T18:00:00+01:00'];
-/** From when until when a rule is in force. */
 const times: is.Fields = {
   notBefore: is.optional(is.text, 'In force from then on; a date: from its first moment.', ...someTimes),
   expires: is.optional(is.text, 'In force until then; a date: to its last moment.', ...someTimes),
@@ -275,7 +273,6 @@ function exampleOf({ properties = {}, required = Object.keys(properties).slice(0
 
 const schemas = new Map(kinds.map((kind) => [kind, makeSchema(kind)]));
 
-/** The shape of a kind's documents. */
 export function findSchema(kind: Kind): is.Shape {
   return schemas.get(kind) ?? is.map({});
 }
@@ -285,7 +282,6 @@ export function listFields(kind: Kind, path: readonly PropertyKey[]): readonly s
   return is.listFieldsAt(findSchema(kind), path);
 }
 
-/** Every field name of any kind. */
 export function listAllFields(): ReadonlySet<string> {
   return new Set(kinds.flatMap((kind) => is.listFieldsAt(findSchema(kind), null)));
 }

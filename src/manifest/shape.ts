@@ -41,12 +41,10 @@ export const integer: Shape = {
   maximum: Number.MAX_SAFE_INTEGER,
 };
 
-/** A text of this form. */
 export function matching({ source }: RegExp): Shape {
   return { type: 'string', pattern: source };
 }
 
-/** One of these texts. */
 export function choice(...values: readonly [string, ...string[]]): Shape {
   return values.length === 1 ? { type: 'string', const: values[0] } : { type: 'string', enum: values };
 }

@@ -2,7 +2,6 @@ import { getOrMake } from '../model/group-by.ts';
 import { findChild, type MapNode, type Node, type ScalarValue, type SeqNode } from './node.ts';
 import { checkedAs, type Fields, type ScalarType, type Shape } from './shape.ts';
 
-/** Something in a value that its shape does not allow. */
 export interface Violation {
   /** Where in the value; it ends in a field that is missing. */
   readonly path: readonly (string | number)[];

@@ -1,6 +1,6 @@
 import { apiVersion, type Kind } from './manifest.ts';
 
-/** A value to be written as YAML. `Comment` lines and `flow` lists keep what people read short. */
+/** A value to be written as YAML. */
 export type Yaml =
   | string
   | number
@@ -54,12 +54,10 @@ export function writeYaml(value: Yaml): string {
   return `${block(value, '').replace(/^\n/, '')}\n`;
 }
 
-/** Writes one manifest. */
 export function writeManifest(kind: Kind, metadata: Flow['value'], spec: Yaml): string {
   return writeYaml({ apiVersion, kind, metadata: new Flow(metadata), spec });
 }
 
-/** Writes several documents as one file. */
 export function writeDocuments(documents: readonly string[]): string {
   return documents.join('---\n');
 }

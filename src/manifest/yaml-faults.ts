@@ -38,7 +38,6 @@ const hints: Readonly<Record<string, string>> = {
   UNEXPECTED_TOKEN: 'Look for an open quote or bracket at or above this line.',
 };
 
-/** The sentence and hint for a parser's error code. */
 export function describeYamlFault(code: string): { readonly summary: string; readonly hint: string } {
   return {
     summary: `This is not valid YAML. ${sentences[code] ?? 'The parser cannot read it.'}`,
@@ -129,7 +128,6 @@ const template = {
 
 const describeTab = { summary: 'This line is indented with a tab.', hint: 'Indent with spaces.' };
 
-/** Characters of a line that are looked at. */
 const mostOfLine = 1_000;
 
 const unclosedCodes: ReadonlySet<string> = new Set([

@@ -1,4 +1,3 @@
-/** One commit of a branch. */
 export interface Commit {
   readonly id: string;
   readonly parents: readonly string[];

@@ -99,7 +99,6 @@ export interface DesiredConfiguration {
   readonly references: readonly (SecretBinding & { readonly place: Place })[];
 }
 
-/** The Configuration that the API reported. */
 export interface LiveConfiguration {
   readonly id: string;
   readonly fields: ConfigurationFields;

@@ -16,7 +16,6 @@ export function keepFirst<T>(items: readonly T[], keyOf: (item: T) => string): r
   return items.filter((item) => seen.size < seen.add(keyOf(item)).size);
 }
 
-/** A `Map` or a `WeakMap`. */
 interface Cache<K, V> {
   get(key: K): V | undefined;
   set(key: K, value: V): unknown;

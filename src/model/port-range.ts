@@ -18,7 +18,6 @@ export interface PortRange {
 /** Why a text is no port range; the server truncates most of these silently (observed: recordings/rule_create_ports). */
 export type PortFault = 'empty' | 'list' | 'reversed' | 'bounds' | 'not-a-range';
 
-/** Bounds of a port in a rule. */
 export interface PortBounds {
   readonly min: number;
   readonly max: number;

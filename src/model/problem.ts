@@ -30,12 +30,10 @@ export function makeError(code: ProblemCode, summary: string, hint: string, plac
   return { code, severity: 'error', summary, hint, ...(place && { place }) };
 }
 
-/** A warning for a person. */
 export function makeWarning(...told: Parameters<typeof makeError>): Problem {
   return { ...makeError(...told), severity: 'warning' };
 }
 
-/** Something that is worth knowing. */
 export function makeNote(...told: Parameters<typeof makeError>): Problem {
   return { ...makeError(...told), severity: 'note' };
 }

@@ -1,12 +1,10 @@
 /** A value or the reason there is none. Expected failures are values; only programming errors are thrown. */
 export type Result<T, E> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: E };
 
-/** Wraps a value as a success. */
 export function ok<T>(value: T): { readonly ok: true; readonly value: T } {
   return { ok: true, value };
 }
 
-/** Wraps a reason as a failure. */
 export function fail<E>(error: E): { readonly ok: false; readonly error: E } {
   return { ok: false, error };
 }
@@ -34,7 +32,6 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The members that have a value. */
 export function omitUndefined<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const kept = Object.entries(members).filter(([, value]) => value !== undefined);
   return Object.fromEntries(kept) as { [K in keyof T]?: Exclude<T[K], undefined> };

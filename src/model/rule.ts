@@ -60,7 +60,6 @@ export function isModifiedInPlace(live: LiveRule): boolean {
   return live.insertedAt !== live.updatedAt;
 }
 
-/** What everything else knows of one field of a rule. */
 interface RuleField<R> {
   /** Its place in the canonical order of rules, from 0. */
   readonly sorts: number;
@@ -120,7 +119,6 @@ export const wireFields = fieldsInOrder.flatMap(({ wire }) =>
   Object.entries(wire).map(([name, read]) => ({ name, read })),
 ) as readonly { readonly name: keyof WireRule; readonly read: (rule: Rule) => string | null }[];
 
-/** The rule's fields as sent to the API. */
 export function toWire(rule: Rule): WireRule {
   const wire: Record<string, string | null> = {};
   for (const { name, read } of wireFields) wire[name] = read(rule);

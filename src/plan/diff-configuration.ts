@@ -38,7 +38,6 @@ export function diffConfiguration(
 
 type Value = ConfigurationFields[ConfigurationField];
 
-/** How one field's desired and live values compare. */
 export function compareField(field: ConfigurationField, wanted: Value, live: Value): FieldState {
   switch (field) {
     case 'openid_connect_providers':

@@ -18,7 +18,6 @@ export interface Protected {
   readonly user?: string | null;
 }
 
-/** What the operator allows and asks for. */
 export interface PlanOptions {
   /** Default `{share: 0.3}`, which counts once 10 or more live rules are in scope. */
   readonly maxDeletes: DeleteLimit;

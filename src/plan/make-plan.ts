@@ -115,7 +115,6 @@ function modifiedInPlace(changes: readonly RuleChange[], { profile }: PlanInput)
   });
 }
 
-/** How many changes of each kind. */
 export function summarise(changes: readonly Change[], steps: readonly Step[]): PlanSummary {
   const count = (action: ChangeAction): number => changes.filter((change) => change.action === action).length;
   return {

@@ -1,6 +1,5 @@
 import { compareNetworks, contains, type Network } from '../model/address.ts';
 
-/** The items of one network. */
 export interface Level<T> {
   readonly network: Network;
   readonly items: readonly T[];

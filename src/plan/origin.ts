@@ -48,7 +48,6 @@ function changesAgainstBase(field: ConfigurationField, desired: DesiredConfigura
   return state === 'differs' || state === 'blocked';
 }
 
-/** The rules of the state last applied. */
 export interface BaseRules {
   readonly byName: ReadonlyMap<string, DesiredRule>;
   /** The one that means the same to the server: of several, the one with the first name. */

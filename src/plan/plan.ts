@@ -128,7 +128,6 @@ export type RuleStep = CreateStep | DeleteStep | UpdateStep;
 /** One API write. */
 export type Step = RuleStep | ConfigureStep;
 
-/** The id of the step at a position of the listed order. */
 export function formatStepId(position: number): string {
   return `s${position + 1}`;
 }

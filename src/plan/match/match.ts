@@ -31,7 +31,6 @@ export interface Matching {
 
 export interface MatchInput {
   readonly desired: readonly DesiredRule[];
-  /** The live rules in scope. */
   readonly live: readonly LiveRule[];
   readonly base: DesiredState | null;
   /** Whether rules that differ may be paired by relation; names carry over edits in any case. */

@@ -58,7 +58,6 @@ function reachable({ size, needs }: Ordering, limit: number): Lattice | null {
 }
 
 interface StateCosts {
-  /** By state, what is wrong in it. */
   readonly opened: Float64Array;
   readonly cutOff: Float64Array;
   readonly openGaps: Float64Array;

@@ -28,7 +28,6 @@ export function rebuildsLast(
   return { needs, late };
 }
 
-/** The groups of operations connected by collisions. */
 export interface Gaps {
   /** By operation: its group, or -1. */
   readonly groupOf: Int32Array;

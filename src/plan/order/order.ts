@@ -10,7 +10,6 @@ import { groupGaps, nameGaps, rebuildsLast } from './gaps.ts';
 import { findKeptRules } from './regions.ts';
 import { relate } from './sharing.ts';
 
-/** Every operation in its place. */
 export interface Order {
   readonly steps: readonly RuleStep[];
   /** Components that may expose traffic; all others expose nothing. */

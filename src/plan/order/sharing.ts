@@ -3,7 +3,6 @@ import { collides } from '../../model/rule.ts';
 import { eachMeeting } from '../meeting.ts';
 import { type ChangedRule, listRules, type Operation } from '../operations.ts';
 
-/** How two operations bear on each other. */
 export interface Relations {
   /** Pairs (even: one, odd: the other) of operations whose rules share a packet. */
   readonly sharing: readonly number[];
