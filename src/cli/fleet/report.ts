@@ -68,11 +68,6 @@ export function pickWorstExit(codes: readonly (number | null)[]): number {
   return severity.find((code) => codes.includes(code)) ?? exitCodes.failed;
 }
 
-function describeOutcome({ exit, result }: TargetOutcome): string {
-  const line = escapeControls(result);
-  return exit === null || exit === exitCodes.ok ? line : `${line} (exit ${exit})`;
-}
-
 function listNames(outcomes: readonly TargetOutcome[]): string {
   const names = outcomes.map(({ target }) => target.name);
   return joinSome(names, 10, ', ');
@@ -97,18 +92,26 @@ export function answerFleet(outcomes: readonly TargetOutcome[]): Answer {
   const worst = pickWorstExit(outcomes.map((one) => one.exit));
   const left = outcomes.filter((one) => one.exit === null);
   // One that was told to stop before all had begun has not gone well.
-  const exit = left.length > 0 ? replaceExitCode(worst) : worst;
-  const blamed = outcomes.filter((one) => one.exit === exit);
+  const end = left.length > 0 ? replaceExitCode(worst) : worst;
+  const blamed = outcomes.filter((one) => one.exit === end);
   const folded = foldAlike(outcomes);
-  const conclusion = `${count(outcomes.length, 'target')}; exit ${exit}, for ${listNames(blamed.length > 0 ? blamed : left)}.`;
-  const rows = outcomes.map((one) => [one.target.name, describeOutcome(one)]);
+  const conclusion = `${count(outcomes.length, 'target')}; exit ${end}, for ${listNames(blamed.length > 0 ? blamed : left)}.`;
+  const rows = outcomes.map(({ target, exit, result }) => {
+    const line = escapeControls(result);
+    return [target.name, exit === null || exit === exitCodes.ok ? line : `${line} (exit ${exit})`];
+  });
   return {
-    exit,
+    exit: end,
     text: () => {
       const details = folded.map(({ title, teller, said }) => `\n== ${title} ==\n${teller}${said.text}`);
       return `${renderTableText(rows)}${details.join('')}\n${conclusion}\n`;
     },
-    document: () => formatSafeJson({ format_version: '1.0', exit, targets: outcomes.map(makeMembers) }),
+    document: () => {
+      const targets = outcomes.map(({ target: { name, labels }, exit, said }) => {
+        return { name, labels, exit, document: said.json === '' ? null : JSON.parse(said.json) };
+      });
+      return formatSafeJson({ format_version: '1.0', exit: end, targets });
+    },
     rendered: {
       markdown: () => {
         const table = renderTableMarkdown([['target', 'result'], ...rows]);
@@ -121,10 +124,6 @@ export function answerFleet(outcomes: readonly TargetOutcome[]): Answer {
       github: () => [...new Set(outcomes.flatMap(({ said }) => said.github.split(/(?<=\n)/)))].join(''),
     },
   };
-}
-
-function makeMembers({ target: { name, labels }, exit, said: { json } }: TargetOutcome) {
-  return { name, labels, exit, document: json === '' ? null : JSON.parse(json) };
 }
 
 /** What a target said, to be compared, without what is its own: its address, the files of its operator, ids, digests and times. */

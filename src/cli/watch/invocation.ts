@@ -1,3 +1,4 @@
+import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
 import type { GitSettings } from '../../adapters/source/git.ts';
 import type { WatchSettings } from '../../adapters/source/watch.ts';
 import type { Logger, Source } from '../../ports.ts';
@@ -59,4 +60,5 @@ export interface WatchInvocation {
 /** The same, with the settings as they were loaded. */
 export interface WatchContext extends WatchInvocation {
   readonly settings: Settings;
+  readonly metrics: ControllerMetrics;
 }

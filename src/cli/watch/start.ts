@@ -1,6 +1,5 @@
 import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
-import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
 import { createNotifier } from '../../adapters/notify/notifier.ts';
 import { storeRecord, storeRecordIn } from '../../adapters/record-store.ts';
 import type { GitSettings } from '../../adapters/source/git.ts';
@@ -27,12 +26,8 @@ import { Sight } from './sight.ts';
 import { openSource } from './source.ts';
 import { watchToken } from './token.ts';
 
-export interface StartContext extends WatchContext {
-  readonly metrics: ControllerMetrics;
-}
-
 /** Wires a controller; throws a `Failure` when the settings cannot work, and then leaves nothing behind. */
-export async function startWatching(context: StartContext): Promise<Running> {
+export async function startWatching(context: WatchContext): Promise<Running> {
   checkSettings(context.settings);
   const closers: Closer[] = [];
   try {
@@ -55,7 +50,7 @@ async function closeAll(closers: Closer[]): Promise<void> {
 /** What a controller holds open. */
 type Parts = Awaited<ReturnType<typeof openParts>>;
 
-async function openParts(context: StartContext, closers: Closer[], references: GitSettings['references']) {
+async function openParts(context: WatchContext, closers: Closer[], references: GitSettings['references']) {
   const { settings, metrics, shared } = context;
   const logger = await createLogger(context, 'info');
   const state = await openStateOf(settings);
@@ -88,7 +83,7 @@ async function openParts(context: StartContext, closers: Closer[], references: G
 
 /** A controller that was wired, and runs once. */
 export class Running {
-  readonly #context: StartContext;
+  readonly #context: WatchContext;
   readonly #parts: Parts;
   readonly #closers: Closer[];
   readonly loop: Loop;
@@ -99,7 +94,7 @@ export class Running {
   /** What passes saw; null: nothing is served. */
   readonly sight: Sight | null;
 
-  constructor(context: StartContext, parts: Parts, closers: Closer[]) {
+  constructor(context: WatchContext, parts: Parts, closers: Closer[]) {
     const { settings } = context;
     this.#context = context;
     this.#parts = parts;
