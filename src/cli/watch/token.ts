@@ -5,7 +5,7 @@ import type { Logger } from '../../ports.ts';
 import { Failure } from '../command.ts';
 import { readClaims, type TokenSource } from '../token.ts';
 
-const tokenPollMs = 2000;
+const tokenPollMs = 5000;
 const warnDays = [14, 7, 3, 1] as const;
 const dayMs = 86_400_000;
 
