@@ -1,25 +1,35 @@
 import { version } from '../version.ts';
-import {
-  answers,
-  type CommandSpec,
-  deciding,
-  everyFormat,
-  explainOptions,
-  historyOptions,
-  offlineOptions,
-  planningOptions,
-  simulateOptions,
-  tables,
-  undoOptions,
-} from './command-spec.ts';
-import {
-  applyOptions,
-  connectionOptions,
-  enforcementOptions,
-  fleetOptionNames,
-  manifestOptions,
-  watchOptionNames,
-} from './options.ts';
+import type { CommandSpec } from './command-spec.ts';
+import { namesOf, type OptionName } from './options.ts';
+import type { Format } from './output.ts';
+
+/** Of commands that ask the manifests alone. */
+const offlineOptions: readonly OptionName[] = ['at', ...namesOf.manifests];
+
+/** Of commands that follow the manifests through their commits. */
+const historyOptions: readonly OptionName[] = ['since', 'profile', 'values', 'overlay'];
+
+/** Of commands that plan. */
+const planningOptions: readonly OptionName[] = [
+  ...[...namesOf.connection, ...namesOf.manifests],
+  ...[...namesOf.plan, ...namesOf.enforcement],
+];
+
+/** What shapes a plan of manifests, and no undo. */
+const notOfUndo = ['detailedExitcode', 'showEmails', 'ruleUpdates', 'prune', 'replaceModified', 'base'];
+
+/** The guards that an undo obeys. */
+const undoOptions: readonly OptionName[] = [...namesOf.plan.filter((name) => !notOfUndo.includes(name)), 'noSuspend'];
+
+/** Of a single apply. */
+const deciding: readonly OptionName[] = ['noSuspend', 'overrideWindow', 'confirmWithin', 'confirmWith'];
+
+/** What a packet is named by, and where it is asked about. */
+const packetOptions: readonly OptionName[] = ['user', 'destination', 'protocol', 'port', 'liveRules'];
+
+const everyFormat: readonly Format[] = ['text', 'json', 'markdown', 'html', 'github'];
+const answers: readonly Format[] = ['text', 'json', 'html'];
+const tables: readonly Format[] = ['text', 'json', 'csv', 'markdown', 'html'];
 
 /** What is absent is empty: no operands, no options of its own, one thing to print. */
 const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load'> & Partial<CommandSpec>)[] = [
@@ -27,7 +37,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'plan',
     summary: 'show the changes that an apply would make; never write',
     operands: 'PATH',
-    options: ['at', 'snapshot', 'live', 'save', ...planningOptions, ...applyOptions, ...fleetOptionNames],
+    options: ['at', 'snapshot', 'live', 'save', ...planningOptions, ...namesOf.apply, ...namesOf.fleet],
     examples: ['reconcile plan policy', 'reconcile plan policy --base main --output markdown=plan.md'],
     formats: everyFormat,
     load: async () => ({ run: (await import('./commands/reconcile.ts')).runPlan }),
@@ -36,7 +46,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'apply',
     summary: 'plan, ask, apply, verify; with PLAN exactly that plan',
     operands: '[PLAN] PATH',
-    options: ['dryRun', ...planningOptions, ...applyOptions, ...deciding, ...fleetOptionNames],
+    options: ['dryRun', ...planningOptions, ...namesOf.apply, ...deciding, ...namesOf.fleet],
     examples: ['reconcile apply policy', 'reconcile apply --yes plan.json policy'],
     formats: everyFormat,
     load: async () => ({ run: (await import('./commands/reconcile.ts')).runApply }),
@@ -44,7 +54,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
   {
     name: 'confirm',
     summary: 'keep the apply that waits to be confirmed',
-    options: [...connectionOptions, 'profile', 'full', ...enforcementOptions, ...applyOptions],
+    options: [...namesOf.connection, 'profile', 'full', ...namesOf.enforcement, ...namesOf.apply],
     examples: ['reconcile confirm', 'reconcile confirm --state-dir /var/lib/reconcile'],
     formats: everyFormat,
     load: () => import('./commands/confirm.ts'),
@@ -53,7 +63,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'watch',
     summary: 'keep the server in line with a directory or Git branch',
     operands: '[PATH]',
-    options: [...planningOptions, ...applyOptions, ...watchOptionNames, ...fleetOptionNames],
+    options: [...planningOptions, ...namesOf.apply, ...namesOf.watch, ...namesOf.fleet],
     examples: [
       'reconcile watch policy --listen 127.0.0.1:8080',
       'reconcile watch --git-url https://git.example.com/policy.git --git-path prod',
@@ -65,7 +75,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'status',
     summary: 'show the state of a sidecar; exit 0 when it is ready',
     operands: '[URL]',
-    options: ['probe', 'listenTokenFile', ...fleetOptionNames],
+    options: ['probe', 'listenTokenFile', ...namesOf.fleet],
     examples: ['reconcile status', 'reconcile status https://sidecar.example.com --listen-token-file token'],
     formats: answers,
     load: () => import('./commands/status.ts'),
@@ -82,7 +92,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
   {
     name: 'export',
     summary: 'write the live state as manifests',
-    options: [...connectionOptions, 'profile', 'out', 'force', 'rulesOnly', 'user'],
+    options: [...namesOf.connection, 'profile', 'out', 'force', 'rulesOnly', 'user'],
     examples: ['reconcile export --out policy', 'reconcile export --user alice@example.com'],
     load: () => import('./commands/export.ts'),
   },
@@ -90,7 +100,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'init',
     summary: 'make a repository for a server, with workflow and hooks',
     operands: '[DIR]',
-    options: [...connectionOptions, 'profile', 'forge', 'example'],
+    options: [...namesOf.connection, 'profile', 'forge', 'example'],
     examples: ['reconcile init firewall --forge github', 'reconcile init firewall --example'],
     load: () => import('./commands/init.ts'),
   },
@@ -121,7 +131,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'test',
     summary: 'run the policy tests below PATH',
     operands: 'PATH',
-    options: [...offlineOptions, ...fleetOptionNames],
+    options: [...offlineOptions, ...namesOf.fleet],
     examples: ['reconcile test policy', 'reconcile test --output json policy'],
     formats: everyFormat,
     load: () => import('./commands/test.ts'),
@@ -159,7 +169,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'explain',
     summary: 'say which rule decides a packet, or what a rule decides',
     operands: '[PATH]',
-    options: ['destination', 'protocol', 'port', 'user', 'rule', 'liveRules', ...connectionOptions, ...offlineOptions],
+    options: ['rule', ...packetOptions, ...namesOf.connection, ...offlineOptions],
     examples: [
       'reconcile explain policy --destination 10.1.2.3 --protocol tcp --port 443',
       'reconcile explain --live --rule office/web policy',
@@ -171,7 +181,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'reach',
     summary: 'say who can reach what',
     operands: 'PATH',
-    options: explainOptions,
+    options: [...packetOptions, 'snapshot', ...namesOf.connection, ...offlineOptions],
     examples: ['reconcile reach policy --user alice', 'reconcile reach policy --output csv=access.csv'],
     formats: tables,
     load: () => import('./commands/reach.ts'),
@@ -210,7 +220,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'undo',
     summary: 'undo what an apply changed: the last one, or apply N',
     operands: '[N]',
-    options: ['dryRun', ...connectionOptions, 'profile', ...undoOptions, ...applyOptions, 'overrideWindow'],
+    options: ['dryRun', ...namesOf.connection, 'profile', ...undoOptions, ...namesOf.apply, 'overrideWindow'],
     examples: ['reconcile undo --dry-run', 'reconcile undo 7'],
     formats: everyFormat,
     load: () => import('./commands/undo.ts'),
@@ -218,7 +228,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
   {
     name: 'snapshot',
     summary: 'write the live state without secrets, to plan offline',
-    options: [...connectionOptions, 'profile', 'out', ...fleetOptionNames],
+    options: [...namesOf.connection, 'profile', 'out', ...namesOf.fleet],
     examples: ['reconcile snapshot --out live.json', 'reconcile plan --snapshot live.json policy'],
     load: () => import('./commands/snapshot.ts'),
   },
@@ -226,7 +236,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'drift',
     summary: 'compare the server with what was applied; exit 2: drift',
     operands: 'PATH',
-    options: [...connectionOptions, ...manifestOptions, 'base', ...fleetOptionNames],
+    options: [...namesOf.connection, ...namesOf.manifests, 'base', ...namesOf.fleet],
     examples: ['reconcile drift policy', 'reconcile drift --base HEAD policy'],
     formats: everyFormat,
     load: () => import('./commands/drift.ts'),
@@ -234,7 +244,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
   {
     name: 'doctor',
     summary: 'check connection, clock, token and stored state',
-    options: [...connectionOptions, 'enforcement', 'netns', 'profile', 'checkDiscovery', ...fleetOptionNames],
+    options: [...namesOf.connection, 'enforcement', 'netns', 'profile', 'checkDiscovery', ...namesOf.fleet],
     examples: ['reconcile doctor', 'reconcile doctor --check-discovery'],
     formats: answers,
     load: () => import('./commands/doctor.ts'),
@@ -249,7 +259,10 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
   {
     name: 'simulate',
     summary: 'serve a simulated API on loopback, to try and to test',
-    options: simulateOptions,
+    options: [
+      ...(['simulatorListen', 'simulatorPort', 'tokenFile', 'latency', 'data'] as const),
+      ...(['user', 'discovery', 'filterRate', 'admin', 'nftNetns'] as const),
+    ],
     examples: [
       'reconcile simulate --token-file token --listen 8080',
       'reconcile simulate --user bob=5a1d4e9c-0000-4000-8000-000000000b0b',

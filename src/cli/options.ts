@@ -231,19 +231,22 @@ function namesIn(table: OptionTable): readonly OptionName[] {
 
 /** Names of all options, in the order of the table. */
 export const optionNames = namesIn(options);
-export const connectionOptions = namesIn(connection);
-export const manifestOptions = namesIn(manifests);
-export const planOptions = namesIn(plan);
-export const enforcementOptions = namesIn(enforcement);
-export const applyOptions = namesIn(apply);
-export const watchOptionNames = namesIn(watchOptions);
-export const fleetOptionNames = namesIn(fleetOptions);
-export const commonOptions = namesIn(common);
+/** The same of each group. */
+export const namesOf = {
+  connection: namesIn(connection),
+  manifests: namesIn(manifests),
+  plan: namesIn(plan),
+  enforcement: namesIn(enforcement),
+  apply: namesIn(apply),
+  watch: namesIn(watchOptions),
+  fleet: namesIn(fleetOptions),
+  common: namesIn(common),
+} as const;
 
 const settable: readonly OptionName[] = ['snapshot', 'live'];
 const flagsOnly: ReadonlySet<OptionName> = new Set([
   ...namesIn(own).filter((name) => !settable.includes(name)),
-  ...fleetOptionNames,
+  ...namesOf.fleet,
   'config',
   'once',
 ]);
@@ -257,8 +260,8 @@ const readAgain: readonly OptionName[] = ['once', 'allowRewind', 'interval', 'qu
 
 /** What a watch opens once: another value counts from its next start. */
 export const startOptions: readonly OptionName[] = [
-  ...connectionOptions,
-  ...watchOptionNames.filter((name) => !readAgain.includes(name)),
+  ...namesOf.connection,
+  ...namesOf.watch.filter((name) => !readAgain.includes(name)),
   ...(['journal', 'stateDir', 'logFormat', 'verbose'] as const),
 ];
 
