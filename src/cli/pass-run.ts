@@ -151,12 +151,15 @@ function staleness(run: Run, plan: Plan | null, digest: PlanDigest | undefined):
 function approveOf(run: Run, pass: PassDependencies, { revision }: SourceContent): Approve {
   const { settings, terminal } = run.invocation;
   const approve: Approve = async (plan, desired, digest) => {
-    if (isInvalid(knownProblems(run, desired, plan), settings)) return false;
+    const known = knownProblems(run, desired, plan);
+    if (isInvalid(known, settings)) return false;
     if (staleness(run, plan, digest).length > 0) return false;
     run.obstacle = findObstacle(run.invocation, plan);
     const asks = run.obstacle === null && !settings.yes;
     await nameAll(run, pass, plan, desired);
-    run.screen.showPlan({ ...beforeApply(run, plan, desired, digest), revision }, asks);
+    const noted = settings.overrideWindow === null ? [] : noteWindow(settings, plan);
+    const problems = [...noted, ...known.toSorted(compareProblems)];
+    run.screen.showPlan({ ...describePlan(run, { plan, desired, digest }, problems), revision }, asks);
     const isApproved = asks ? await askToApply(run.invocation, plan) : run.obstacle === null;
     if (isApproved) await recordOverride(run.invocation, pass.journal, plan);
     if (isApproved) run.screen.onApply();
@@ -176,30 +179,26 @@ function findUserNames(desired: Desired | null): ReadonlyMap<string, string> {
   return desired?.state?.userNames ?? new Map();
 }
 
-/** The names that outputs show; addresses that only the server knows stay on the terminal unless `--show-emails` is given. */
-function shownNames({ names, invocation }: Run, desired: Desired | null): PlanNames & Pick<RunReport, 'userNames'> {
-  const userNames = findUserNames(desired);
-  if (!invocation.settings.showEmails) return { ...names, userNames };
-  return { ...names, userNames: new Map([...(names?.serverNames ?? []), ...userNames]) };
-}
-
 /** What is known to be wrong before anything is written. */
 function knownProblems({ base }: Run, desired: Desired | null, plan: Plan | null): readonly Problem[] {
   return [...(base?.problems ?? []), ...(desired?.problems ?? []), ...(plan?.problems ?? [])];
 }
 
-/** Live rules that this plan, as the first one from here, would delete. */
-function announceFirst({ lastApply, request, invocation }: Run, plan: Plan | null): readonly Problem[] {
-  const isFirst = lastApply === null && request.given === undefined && invocation.settings.base === null;
-  return isFirst ? announceDeletes(plan) : [];
-}
-
 /** What is known of a plan, before it is applied and after. */
-function describePlan(run: Run, { plan, desired, digest }: Pick<PassResult, 'plan' | 'desired' | 'digest'>) {
-  const { settings } = run.invocation;
+function describePlan(
+  { names, lastApply, request, invocation }: Run,
+  { plan, desired, digest }: Pick<PassResult, 'plan' | 'desired' | 'digest'>,
+  problems: readonly Problem[],
+): RunReport {
+  const { settings } = invocation;
+  const isFirst = lastApply === null && request.given === undefined && settings.base === null;
+  // Addresses that only the server knows stay on the terminal unless they are asked for.
+  const fromServer = settings.showEmails ? (names?.serverNames ?? []) : [];
   return {
-    ...shownNames(run, desired),
-    root: run.request.written,
+    ...makeProblemReport([...(isFirst ? announceDeletes(plan) : []), ...problems]),
+    ...names,
+    userNames: new Map([...fromServer, ...findUserNames(desired)]),
+    root: request.written,
     server: findServer(settings),
     plan,
     digest: digest?.plan ?? null,
@@ -209,37 +208,22 @@ function describePlan(run: Run, { plan, desired, digest }: Pick<PassResult, 'pla
   };
 }
 
-function beforeApply(run: Run, plan: Plan, desired: Desired, digest: PlanDigest): RunReport {
-  const { settings } = run.invocation;
-  return {
-    ...makeProblemReport([
-      ...announceFirst(run, plan),
-      ...(settings.overrideWindow === null ? [] : noteWindow(settings, plan)),
-      ...knownProblems(run, desired, plan).toSorted(compareProblems),
-    ]),
-    ...describePlan(run, { plan, desired, digest }),
-  };
-}
-
 function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonly Problem[]): RunReport {
   const { invocation, request, base, obstacle } = run;
   const { settings } = invocation;
   const failure = result.failure === null ? [] : [wired.explain(result.failure)];
   const other = result.end === 'refused' && settings.approve.length > 0 ? [approvesAnother] : [];
+  const problems = [
+    ...applyStrict(base?.problems ?? [], settings),
+    // What the kernel lacks keeps no apply from writing, so that only a plan is strict about it.
+    ...(request.planOnly
+      ? applyStrict(result.problems, settings)
+      : applyStrictToPass(result, settings).map(markLeftOut)),
+    ...[...failure, ...stale, ...other],
+    ...(obstacle === null ? noteWindow(settings, result.plan) : [obstacle]),
+  ];
   return {
-    ...makeProblemReport([
-      ...announceFirst(run, result.plan),
-      ...applyStrict(base?.problems ?? [], settings),
-      // What the kernel lacks keeps no apply from writing, so that only a plan is strict about it.
-      ...(request.planOnly
-        ? applyStrict(result.problems, settings)
-        : applyStrictToPass(result, settings).map(markLeftOut)),
-      ...failure,
-      ...stale,
-      ...other,
-      ...(obstacle === null ? noteWindow(run.invocation.settings, result.plan) : [obstacle]),
-    ]),
-    ...describePlan(run, result),
+    ...describePlan(run, result, problems),
     ...(result.end === 'refused' ? { approved: false } : {}),
     revision: readRevision(invocation.terminal.env) ?? result.content?.revision ?? null,
     apply: result.apply,

@@ -1,4 +1,3 @@
-import { runProcess } from '../adapters/run-process.ts';
 import { type Failure, makeFailure, type Terminal } from './command.ts';
 import type { SettingsFile } from './settings-schema.ts';
 
@@ -35,6 +34,8 @@ async function runCommand(
   const isSecret = (name: string): boolean => /^RECONCILE_(TOKEN|SECRET_[A-Za-z0-9_]+)$/.test(name);
   const given: Record<string, string> = {};
   for (const [name, value] of Object.entries(env)) if (value !== undefined && !isSecret(name)) given[name] = value;
+  // Loaded on demand: most runs have no such command.
+  const { runProcess } = await import('../adapters/run-process.ts');
   const bounds = { timeoutMs, maxOutput: mostBytes, signal: stop };
   const run = await runProcess({ program, args, cwd: folder, env: given, ...bounds });
   const wrong = (reason: string): Failure =>
