@@ -17,6 +17,7 @@ export interface RuleValues {
 }
 
 type Field = keyof RuleValues;
+type Sent = Exclude<JsonTerm, null>;
 
 export const noRule: RuleValues = {
   action: 'drop',
@@ -35,10 +36,10 @@ export function castRule(present: RuleValues, sent: TermMap, portRules: boolean)
   const values: { -readonly [F in Field]: RuleValues[F] } = { ...present };
   const errors: Record<string, string[]> = {};
   const changed = new Set<Field>();
-  const take = <F extends Field>(field: F, cast: (term: JsonTerm) => Cast<RuleValues[F]>): void => {
+  const take = <F extends Field>(field: F, cast: (term: Sent) => Cast<RuleValues[F]>): void => {
     const term = sent.get(field);
     if (term === undefined) return;
-    const result = term === '' ? { value: noRule[field] } : cast(term);
+    const result = term === '' ? { value: noRule[field] } : term === null ? { value: null } : cast(term);
     if ('message' in result) errors[field] = [result.message];
     else if (values[field] !== result.value) {
       values[field] = result.value;
@@ -49,7 +50,7 @@ export function castRule(present: RuleValues, sent: TermMap, portRules: boolean)
   take('destination', castDestination);
   if (portRules) {
     take('port_type', castOneOf(['tcp', 'udp']));
-    take('port_range', castPortRange);
+    take('port_range', castPorts);
   }
   take('user_id', castString);
   const required: Field[] = ['action', 'destination'];
@@ -58,24 +59,17 @@ export function castRule(present: RuleValues, sent: TermMap, portRules: boolean)
   return Object.keys(errors).length > 0 ? { ok: false, errors } : { ok: true, values, changed };
 }
 
-/** Casts one of these words, or null. */
-function castOneOf<W extends string>(words: readonly W[]): (term: JsonTerm) => Cast<W | null> {
-  return (term) => {
-    const value = term === null ? null : words.find((word) => word === term);
-    return value === undefined ? invalidMessage : { value };
-  };
+/** Casts one of these words. */
+function castOneOf<const W extends string>(words: readonly W[]): (term: Sent) => Cast<W> {
+  return (term) => castOr(words.find((word) => word === term));
 }
 
-function castDestination(term: JsonTerm): Cast<string | null> {
-  if (term === null) return { value: null };
-  const value = typeof term === 'string' ? castInet(term) : undefined;
+function castDestination(term: Sent): Cast<string> {
+  return castOr(typeof term === 'string' ? castInet(term) : undefined);
+}
+
+function castOr<T>(value: T | undefined): Cast<T> {
   return value === undefined ? invalidMessage : { value };
-}
-
-function castPortRange(term: JsonTerm): Cast<string | null> {
-  if (term === null) return { value: null };
-  const ports = castPorts(term);
-  return 'text' in ports ? { value: ports.text } : ports;
 }
 
 /** A row's own columns. */

@@ -1,22 +1,19 @@
-import { trim } from '../cast.ts';
+import { type Cast, trim } from '../cast.ts';
 import { ServerCrash } from '../crash.ts';
 import { Float, type JsonTerm } from '../http/json.ts';
-
-/** Either the canonical text of a range (as it is echoed) or the message why there is none. */
-export type PortCast = { readonly text: string } | { readonly message: string };
 
 const badFormat = { message: 'bad format' };
 const reversed = { message: 'lower value cannot be higher than upper value' };
 
 /** Casts to the text that the server keeps: leading integers count (recordings/rule_create_ports). May raise ServerCrash. */
-export function castPorts(term: Exclude<JsonTerm, null>): PortCast {
+export function castPorts(term: Exclude<JsonTerm, null>): Cast<string> {
   if (Array.isArray(term) && term.length === 2) return castPair(term[0] ?? null, term[1] ?? null);
   if (typeof term !== 'string') throw new ServerCrash('port range of this type');
   const pair = /^[[(]/.test(term) ? parseBrackets(term) : parsePlain(term);
   if (pair === undefined) return badFormat;
   const [low, high] = pair;
-  if (low === high) return { text: String(low) };
-  return low < high ? { text: `${low} - ${high}` } : reversed;
+  if (low === high) return { value: String(low) };
+  return low < high ? { value: `${low} - ${high}` } : reversed;
 }
 
 /** `80`, `80-90`: split at the first run of hyphens that leaves two parts; each part's leading integer counts. */
@@ -44,7 +41,7 @@ function parseBrackets(text: string): readonly [bigint, bigint] | undefined {
 }
 
 /** A JSON pair is compared as the runtime orders terms: numbers before other values, texts last, by their bytes. */
-function castPair(low: JsonTerm, high: JsonTerm): PortCast {
+function castPair(low: JsonTerm, high: JsonTerm): Cast<string> {
   if (
     isNumber(low) &&
     isNumber(high) &&
@@ -52,9 +49,9 @@ function castPair(low: JsonTerm, high: JsonTerm): PortCast {
     low instanceof Float === high instanceof Float
   ) {
     if (low instanceof Float) throw new ServerCrash('a float is no port');
-    return { text: String(low) };
+    return { value: String(low) };
   }
-  return compareTerms(low, high) > 0 ? reversed : { text: `${spell(low)} - ${spell(high)}` };
+  return compareTerms(low, high) > 0 ? reversed : { value: `${spell(low)} - ${spell(high)}` };
 }
 
 const isNumber = (term: JsonTerm): term is number | bigint | Float =>
