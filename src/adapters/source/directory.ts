@@ -5,7 +5,7 @@ import { compareText, makeError, type Problem } from '../../model/problem.ts';
 import type { Source, SourceFile, SourceReading } from '../../ports.ts';
 import { findTooMuch, largestJson, noteJson } from './limits.ts';
 import { readRegularFile } from './regular-file.ts';
-import { type FoundFile, listManifests } from './walk.ts';
+import { type FoundFile, listManifests, refuseEntry } from './walk.ts';
 
 /** How often a directory that changes while it is read is read again before giving up. */
 const attempts = 3;
@@ -50,7 +50,7 @@ async function readAll(
       if (file === undefined || total > limits.totalBytes) return;
       const bytes = await readRegularFile(file.real, limits.fileBytes);
       if (!bytes.ok) {
-        problems.push(fileProblem(file.path, bytes.error));
+        problems.push(refuseEntry(file.path, `cannot be read: ${bytes.error}`));
         continue;
       }
       total += bytes.value.length;
@@ -79,13 +79,6 @@ function sameListing(a: readonly FoundFile[], b: readonly FoundFile[]): boolean 
     a.length === b.length &&
     a.every((file, index) => file.path === b[index]?.path && file.identity === b[index]?.identity)
   );
-}
-
-function fileProblem(path: string, because: string): Problem {
-  const summary = `${path} cannot be read: ${because}`;
-  const hint =
-    'nothing is planned from a part of the manifests: make the file readable, or move it out of the directory';
-  return makeError('unreadable-file', summary, hint, { file: path, line: 1, column: 1 });
 }
 
 function moving(root: string): Problem {

@@ -72,7 +72,7 @@ async function walkDirectory(walk: Walk, directory: Directory): Promise<void> {
   try {
     entries = await readdir(directory.real, { withFileTypes: true });
   } catch (error) {
-    walk.problems.push(problemAt(directory.path || '.', `cannot be listed: ${explainReason(error)}`));
+    walk.problems.push(refuseEntry(directory.path || '.', `cannot be listed: ${explainReason(error)}`));
     return;
   }
   // Hidden names hold editor locks, .git, and the ..data links of a mounted ConfigMap, whose files are linked by name.
@@ -89,8 +89,8 @@ async function visit(walk: Walk, directory: Directory, found: Dirent): Promise<v
     // The system knows the name in other bytes than we have it. A folder of such a name may hold manifests.
     const isNotUtf8 = name.includes('\uFFFD');
     if (isNotUtf8 && (isManifest || !found.isFile()))
-      walk.problems.push(problemAt(path, 'has a name that is not UTF-8'));
-    else if (isManifest) walk.problems.push(problemAt(path, `cannot be read: ${entry}`));
+      walk.problems.push(refuseEntry(path, 'has a name that is not UTF-8'));
+    else if (isManifest) walk.problems.push(refuseEntry(path, `cannot be read: ${entry}`));
     return;
   }
   const { real, stats } = entry;
@@ -105,16 +105,19 @@ async function visit(walk: Walk, directory: Directory, found: Dirent): Promise<v
     return;
   }
   if (!inside) {
-    walk.problems.push(problemAt(path, 'is a link that leads out of the directory; links are followed inside it only'));
+    walk.problems.push(
+      refuseEntry(path, 'is a link that leads out of the directory; links are followed inside it only'),
+    );
   } else if (stats.isDirectory()) {
     const above = [...directory.above, directory.real];
-    if (above.includes(real)) walk.problems.push(problemAt(path, 'is a link that leads back to a directory above it'));
+    if (above.includes(real))
+      walk.problems.push(refuseEntry(path, 'is a link that leads back to a directory above it'));
     else if (!walk.seen.has(real)) {
       walk.seen.add(real);
       await walkDirectory(walk, { real, path, above });
     }
   } else if (!stats.isFile()) {
-    walk.problems.push(problemAt(path, `is ${getFileKind(stats)}, not a regular file`));
+    walk.problems.push(refuseEntry(path, `is ${getFileKind(stats)}, not a regular file`));
   } else if (!walk.seen.has(real)) {
     walk.seen.add(real);
     walk.files.push(file());
@@ -130,7 +133,8 @@ async function resolveEntry(path: string): Promise<{ real: string; stats: BigInt
   }
 }
 
-function problemAt(path: string, what: string): Problem {
+/** The problem of a file or folder that cannot be read as it should be. */
+export function refuseEntry(path: string, what: string): Problem {
   const hint = 'nothing is planned from a part of the manifests: mend it, or move it out of the directory';
   return makeError('unreadable-file', `${path} ${what}`, hint, { file: path, line: 1, column: 1 });
 }
