@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
 import { groupBy } from '../model/group-by.ts';
-import { joinSome } from '../report/rule-text.ts';
+import { joinSome } from '../model/printable.ts';
 import { answerError, renderAnswer, writeAnswer } from './answer.ts';
 import { type Answer, exitCodes, makeFailure, type Settings, type Terminal } from './command.ts';
 import type { ParsedLine } from './command-spec.ts';
@@ -54,7 +54,7 @@ export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<nu
     return { target, exit, ...came, isPlain: isPlain && warnings === '', said: { ...documents, text } };
   };
   const outcomes = await tellProgress(terminal, async (say) => {
-    const looking = setInterval(() => say(`waiting for ${joinSome([...open], 3, ', ') || 'the next wave'}`), sayMs);
+    const looking = setInterval(() => say(`waiting for ${joinSome([...open], 3) || 'the next wave'}`), sayMs);
     return await visitAll(fleet, isWriting, visit, terminal.stop).finally(() => clearInterval(looking));
   });
   return await writeAnswer(answerFleet(outcomes), outputs, null, terminal);

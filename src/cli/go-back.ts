@@ -1,6 +1,7 @@
 import { systemClock } from '../adapters/clock.ts';
 import { type ReadContext, type ReadFailure, readLive } from '../apply/read.ts';
 import type { DesiredContext } from '../desired/context.ts';
+import { joinSome } from '../model/printable.ts';
 import { makeError, makeNote, type Problem } from '../model/problem.ts';
 import { ok, type Result } from '../model/result.ts';
 import { formatRuleKey } from '../model/rule.ts';
@@ -135,11 +136,10 @@ function conclude({ report }: Answer, record: ApplyRecord, isDone: boolean): Pro
     ...record.deleted.map(({ rule }) => `${formatRuleKey(rule)} (deleted)`),
     ...record.fields,
   ];
-  const more = open.length > 12 ? ` and ${open.length - 12} more` : '';
   const summary =
     open.length === 0
       ? 'The server has what was before; that it is in force there could not be seen.'
-      : `Not all that the apply changed was taken back. Left as the apply made it: ${open.slice(0, 12).join(', ')}${more}.`;
+      : `Not all that the apply changed was taken back. Left as the apply made it: ${joinSome(open, 12)}.`;
   const hint =
     'The next `reconcile apply` or `reconcile confirm` with this state folder tries again; `reconcile undo` does too.';
   return makeError('not-gone-back', summary, hint);

@@ -11,6 +11,7 @@ import { decodeText } from '../manifest/read-manifests.ts';
 import { readValues } from '../manifest/values-file.ts';
 import { digestFiles } from '../model/digest-files.ts';
 import { parseInstant } from '../model/instant.ts';
+import { joinSome } from '../model/printable.ts';
 import { hasErrors, makeNote, type Problem, raiseWarnings } from '../model/problem.ts';
 import type { PassResult } from '../pass/pass.ts';
 import type { Logger } from '../ports.ts';
@@ -169,8 +170,7 @@ function noteOf(unknown: readonly Problem[]): readonly Problem[] {
   if (unknown.length === 0) return [];
   const named = unknown.flatMap(({ summary }) => /`([^`]+)`/.exec(summary)?.[1] ?? []);
   const names = [...new Set(named)].map((name) => `\`${name}\``);
-  const more = names.length > 5 ? ` and ${names.length - 5} more` : '';
-  const summary = `These files do not define ${names.slice(0, 5).join(', ')}${more}, which they name.`;
+  const summary = `These files do not define ${joinSome(names, 5)}, which they name.`;
   return [makeNote('unknown-names', summary, 'Other files may define them: reconcile validate DIRECTORY checks that.')];
 }
 

@@ -2,6 +2,7 @@ import { readLive, readUsers } from '../apply/read.ts';
 import { didYouMean } from '../manifest/suggest.ts';
 import { getWidth, type Network, parseNetwork } from '../model/address.ts';
 import { findUserId } from '../model/known-users.ts';
+import { joinSome } from '../model/printable.ts';
 import { hasErrors, type Problem } from '../model/problem.ts';
 import { formatRuleKey, pickNotes } from '../model/rule.ts';
 import { type Protocol, wholeScope } from '../model/state.ts';
@@ -128,7 +129,7 @@ export function findNamedRule(text: string, rules: readonly NamedRule[]): NamedR
   const names = rules.flatMap(({ name, id }) => name ?? id ?? []);
   const hint =
     below.length > 0
-      ? `it makes the rules ${below.slice(0, 5).join(', ')}${below.length > 5 ? ` and ${below.length - 5} more` : ''}: name one of them`
+      ? `it makes the rules ${joinSome(below, 5)}: name one of them`
       : didYouMean(text, names, '`reconcile build` lists the rules by name');
   throw makeFailure('unknown-rule', `there is no rule ${text}`, hint);
 }

@@ -1,10 +1,10 @@
 import { timingSafeEqual } from 'node:crypto';
+import { joinSome } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
 import { isObject } from '../model/result.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import type { Plan } from '../plan/plan.ts';
 import { formatVersion, makeDocument } from '../report/json.ts';
-import { joinSome } from '../report/rule-text.ts';
 import { makeProblemReport } from '../report/run-report.ts';
 import { makeFailure } from './command.ts';
 import { readNamedJson, writeNamedFile } from './read-file.ts';
@@ -153,7 +153,7 @@ function difference(saved: ReadonlyMap<string, string>, plan: Plan): string {
 }
 
 function some(words: string, labels: readonly string[]): string {
-  return labels.length === 0 ? '' : `; ${words}: ${joinSome(labels, 5, ', ')}`;
+  return labels.length === 0 ? '' : `; ${words}: ${joinSome(labels, 5)}`;
 }
 
 function isDigest(value: unknown): value is PlanDigest {

@@ -5,7 +5,7 @@ import { applySuppressions } from '../manifest/suppressions.ts';
 import type { DesiredConfiguration } from '../model/configuration.ts';
 import { getOrMake } from '../model/group-by.ts';
 import type { KnownUsers } from '../model/known-users.ts';
-import { formatCount } from '../model/printable.ts';
+import { formatCount, joinSome } from '../model/printable.ts';
 import {
   compareProblems,
   compareText,
@@ -220,9 +220,8 @@ function saidProblems({ files, manifests, problems }: Layered, { scope }: Desire
   const hint = 'Add a manifest; `kind: RuleSet` with `rules: []` says that there are no rules.';
   if (files.every((file) => file.manifests.length === 0)) {
     if (hasErrors(problems)) return [];
-    const empty = files.slice(0, mostNamed).map(({ path }) => path);
-    const more = files.length > empty.length ? ` and ${files.length - empty.length} more` : '';
-    const which = `: ${empty.join(', ')}${more} ${files.length === 1 ? 'has' : 'have'} no content`;
+    const empty = files.map(({ path }) => path);
+    const which = `: ${joinSome(empty, mostNamed)} ${files.length === 1 ? 'has' : 'have'} no content`;
     const summary = `There are no manifests here${empty.length === 0 ? '' : which}.`;
     const [file] = empty;
     return [makeError('no-manifests', summary, hint, file === undefined ? undefined : { file, line: 1, column: 1 })];

@@ -1,6 +1,7 @@
 import type { GroupManifest, Manifest, NetworkManifest, UserReference, UsersManifest } from '../manifest/manifest.ts';
 import { didYouMean } from '../manifest/suggest.ts';
 import type { KnownUsers } from '../model/known-users.ts';
+import { joinSome } from '../model/printable.ts';
 import { makeError, type Place, type Problem, relateTo } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { fail, ok, type Result } from '../model/result.ts';
@@ -131,9 +132,8 @@ const mostNamed = 3;
 /** One note about all e-mail addresses that were not looked up, at the first of them. */
 export function noteUnresolved(emails: Names['emails']): readonly Problem[] {
   const [place] = emails.values();
-  const shown = [...emails.keys()].slice(0, mostNamed).map((one) => `\`${one}\``);
-  const which = shown.join(', ') + (emails.size > mostNamed ? ` and ${emails.size - mostNamed} more` : '');
-  const summary = `Not looked up, since the server was not asked: ${which}.`;
+  const quoted = [...emails.keys()].map((one) => `\`${one}\``);
+  const summary = `Not looked up, since the server was not asked: ${joinSome(quoted, mostNamed)}.`;
   const hint = 'A plan looks up e-mail addresses; everything else was checked.';
   return place === undefined ? [] : [{ code: 'unresolved-email', severity: 'note', summary, hint, place }];
 }

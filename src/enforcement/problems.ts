@@ -1,3 +1,4 @@
+import { joinSome } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
 import type { Effect, Traffic } from '../policy/traffic.ts';
@@ -42,10 +43,8 @@ function codeOf(kind: FindingKind): ProblemCode {
 
 /** The rules without effect, where the summary only counts them. */
 function concernHints({ rules }: Finding): readonly string[] {
-  if (rules.length < 2) return [];
-  const names = rules.slice(0, shownRules).map(({ name, key }) => name ?? key);
-  const left = rules.length - names.length;
-  return [`concerns ${names.join(', ')}${left > 0 ? ` and ${left} more` : ''}`];
+  const names = rules.map(({ name, key }) => name ?? key);
+  return rules.length < 2 ? [] : [`concerns ${joinSome(names, shownRules)}`];
 }
 
 function trafficHints({ opens, closes }: Effect): readonly string[] {
@@ -57,9 +56,7 @@ function trafficHints({ opens, closes }: Effect): readonly string[] {
 
 function trafficText(traffic: readonly Traffic[]): string {
   const texts = traffic.map(({ destinations, protocol }) => {
-    const left = destinations.length - shownDestinations;
-    const named = destinations.slice(0, shownDestinations).join(', ');
-    return `${protocol === 'other' ? 'other protocols' : protocol} to ${named}${left > 0 ? ` and ${left} more` : ''}`;
+    return `${protocol === 'other' ? 'other protocols' : protocol} to ${joinSome(destinations, shownDestinations)}`;
   });
   const unlike = [...new Set(texts)];
   return unlike.length > 3 ? `${unlike.slice(0, 3).join('; ')}; and more` : unlike.join('; ');

@@ -1,5 +1,6 @@
 import { type AddressFault, coverRange, type ParsedNetwork, parseNetwork } from '../model/address.ts';
 import type { PortBounds, PortFault } from '../model/port-range.ts';
+import { joinSome } from '../model/printable.ts';
 import { makeWarning } from '../model/problem.ts';
 import type { Unplaced } from './node.ts';
 
@@ -111,11 +112,9 @@ function readRange(text: string): string | null {
   const { last } = to.value.network;
   if (last < first) return 'The first address of the range is above the last: write the lower one first.';
   const networks = coverRange(family, first, last).map((network) => network.text);
-  const shown = networks.slice(0, mostListed).join(', ');
-  const more = networks.length > mostListed ? ` and ${networks.length - mostListed} more` : '';
   return networks.length === 1
-    ? `Write \`${shown}\`.`
-    : `These networks are that range; list them in a RuleSet under \`destinations\`: ${shown}${more}.`;
+    ? `Write \`${networks.join()}\`.`
+    : `These networks are that range; list them in a RuleSet under \`destinations\`: ${joinSome(networks, mostListed)}.`;
 }
 
 const portSentences: Readonly<Record<Exclude<PortFault, 'bounds'>, Sentence>> = {

@@ -24,3 +24,9 @@ export function shortenText(text: string, most: number): string {
 export function formatCount(count: number): string {
   return String(count).replace(/\B(?=(?:\d{3})+$)/g, ',');
 }
+
+/** The first texts, and how many are left out: `a, b and 3 more`. */
+export function joinSome(texts: readonly string[], most: number): string {
+  const left = texts.length - most;
+  return left <= 0 ? texts.join(', ') : `${texts.slice(0, most).join(', ')} and ${left} more`;
+}

@@ -1,5 +1,5 @@
 import type { PortBounds } from '../model/port-range.ts';
-import { escapeControls } from '../model/printable.ts';
+import { escapeControls, joinSome } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
 import { type Rule, type RuleNotes, toWire } from '../model/rule.ts';
 import {
@@ -20,7 +20,7 @@ import { formatNotes, makeNotesMembers } from './change-words.ts';
 import { formatTraffic } from './page.ts';
 import { createPaint } from './paint.ts';
 import { formatPlace } from './problems.ts';
-import { formatRule, formatShortPorts, joinSome, type UserNames } from './rule-text.ts';
+import { formatRule, formatShortPorts, type UserNames } from './rule-text.ts';
 import { makePeople } from './traffic/people.ts';
 import { makeTrafficDocument } from './traffic-json.ts';
 
@@ -66,9 +66,7 @@ export function renderPacketReport(
   for (const item of overridden) lines.push(`  overrides   ${formatNamedRule(item, names)}`);
   if (ports !== null && ports.length > 1) {
     const unlike = ports.filter((range) => range.verdict !== verdict).map(formatShortPorts);
-    lines.push(
-      `  by port     ${other} on ${joinSome(unlike, 12, ', ')}; asked without --port: a port that no rule names`,
-    );
+    lines.push(`  by port     ${other} on ${joinSome(unlike, 12)}; asked without --port: a port that no rule names`);
   }
   if (removals !== null) {
     const without = removals.map((item) => labelOf(item)).join(', ');

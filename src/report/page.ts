@@ -1,6 +1,6 @@
 import { getOrMake } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
-import { escapeControls } from '../model/printable.ts';
+import { escapeControls, joinSome } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { listBoundaries } from '../model/state.ts';
@@ -229,7 +229,7 @@ function entryOf(label: TrafficEntry['label'], line: TrafficLine): TrafficEntry 
 function whomText(lines: readonly TrafficLine[]): string {
   const all = [...new Set(lines.map(({ who }) => who))].map((who) => `for ${who}`);
   if (all.length === 0) return 'nothing';
-  return all.length <= 5 ? joinWords(all) : `${all.slice(0, 3).join(', ')} and ${all.length - 3} more`;
+  return all.length <= 5 ? joinWords(all) : joinSome(all, 3);
 }
 
 /** What stands above the traffic that a gap left open. */

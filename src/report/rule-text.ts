@@ -20,9 +20,3 @@ export function formatRule(rule: Rule, names: UserNames): string {
 export function formatShortPorts(range: PortRange): string {
   return formatPortRange(range).replaceAll(' ', '');
 }
-
-/** The first `limit` texts joined, and how many are left out. */
-export function joinSome(texts: readonly string[], limit: number, separator: string): string {
-  const left = texts.length - limit;
-  return left <= 0 ? texts.join(separator) : `${texts.slice(0, limit).join(separator)} and ${left} more`;
-}

@@ -1,6 +1,6 @@
 import type { ApplyReport, OutcomeKind } from '../apply/outcome.ts';
+import { joinSome } from '../model/printable.ts';
 import { holdsBack, type Plan } from '../plan/plan.ts';
-import { joinSome } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
 
 /** `2 to create, 1 to replace, 1 to delete, 37 unchanged. 5 requests. Digest 4df71eb0a1b2.` or `In sync: …`. */
@@ -59,7 +59,7 @@ export function countOutcomes({ end, outcomes }: ApplyReport): string {
 const heads = { converged: 'Applied', 'not-converged': 'Not converged', stopped: 'Stopped', failed: 'Failed' } as const;
 
 function endText(apply: ApplyReport, unsent: boolean): string {
-  const names = joinSome(apply.notConverged, 10, ', ');
+  const names = joinSome(apply.notConverged, 10);
   const but = unsent ? ', but for what was not sent for want of a secret' : '';
   if (apply.end === 'converged') return `; a fresh read of the server agrees${but}.${enforcedText(apply)}`;
   return names === '' ? '.' : `; not as desired: ${names}.`;

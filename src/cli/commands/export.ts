@@ -15,12 +15,12 @@ import { type ExportedConfiguration, exportConfiguration } from '../../desired/e
 import type { LiveUser } from '../../live/live-rules.ts';
 import { makeManifestSchema, printSchema } from '../../manifest/json-schema.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
+import { joinSome } from '../../model/printable.ts';
 import { compareText, type Problem } from '../../model/problem.ts';
 import { getErrorCode } from '../../model/result.ts';
 import type { LiveRule } from '../../model/rule.ts';
 import { isInScope, type LiveState } from '../../model/state.ts';
 import { renderProblems } from '../../report/problems.ts';
-import { joinSome } from '../../report/rule-text.ts';
 import { count } from '../../report/summary.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
 import { readPlanScope, readProfile } from '../plan-settings.ts';
@@ -135,7 +135,7 @@ async function writeTo(out: string, files: readonly ExportedFile[], force: boole
 
 function warnOfOthers(out: string, others: readonly string[]): readonly Problem[] {
   if (others.length === 0) return [];
-  const shown = joinSome(others, 5, ', ');
+  const shown = joinSome(others, 5);
   const summary = `${out} holds ${count(others.length, 'manifest')} that this export did not write: ${shown}.`;
   const hint = 'A plan of the directory counts them too: delete what is left of an earlier export.';
   return [{ code: 'other-manifests', severity: 'warning', summary, hint }];

@@ -1,8 +1,7 @@
 import { groupBy } from '../../model/group-by.ts';
-import { escapeControls } from '../../model/printable.ts';
+import { escapeControls, joinSome } from '../../model/printable.ts';
 import { formatSafeJson } from '../../report/json.ts';
 import { cutComment, marker } from '../../report/markdown.ts';
-import { joinSome } from '../../report/rule-text.ts';
 import type { RunReport } from '../../report/run-report.ts';
 import { count, summariseApply, summarisePlan } from '../../report/summary.ts';
 import { renderTableMarkdown, renderTableText } from '../../report/table.ts';
@@ -70,7 +69,7 @@ export function pickWorstExit(codes: readonly (number | null)[]): number {
 
 function listNames(outcomes: readonly TargetOutcome[]): string {
   const names = outcomes.map(({ target }) => target.name);
-  return joinSome(names, 10, ', ');
+  return joinSome(names, 10);
 }
 
 /** The targets that have more to tell than their line; those that said the same together, in the words of the first of them. */

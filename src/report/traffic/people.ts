@@ -1,4 +1,4 @@
-import { escapeControls } from '../../model/printable.ts';
+import { escapeControls, joinSome } from '../../model/printable.ts';
 import { compareText } from '../../model/problem.ts';
 import type { DesiredState } from '../../model/state.ts';
 import type { Plan } from '../../plan/plan.ts';
@@ -69,7 +69,7 @@ function listPeople(users: ReadonlySet<string>, people: People, most: number): s
   const single = [...left].map((user) => escapeControls(people.names.get(user) ?? user)).sort(compareText);
   const all = [...texts, ...single];
   if (all.length <= most + 1) return joinWords(all);
-  return `${users.size} people (${all.slice(0, most).join(', ')} and ${all.length - most} more)`;
+  return `${users.size} people (${joinSome(all, most)})`;
 }
 
 /** `a`, `a and b`, `a, b and c`. */
