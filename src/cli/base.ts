@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createDirectorySource } from '../adapters/source/directory.ts';
 import { listReferencedFiles, type ParseFiles } from '../desired/parse-files.ts';
-import type { Problem } from '../model/problem.ts';
+import { makeWarning, type Problem } from '../model/problem.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { PassDependencies } from '../pass/pass.ts';
 import { readDesired } from '../pass/stages.ts';
@@ -27,11 +27,8 @@ export async function loadBase(invocation: Invocation, path: string, pass: PassD
   const { base, failOn } = invocation.settings;
   const mustTell = failOn.includes('drift');
   if (base === null && mustTell) {
-    throw makeFailure(
-      'usage',
-      '--fail-on drift needs --base',
-      'name the manifests last applied: a Git ref, or a directory',
-    );
+    const hint = 'name the manifests last applied: a Git ref, or a directory';
+    throw makeFailure('usage', '--fail-on drift needs --base', hint);
   }
   if (base === null || !isDirectory(path)) return null; // a PATH that is not there is said by whoever reads it
   const content = await readBaseContent(invocation, { path, base, parse: pass.parse });
@@ -41,14 +38,10 @@ export async function loadBase(invocation: Invocation, path: string, pass: PassD
   if (!built.ok) return { state: null, problems: [] }; // the pass asks the same of the server, and says what is wrong
   const { state, problems } = built.value.desired;
   if (state !== null) return { state, problems: [] };
-  const problem: Problem = {
-    code: 'base-invalid',
-    severity: mustTell ? 'error' : 'warning',
-    summary: `${describeInvalidBase(problems, `--base ${base}`)}: no change is attributed`,
-    hint: 'name a base that was applied',
-  };
-  if (mustTell) throw new Failure([problem]);
-  return { state: null, problems: [problem] };
+  const summary = `${describeInvalidBase(problems, `--base ${base}`)}: no change is attributed`;
+  const hint = 'name a base that was applied';
+  if (mustTell) throw makeFailure('base-invalid', summary, hint);
+  return { state: null, problems: [makeWarning('base-invalid', summary, hint)] };
 }
 
 /** A base from before the manifests: all that they hold is this revision's. */

@@ -177,19 +177,15 @@ function noteOf(unknown: readonly Problem[]): readonly Problem[] {
 /** Where Kubernetes mounts the credentials of the process's own service account. */
 export const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount';
 
+const ownFiles = [
+  ...(['tokenFile', 'caFile', 'journal', 'gitTokenFile', 'gitSshKey'] as const),
+  ...(['listenTokenFile', 'listenTlsKey', 'webhookSecretFile'] as const),
+];
+
 /** Files of the program's own that no manifest may name as a secret: whoever writes manifests could publish them. */
 export function listOwnFiles(settings: Settings): readonly string[] {
   const { file } = settings;
-  const own = [
-    settings.tokenFile,
-    settings.caFile,
-    settings.journal,
-    settings.gitTokenFile,
-    settings.gitSshKey,
-    settings.listenTokenFile,
-    settings.listenTlsKey,
-    settings.webhookSecretFile,
-  ].filter((path) => path !== null);
+  const own = ownFiles.flatMap((name) => settings[name] ?? []);
   const nested = file === null ? [] : nestedFiles(file.nested).map((path) => resolve(file.folder, path));
   return [...own, ...(file === null ? [] : [file.path]), ...nested, `${serviceAccount}/token`];
 }
