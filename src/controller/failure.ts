@@ -135,21 +135,6 @@ function isHopeless(outcome: Outcome): boolean {
   return outcome.outcome === 'failed' && (outcome.status === 403 || outcome.status === 422);
 }
 
-/** Errors that go away without a new revision: a user is created on the server, a secret's file is filled. */
-const outside: ReadonlySet<string> = new Set([
-  'unknown-user',
-  'unknown-user-id',
-  'secret-not-allowed',
-  'blank-field',
-  'invalid-saml-metadata',
-]);
-
-/** Whether a revision with errors is worth another look though it stays the same. */
-export function mayMend(result: PassResult | null): boolean {
-  const errors = (result?.problems ?? []).filter((one) => one.severity === 'error');
-  return errors.length > 0 && errors.every((one) => outside.has(one.code));
-}
-
 function firstProblem(result: PassResult, otherwise: string): string {
   const problem = result.problems.find((one) => one.severity === 'error');
   if (problem === undefined) return otherwise;

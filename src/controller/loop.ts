@@ -1,7 +1,7 @@
 import type { SourceReading } from '../ports.ts';
 import { pickInterval } from './backoff.ts';
 import { shortenRevision } from './conditions.ts';
-import { describeConditions, isInForce, mayMend, type Verdict } from './failure.ts';
+import { describeConditions, isInForce, type Verdict } from './failure.ts';
 import { Leadership } from './leadership.ts';
 import { describeStandby } from './lease.ts';
 import type { LoopParts } from './loop-parts.ts';
@@ -137,10 +137,7 @@ export class Loop {
     const { clock, settings } = this.#parts;
     const interval = pickInterval(settings().intervalMs, clock.random());
     await this.#takeLead(); // said before the source is asked, which may take long
-    if (askedAnew.some((trigger) => triggers.has(trigger))) {
-      this.#lead?.runner.forgetStall();
-      this.#lead?.history.reconsider();
-    }
+    if (askedAnew.some((trigger) => triggers.has(trigger))) this.#lead?.runner.forgetStall();
     const reading = await this.#observe();
     if (this.#stop.signal.aborted) return { waitMs: 0, judged: null };
     const lead = await this.#takeLead();
@@ -202,9 +199,7 @@ export class Loop {
     if (run.verdict.reason !== 'ManifestsInvalid' || content.revision === lastGood?.revision) {
       return this.#conclude(lead, { ...started, ...run, content, ...(complaint === null ? {} : { complaint }) });
     }
-    if (!mayMend(run.result)) lead.history.reject(content.revision, run.verdict);
     if (lastGood === null) return this.#conclude(lead, { ...started, content, verdict: run.verdict, holdMs: null });
-    lead.backoff.begin({ revision: lastGood.revision, complained: true });
     const fallback = await runWithTimes(lead, lastGood, this.#parts);
     const outcomes = [...run.outcomes, ...fallback.outcomes];
     const turned = [...(run.turned ?? []), ...(fallback.turned ?? [])];

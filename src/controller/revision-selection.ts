@@ -21,14 +21,13 @@ interface Settling {
   readonly since: number;
 }
 
-/** Follows one source: which of its revisions is the last good one, which is rejected, since when the newest stands still. */
+/** Follows one source: which of its revisions is the last good one, since when the newest stands still. */
 export class SourceHistory {
   readonly #parts: Pick<LoopParts, 'source' | 'clock' | 'settings' | 'hold'>;
   readonly #stop: AbortSignal;
   #lastGood: SourceContent | null = null;
   #settling: Settling | null = null;
   #unstableSince: number | null = null;
-  #rejected: { readonly revision: string; readonly verdict: Verdict } | null = null;
 
   constructor(parts: Pick<LoopParts, 'source' | 'clock' | 'settings' | 'hold'>, stop: AbortSignal) {
     this.#parts = parts;
@@ -44,30 +43,19 @@ export class SourceHistory {
     this.#lastGood = content;
   }
 
-  /** This revision has errors: until there is another one, the last good one stays in effect. */
-  reject(revision: string, verdict: Verdict): void {
-    this.#rejected = { revision, verdict };
-  }
-
-  /** Settings or token are new: what had errors may have none now. */
-  reconsider(): void {
-    this.#rejected = null;
-  }
-
   /** ms until the newest content has been the same for `quietMs`. */
   quietLeft(quietMs: number): number {
     return this.#settling === null ? 0 : Math.max(0, this.#settling.since + quietMs - this.#parts.clock.now());
   }
 
   /**
-   * What is to be in effect: the newest revision when it is readable, stable, not rejected, no step back and not held; otherwise the last
+   * What is to be in effect: the newest revision when it is readable, stable, no step back and not held; otherwise the last
    * good one, with the complaint. A source that is gone is never "everything was deleted".
    */
   async choose({ content, ...reading }: SourceReading, applied: string | null): Promise<RevisionSelection> {
     if (content === null) return this.#keep(judgeSource({ content, ...reading }));
     const settling = this.#untilSettled(content);
     if (settling !== null) return settling;
-    if (this.#rejected?.revision === content.revision) return this.#keep(this.#rejected.verdict);
     const rewind = await this.#rewindOf(content.revision, applied);
     if (rewind !== null) return this.#keep(rewind);
     const message = this.#parts.hold?.(content.revision);

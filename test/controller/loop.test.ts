@@ -272,7 +272,7 @@ describe('the loop', () => {
     await end(fake);
   });
 
-  it('keeps the last good revision in force while the newest has errors, and parses the bad one once', async () => {
+  it('keeps the last good revision in force while the newest has errors, and looks at both with each pass', async () => {
     const fake = fakeLoop();
     start(fake);
     await fake.clock.until(() => fake.requests.length === 1);
@@ -280,7 +280,7 @@ describe('the loop', () => {
     fake.source = 'bad';
     fake.triggers.wake('file');
     await fake.clock.until(() => fake.requests.length === 5);
-    expect(fake.requests.slice(1).map((one) => one.content.revision)).toEqual(['bad', 'r1', 'r1', 'r1']);
+    expect(fake.requests.slice(1).map((one) => one.content.revision)).toEqual(['bad', 'r1', 'bad', 'r1']);
     expect(ready(fake)).toMatchObject({ status: 'False', reason: 'ManifestsInvalid', message: 'a.yaml:1:2: broken' });
     expect(stalled(fake)).toMatchObject({ status: 'True', reason: 'ManifestsInvalid' });
     expect(fake.loop.status().revisions).toMatchObject({ observed: 'bad', attempted: 'bad', applied: 'r1' });
@@ -291,16 +291,21 @@ describe('the loop', () => {
     await end(fake);
   });
 
-  it('looks again at a revision with errors when the settings are new', async () => {
+  it('backs off while the server is away, though the newest revision has errors', async () => {
     const fake = fakeLoop();
-    fake.answer = () => ({ kind: 'invalid' });
     start(fake);
-    await fake.clock.until(() => ready(fake).reason === 'ManifestsInvalid');
-    await fake.clock.pass(200_000);
-    expect(fake.requests.length).toBe(1);
-    fake.answer = () => ({ kind: 'in-sync' });
-    fake.triggers.wake('settings');
-    await fake.clock.until(() => ready(fake).status === 'True', 0);
+    await fake.clock.until(() => ready(fake).status === 'True');
+    fake.answer = ({ content }) =>
+      content.revision === 'bad' ? { kind: 'invalid' } : { kind: 'unreadable', code: 'timeout' };
+    fake.source = 'bad';
+    fake.triggers.wake('file');
+    const times: number[] = [];
+    for (let count = 1; count <= 5; count++) {
+      await fake.clock.until(() => fake.requests.length === 1 + 2 * count);
+      times.push(fake.clock.now());
+      fake.triggers.wake('file');
+    }
+    expect(times.slice(1).map((time, index) => time - (times[index] ?? 0))).toEqual([750, 1500, 3000, 6000]);
     await end(fake);
   });
 
