@@ -240,8 +240,7 @@ export class Loop {
     observer.passEnded(view, this.status());
     const isNew = before !== null && before !== applied;
     const soon = await leadership.announce(agenda.soon);
-    const turned = end.turned ?? [];
-    this.#announcer.tell({ verdict, pass: end.verdict, isNew, turned, soon }, this.status());
+    this.#announcer.tell(end, { isNew, soon }, this.status());
     const interval = pickInterval(settings().intervalMs, clock.random());
     const retryMs = backoff.pending ? backoff.leftMs() : interval;
     return { waitMs: Math.min(interval, retryMs, end.holdMs ?? interval), judged: verdict, at: agenda.wakeAt };

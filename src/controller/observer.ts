@@ -2,6 +2,7 @@ import type { Outcome } from '../apply/outcome.ts';
 import type { Clock } from '../ports.ts';
 import type { Condition } from './conditions.ts';
 import type { Verdict } from './failure.ts';
+import type { PassEnding, TurningRule } from './pass-ending.ts';
 import type { PassView, Status } from './status.ts';
 
 /** Parts of a pass whose time is measured. */
@@ -29,13 +30,6 @@ export interface Turn {
   readonly rules?: readonly TurningRule[];
 }
 
-/** A rule that begins or ends at a time (ms since 1970). */
-export interface TurningRule {
-  readonly name: string;
-  readonly what: 'begins' | 'ends';
-  readonly at: number;
-}
-
 /** Several observers as one, each of which hears as much as it wants to. */
 export function joinObservers(observers: readonly Partial<LoopObserver>[]): LoopObserver {
   return {
@@ -51,19 +45,6 @@ const passing: ReadonlySet<Verdict['reason']> = new Set([
   ...(['Settling', 'AwaitingConfirmation', 'Waiting', 'Stopped', 'Standby'] as const),
 ]);
 
-export interface JudgedPass {
-  /** On the whole. */
-  readonly verdict: Verdict;
-  /** On what was done, which may be good while the newest revision is not in effect. */
-  readonly pass: Verdict;
-  /** Another revision than the one before is in effect now, though perhaps nothing had to be written for it. */
-  readonly isNew: boolean;
-  /** Rules that began or ended by themselves. */
-  readonly turned: readonly TurningRule[];
-  /** Rules of which people are told now that they begin or end soon. */
-  readonly soon: readonly TurningRule[];
-}
-
 /** Tells people about a change, not about a state: once broken, once recovered, and what was applied. */
 export class Announcer {
   readonly #observer: LoopObserver;
@@ -73,7 +54,16 @@ export class Announcer {
     this.#observer = observer;
   }
 
-  tell({ verdict, pass, isNew, turned, soon }: JudgedPass, status: Status): void {
+  /**
+   * A pass has ended. `isNew`: another revision than the one before is in effect now, though perhaps nothing had to be written for
+   * it. `soon`: rules of which people are told now that they begin or end soon.
+   */
+  tell(
+    { complaint, verdict: pass, turned = [] }: Pick<PassEnding, 'complaint' | 'verdict' | 'turned'>,
+    { isNew, soon }: { readonly isNew: boolean; readonly soon: readonly TurningRule[] },
+    status: Status,
+  ): void {
+    const verdict = complaint ?? pass;
     const turn = { condition: status.conditions.Ready, status };
     if (turned.length > 0) this.#observer.turned({ what: 'boundary-passed', rules: turned, ...turn });
     if (soon.length > 0) this.#observer.turned({ what: 'boundary-soon', rules: soon, ...turn });

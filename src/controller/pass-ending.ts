@@ -2,9 +2,15 @@ import type { Outcome, OutcomeKind } from '../apply/outcome.ts';
 import type { PassResult } from '../pass/pass.ts';
 import type { Clock, SourceContent } from '../ports.ts';
 import { pickWorst, type Verdict } from './failure.ts';
-import type { TurningRule } from './observer.ts';
 import type { PassView } from './status.ts';
 import type { Trigger } from './trigger.ts';
+
+/** A rule that begins or ends at a time (ms since 1970). */
+export interface TurningRule {
+  readonly name: string;
+  readonly what: 'begins' | 'ends';
+  readonly at: number;
+}
 
 /** What running a pass gave. */
 export interface PassRun {

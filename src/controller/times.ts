@@ -5,8 +5,7 @@ import type { ConditionReason } from './conditions.ts';
 import { isInForce, pickWorst } from './failure.ts';
 import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
-import type { TurningRule } from './observer.ts';
-import type { PassEnding, PassRun } from './pass-ending.ts';
+import type { PassEnding, PassRun, TurningRule } from './pass-ending.ts';
 import type { Status } from './status.ts';
 
 /** Nothing may be written, or nothing can be told. */

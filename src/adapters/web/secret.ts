@@ -8,24 +8,17 @@ export function isSameSecret(given: string, expected: string): boolean {
   return expected !== '' && timingSafeEqual(digest(given), digest(expected));
 }
 
-/** So many calls may come at once, and so many a second after that. */
-export interface Bucket {
-  /** Whether a call would be let in. */
-  left(): boolean;
-  /** Lets a call in, if one may be. */
-  take(): boolean;
-}
-
-/** A bucket of calls that fills by the monotonic clock. */
-export function createBucket({
-  burst,
-  perSecond,
-  clock,
-}: {
+/** How many calls may come at once, and how many a second after that. */
+interface BucketSettings {
   readonly burst: number;
   readonly perSecond: number;
   readonly clock: Clock;
-}): Bucket {
+}
+
+export type Bucket = ReturnType<typeof createBucket>;
+
+/** A bucket of calls that fills by the monotonic clock. */
+export function createBucket({ burst, perSecond, clock }: BucketSettings) {
   let level = burst;
   let at = clock.now();
   const left = (): boolean => {
@@ -35,8 +28,10 @@ export function createBucket({
     return level >= 1;
   };
   return {
+    /** Whether a call would be let in. */
     left,
-    take() {
+    /** Lets a call in, if one may be. */
+    take(): boolean {
       const allowed = left();
       if (allowed) level -= 1;
       return allowed;

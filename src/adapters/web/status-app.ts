@@ -154,15 +154,8 @@ function addPages(
   get('/status', (context, shown) => makeDocument(context, shown, 'status'));
 }
 
-interface Door {
-  /** Who asks, or the answer to somebody who may not. */
-  readerOf(context: Context<App>): Reader | Response;
-  signIn(context: Context<App>): Promise<Response>;
-  signOut(context: Context<App>): Response;
-}
-
 /** Lets in who brings the token, once for a session or with each request. */
-function openDoor({ token, host, isSecure, view, clock }: StatusAppSettings): Door {
+function openDoor({ token, host, isSecure, view, clock }: StatusAppSettings) {
   const [sessions, guesses] = [new Sessions(clock), new Guesses(clock)];
   const fromOf = (context: Context<App>): string => context.env?.incoming?.socket.remoteAddress ?? '';
   const cookie = isSecure ? '__Host-reconcile' : 'reconcile';
@@ -171,7 +164,8 @@ function openDoor({ token, host, isSecure, view, clock }: StatusAppSettings): Do
     return context.text('too many wrong tokens: try again in ten seconds\n', 429);
   };
   return {
-    readerOf(context) {
+    /** Who asks, or the answer to somebody who may not. */
+    readerOf(context: Context<App>): Reader | Response {
       const expected = token();
       if (expected === null) {
         return isLoopback(host) ? { isSignedIn: false, session: null } : context.text('no token is configured\n', 403);
@@ -189,7 +183,7 @@ function openDoor({ token, host, isSecure, view, clock }: StatusAppSettings): Do
         /^\/(?:targets\/[^/]+\/?)?$/.test(context.req.path) && context.req.header('accept')?.includes('text/html');
       return isPage ? context.html(view.signIn(null), 401) : context.text('a token is required\n', 401);
     },
-    async signIn(context) {
+    async signIn(context: Context<App>): Promise<Response> {
       const expected = token();
       if (expected === null) return context.text('not found\n', 404);
       if (!guesses.mayTry(fromOf(context))) return tooMany(context);
@@ -205,7 +199,7 @@ function openDoor({ token, host, isSecure, view, clock }: StatusAppSettings): Do
       setCookie(context, cookie, sessions.begin(expected), { httpOnly: true, sameSite: 'Strict', path: '/', secure });
       return context.redirect('/', 303);
     },
-    signOut(context) {
+    signOut(context: Context<App>): Response {
       if (token() === null) return context.text('not found\n', 404);
       sessions.end(getCookie(context, cookie) ?? '');
       deleteCookie(context, cookie, { path: '/', secure: isSecure });
