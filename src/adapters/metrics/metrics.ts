@@ -1,7 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { wrapApi } from '../../controller/lease.ts';
 import type { LoopObserver } from '../../controller/observer.ts';
-import type { EnforcementView, Status } from '../../controller/status.ts';
+import type { Status } from '../../controller/status.ts';
 import type { Clock, LiveApi } from '../../ports.ts';
 import type { NotifyResult } from '../notify/notifier.ts';
 import type { WebhookResult } from '../web/webhook-app.ts';
@@ -21,7 +21,6 @@ type States = () => readonly (readonly [labels: Readonly<Record<string, string>>
 export function createMetrics(version: string, states: States, own: readonly string[] = []) {
   const registry = new Registry();
   registerGauges(registry, states, own);
-  registerLabels(registry, states, own);
   const build = new Gauge({
     name: `${prefix}build_info`,
     help: 'Version of reconcile and of Node, as labels; always 1',
@@ -102,10 +101,10 @@ function registerHistograms(registers: Registry[]) {
   };
 }
 
-/** What a gauge shows of a state, ms where its name ends in `_seconds`; null: nothing. */
-type Gauges<T> = Readonly<Record<string, readonly [help: string, value: (now: T) => number | null]>>;
+/** What a gauge shows of a state, ms where its name ends in `_seconds`; null or undefined: nothing. */
+type Gauges = Readonly<Record<string, readonly [help: string, value: (now: Status) => number | null | undefined]>>;
 
-const gauges: Gauges<Status> = {
+const gauges: Gauges = {
   last_success_timestamp_seconds: [
     'When the live state was last known to be what the newest revision asks for',
     (one) => one.lastSuccessAt,
@@ -130,45 +129,24 @@ const gauges: Gauges<Status> = {
     (one) => one.serverAheadMs,
   ],
   watch_degraded: ['1: the directory cannot be watched, only rescanned', (one) => (one.degraded ? 1 : 0)],
+  enforcement_missing_rules: ['Live rules that the kernel does not hold', (one) => one.enforcement?.missing],
+  enforcement_stale_elements: ['Elements that changed rules left in the kernel', (one) => one.enforcement?.stale],
+  enforcement_extra_elements: ['Elements in the kernel that no live rule explains', (one) => one.enforcement?.extra],
+  enforcement_other_differences: [
+    'Chains and rules missing in the kernel, and unknown ones',
+    (one) => one.enforcement?.structure,
+  ],
+  enforcement_lag_seconds: ['Time from the last apply until the kernel held it', (one) => one.enforcement?.lagMs],
+  enforced_timestamp_seconds: [
+    'When the kernel was last seen to hold all live rules',
+    (one) => one.enforcement?.enforcedAt,
+  ],
 };
 
-const kernelGauges: Gauges<EnforcementView> = {
-  enforcement_missing_rules: ['Live rules that the kernel does not hold', (one) => one.missing],
-  enforcement_stale_elements: ['Elements that changed rules left in the kernel', (one) => one.stale],
-  enforcement_extra_elements: ['Elements in the kernel that no live rule explains', (one) => one.extra],
-  enforcement_other_differences: ['Chains and rules missing in the kernel, and unknown ones', (one) => one.structure],
-  enforcement_lag_seconds: ['Time from the last apply until the kernel held it', (one) => one.lagMs],
-  enforced_timestamp_seconds: ['When the kernel was last seen to hold all live rules', (one) => one.enforcedAt],
-};
+type Row = readonly [labels: Readonly<Record<string, string>>, value: number];
 
-function registerGauges(registry: Registry, states: States, labelNames: readonly string[]): void {
-  const register = (name: string, help: string, value: (status: Status) => number | null): void => {
-    new Gauge({
-      name: prefix + name,
-      help,
-      registers: [registry],
-      labelNames,
-      collect() {
-        if (labelNames.length > 0) this.reset();
-        for (const [labels, status] of states()) {
-          const now = value(status);
-          // Absent, and not 0 as `reset` would have it: a token of unknown expiry has not expired in 1970.
-          if (now === null) this.remove(labels);
-          else this.set(labels, name.endsWith('_seconds') ? now / 1000 : now);
-        }
-      },
-    });
-  };
-  for (const [name, [help, value]] of Object.entries(gauges)) register(name, help, value);
-  for (const [name, [help, value]] of Object.entries(kernelGauges))
-    register(name, help, ({ enforcement }) => (enforcement === undefined ? null : value(enforcement)));
-}
-
-type Labelled = readonly [labels: Readonly<Record<string, string>>, value: number];
-
-/** Gauges whose labels say what is so. */
-function registerLabels(registry: Registry, states: States, own: readonly string[]): void {
-  const labelled = (name: string, help: string, labels: string[], rows: (now: Status) => readonly Labelled[]) => {
+function registerGauges(registry: Registry, states: States, own: readonly string[]): void {
+  const register = (name: string, help: string, labels: string[], rows: (now: Status) => readonly Row[]): void => {
     const gauge = new Gauge({
       name: prefix + name,
       help,
@@ -176,25 +154,32 @@ function registerLabels(registry: Registry, states: States, own: readonly string
       registers: [registry],
       collect() {
         gauge.reset();
+        // Absent, and not 0 as `reset` has it: a token of unknown expiry has not expired in 1970.
+        gauge.remove({});
         for (const [of, status] of states())
-          for (const [labels, value] of rows(status)) gauge.set({ ...of, ...labels }, value);
+          for (const [more, value] of rows(status)) gauge.set({ ...of, ...more }, value);
       },
     });
   };
+  for (const [name, [help, value]] of Object.entries(gauges))
+    register(name, help, [], (status) => {
+      const now = value(status) ?? null;
+      return now === null ? [] : [[{}, name.endsWith('_seconds') ? now / 1000 : now]];
+    });
   const levels = { True: 1, False: 0, Unknown: -1 } as const;
-  labelled(
+  register(
     'condition',
     'Conditions by type and reason: 1 True, 0 False, -1 Unknown',
     ['type', 'reason'],
     ({ conditions }) =>
       Object.values(conditions).map((one) => [{ type: one.type, reason: one.reason }, levels[one.status]]),
   );
-  labelled(
+  register(
     'revision_info',
     'The observed, attempted and applied revision, as labels; always 1',
     ['kind', 'revision'],
     ({ revisions: { observed, attempted, applied } }) =>
-      Object.entries({ observed, attempted, applied }).flatMap(([kind, revision]): Labelled[] =>
+      Object.entries({ observed, attempted, applied }).flatMap(([kind, revision]): Row[] =>
         revision === null ? [] : [[{ kind, revision }, 1]],
       ),
   );
