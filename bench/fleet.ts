@@ -77,7 +77,8 @@ async function openFleet(servers: number, hanging = 0) {
   await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
   const simulators = fork(fileURLToPath(import.meta.url), ['--serve', String(servers)]);
   let told: Told = { created: 0, reads: 0 };
-  const urls = await new Promise<readonly string[]>((resolve) => {
+  const urls = await new Promise<readonly string[]>((resolve, reject) => {
+    simulators.once('exit', (code) => reject(new Error(`the simulated servers ended with ${code}`)));
     simulators.on('message', (now: Told) => {
       told = now;
       if (now.urls !== undefined) resolve(now.urls);

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { systemClock } from '../../adapters/clock.ts';
 import type { Triggers } from '../../controller/trigger.ts';
 import type { Logger } from '../../ports.ts';
@@ -19,7 +18,7 @@ export function watchToken(
   logger: Logger,
   { everyMs, renew }: { readonly everyMs: () => number; readonly renew: () => Promise<void> },
 ) {
-  let mark = '';
+  let known: string | null = null;
   let expires: number | null = null;
   let warned: number | null = null;
   const look = (): void => {
@@ -29,13 +28,12 @@ export function watchToken(
     } catch {
       return; // the pass says what is wrong with it
     }
-    const now = createHash('sha256').update(text).digest('hex');
-    if (mark !== '' && mark !== now) {
+    if (known !== null && known !== text) {
       logger.info('The API token was renewed');
       triggers.wake('token');
     }
-    mark = now;
-    expires = readClaims(text)?.expiresAt ?? null;
+    if (known !== text) expires = readClaims(text)?.expiresAt ?? null;
+    known = text;
     const due = pickExpiryWarning(expires, systemClock.wallTime());
     if (due !== null && due !== warned) {
       logger.warn('The API token expires soon and nothing can renew it: make a new one and replace its file', {
