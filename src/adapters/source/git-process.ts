@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { cleanText, type ProcessCaps, type ProcessRun, pickVariables, runProcess } from '../run-process.ts';
 import type { GitProtocol } from './git-address.ts';
 
@@ -91,28 +92,21 @@ export function isCapped({ stderr }: ProcessRun): boolean {
 
 /** `runGit` for short local commands without input, carried by simple-git under the same configuration and bounds. */
 export async function runShortGit(command: GitCommand): Promise<ProcessRun> {
-  const { simpleGit } = await import('simple-git');
+  const { GitPluginError, simpleGit } = await import('simple-git');
   const env = environmentOf(command);
-  const stop = new AbortController();
   let [end, code, stderr, size]: [ProcessRun['end'], number, string, number] = ['exit', 0, '', 0];
-  const endBecause = (reason: ProcessRun['end']): void => {
-    if (end === 'exit') end = reason;
-    stop.abort();
-  };
-  const onAbort = (): void => endBecause('aborted');
-  if (command.signal.aborted) onAbort();
-  command.signal.addEventListener('abort', onAbort, { once: true });
-  const timer = setTimeout(() => endBecause('timeout'), command.timeoutMs);
   const git = simpleGit({
     baseDir: '/',
     config: [...configOf(command)],
     allowEnvironment: Object.keys(env),
     unsafe: constantsOnly,
-    abort: stop.signal,
+    abort: command.signal,
+    timeout: { block: command.timeoutMs, stdOut: false, stdErr: false },
     // Its own errors may repeat arguments. Undefined: the output is the answer, and the code tells how it ended.
-    errors: (_, result) => {
+    errors: (error, result) => {
       code = result.exitCode;
       stderr = Buffer.concat(result.stdErr).toString('utf8');
+      if (error instanceof GitPluginError) end = error.plugin === 'timeout' ? 'timeout' : 'aborted';
       return undefined;
     },
   })
@@ -120,13 +114,12 @@ export async function runShortGit(command: GitCommand): Promise<ProcessRun> {
     .outputHandler((_, stdout) => {
       stdout.on('data', (chunk: Buffer) => {
         size += chunk.length;
-        if (size > command.maxOutput) endBecause('too-much-output');
+        if (size > command.maxOutput && stdout instanceof Readable) stdout.destroy();
       });
     });
   const stdout = await git.raw(...command.args).catch(() => '');
-  clearTimeout(timer);
-  command.signal.removeEventListener('abort', onAbort);
-  if (end === 'exit' && stderr.includes('spawn git ENOENT')) end = 'not-started';
+  if (size > command.maxOutput) end = 'too-much-output';
+  if (stderr.includes('spawn git ENOENT')) end = 'not-started';
   return { end, code: end === 'exit' ? code : null, stdout: Buffer.from(stdout), stderr: cleanText(stderr) };
 }
 
