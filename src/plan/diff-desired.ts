@@ -89,14 +89,11 @@ function findDifferences(before: readonly DesiredRule[], after: readonly Desired
   const [kept, changed]: [DesiredRule[], DesiredRule[]] = [[], []];
   for (const one of after) {
     const former = left.get(one.name);
-    if (former !== undefined && isSameRule(former, one) && left.delete(one.name)) kept.push(one);
+    const isSame = former && (former.rule === one.rule || compareRules(former.rule, one.rule) === 0);
+    if (isSame && hasSameTimes(former, one) && left.delete(one.name)) kept.push(one);
     else changed.push(one);
   }
   return { kept, left: [...left.values()], changed };
-}
-
-function isSameRule(a: DesiredRule, b: DesiredRule): boolean {
-  return (a.rule === b.rule || compareRules(a.rule, b.rule) === 0) && hasSameTimes(a, b);
 }
 
 function decideDifferences({ kept, left, changed }: Differences, input: PlanInput): readonly RuleChange[] {

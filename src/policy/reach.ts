@@ -18,12 +18,10 @@ export interface ReachQuestion {
   readonly part?: TrafficSelector;
 }
 
-/** A part of all traffic. */
+/** A part of all traffic; null: every protocol, every port. */
 export interface TrafficSelector {
   readonly network: Network;
-  /** null: every protocol. */
   readonly protocol: Protocol | null;
-  /** null: every port. */
   readonly ports: PortRange | null;
 }
 

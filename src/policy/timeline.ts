@@ -111,9 +111,7 @@ function boundariesOf({ version, time: from, setBy }: Known, since: number, unti
     }));
 }
 
-export interface VerdictChange {
-  readonly cause: Moment['cause'];
-  readonly time: number;
+export interface VerdictChange extends Pick<Moment, 'cause' | 'time'> {
   readonly commit: Commit;
   readonly before: Decision<DesiredRule>;
   readonly after: Decision<DesiredRule>;

@@ -10,7 +10,7 @@ import { formatTraffic } from './page.ts';
 import type { UserNames } from './rule-text.ts';
 import type { TableAnswer } from './table.ts';
 import type { People } from './traffic/people.ts';
-import { makeTrafficDocument } from './traffic-json.ts';
+import { makeEffectDocument } from './traffic-json.ts';
 
 /** What a moment opened and closed. */
 export interface TrafficChange extends Pick<Moment, 'cause' | 'time'> {
@@ -65,16 +65,11 @@ function makeDecisionMembers({ verdict, rule }: VerdictChange['before']): Readon
 
 /** What `reconcile log` answers. */
 export function tellLog(changes: readonly TrafficChange[]): TableAnswer {
-  const entries = changes.map(({ cause, time, commits, effect: { opens, closes }, people }): Entry => {
-    const rows = () => [
-      ...formatTraffic(opens, people).map((line) => ['opens', line]),
-      ...formatTraffic(closes, people).map((line) => ['closes', line]),
-    ];
-    return {
-      ...{ cause, time, commits, rows },
-      lines: () => rows().map(([word = '', line]) => `${word.padEnd(8)}${line}`),
-      members: { opens: opens.map(makeTrafficDocument), closes: closes.map(makeTrafficDocument) },
-    };
+  const entries = changes.map(({ effect, people, ...moment }): Entry => {
+    const rows = () =>
+      Object.entries(effect).flatMap(([word, traffic]) => formatTraffic(traffic, people).map((line) => [word, line]));
+    const lines = () => rows().map(([word = '', line]) => `${word.padEnd(8)}${line}`);
+    return { ...moment, rows, lines, members: makeEffectDocument(effect) };
   });
   return {
     title: 'What each commit opened and closed',

@@ -8,6 +8,6 @@ export function makeTrafficDocument({ ports, ...traffic }: Traffic): Readonly<Re
 }
 
 /** What is opened and what is closed. */
-export function makeEffectDocument({ opens, closes }: Effect): object {
+export function makeEffectDocument({ opens, closes }: Effect): Readonly<Record<string, unknown>> {
   return { opens: opens.map(makeTrafficDocument), closes: closes.map(makeTrafficDocument) };
 }

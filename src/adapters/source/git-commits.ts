@@ -13,12 +13,7 @@ export interface CommitHistory {
   /** Everything that HEAD follows, parents before children. */
   readonly commits: readonly Commit[];
   /** The manifests of each, in that order; a file's hash is mostly Git's id of its content. Rejects with a `GitError`. */
-  readonly contents: () => AsyncIterable<CommitContent>;
-}
-
-export interface CommitContent {
-  readonly commit: Commit;
-  readonly content: Result<SourceContent, Problem>;
+  readonly contents: () => AsyncIterable<{ readonly commit: Commit; readonly content: Result<SourceContent, Problem> }>;
 }
 
 /** Commits that are read together, and bytes of their files, at most. */
@@ -48,7 +43,7 @@ interface Reader {
 }
 
 /** Reads commits together; alone what that is too much for, or what is odd, to say what is wrong with it. */
-async function* readContents(reader: Reader, commits: readonly Commit[]): AsyncIterable<CommitContent> {
+async function* readContents(reader: Reader, commits: readonly Commit[]): ReturnType<CommitHistory['contents']> {
   const { repository, path, limits } = reader;
   const settings = { path, limits, references: () => Promise.resolve([]) };
   for (let from = 0; from < commits.length; from += batch.commits) {

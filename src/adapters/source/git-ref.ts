@@ -92,8 +92,7 @@ export async function findMergeBase(
     if (!b.ok) return b;
     const base = await repository.mergeBaseOf(a.value, b.value);
     if (base !== null) return ok(base);
-    const why = (await repository.isShallow()) ? '; this clone is shallow' : '';
-    return fail(refuseRevision(`${from} and ${to} have no commit in common here${why}`, fetchAll));
+    return fail(refuseRevision(`${from} and ${to} have no commit in common here`, fetchAll));
   });
 }
 

@@ -43,12 +43,11 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const sides = await findSides(invocation);
   const report = await tellProgress(invocation.terminal, (say) => compare(invocation, sides, say));
   const { plan } = report;
-  const changes = plan?.changes.filter(({ action }) => action !== 'keep') ?? [];
   return {
     exit: chooseExitCode({
       invalid: plan === null,
       refused: (plan?.refusals.length ?? 0) > 0,
-      pending: changes.length > 0,
+      pending: plan?.changes.some(({ action }) => action !== 'keep') ?? false,
       detailed: settings.detailedExitcode,
     }),
     failed: plan === null,

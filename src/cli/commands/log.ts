@@ -1,8 +1,8 @@
 import { systemClock } from '../../adapters/clock.ts';
-import { type CommitContent, openHistory } from '../../adapters/source/git-commits.ts';
+import { openHistory } from '../../adapters/source/git-commits.ts';
 import { explainGitError } from '../../adapters/source/git-ref.ts';
 import { GitError } from '../../adapters/source/git-repository.ts';
-import { assembleRules, type WrittenRules } from '../../desired/assemble-rules.ts';
+import { assembleRules } from '../../desired/assemble-rules.ts';
 import type { Commit } from '../../model/commit.ts';
 import { makeWarning, type Problem } from '../../model/problem.ts';
 import { ok, type Result } from '../../model/result.ts';
@@ -16,6 +16,7 @@ import {
   type Version,
 } from '../../policy/timeline.ts';
 import type { Packet } from '../../policy/verdict.ts';
+import type { SourceContent } from '../../ports.ts';
 import { type TrafficChange, tellBlame, tellLog } from '../../report/commits.ts';
 import { formatPlace, renderProblems } from '../../report/problems.ts';
 import type { TableAnswer } from '../../report/table.ts';
@@ -55,20 +56,15 @@ export async function runBlame(invocation: Invocation): Promise<Answer> {
   );
 }
 
-function findTrafficChange(moment: Moment): TrafficChange | null {
-  const { cause, time, before, after, version } = moment;
+function findTrafficChange({ cause, time, before, after, version, commitOf }: Moment): TrafficChange | null {
   const [then, now] = [before.map((rules) => rules.map(({ rule }) => rule)), after.map(({ rule }) => rule)];
   const effect = computeOwnEffect(then, now);
   if (effect.opens.length === 0 && effect.closes.length === 0) return null;
   const users = [...then.flat(), ...now].flatMap(({ userId }) => userId ?? []);
-  return { cause, time, commits: commitsOf(moment), effect, people: makePeople(users, version) };
-}
-
-/** The commit; of a time, those that set it for a rule. */
-function commitsOf({ cause, time, version, commitOf }: Moment): readonly Commit[] {
-  if (cause === 'commit') return [version.commit];
-  const changed = version.rules.filter(({ notBefore, expires }) => notBefore === time || expires === time);
-  return [...new Set(changed.map(commitOf))];
+  // Of a time, those that set it for a rule.
+  const turning = version.rules.filter(({ notBefore, expires }) => notBefore === time || expires === time);
+  const commits = cause === 'commit' ? [version.commit] : [...new Set(turning.map(commitOf))];
+  return { cause, time, commits, effect, people: makePeople(users, version) };
 }
 
 /**
@@ -120,8 +116,8 @@ const remembered = 2_000_000;
 function versionReader(invocation: Invocation, directory: string, now: number) {
   const parse = makeParser(invocation.settings, { remembers: remembered });
   const context = makeDesiredContext(invocation, directory);
-  let last: { readonly tree: string; readonly rules: WrittenRules } | null = null;
-  return async (commit: Commit, content: CommitContent['content']): Promise<Result<Version, Problem>> => {
+  let last: { readonly tree: string; readonly rules: Omit<Version, 'commit'> } | null = null;
+  return async (commit: Commit, content: Result<SourceContent, Problem>): Promise<Result<Version, Problem>> => {
     if (!content.ok) return content;
     const { revision: tree, files } = content.value;
     if (last?.tree !== tree) {
