@@ -1,3 +1,4 @@
+import { getOrMake } from '../model/group-by.ts';
 import type { Place, Problem } from '../model/problem.ts';
 
 /** Signs that a file may hold a secret, misspelt field names included. */
@@ -26,15 +27,13 @@ export function addExcerpts(
   problems: readonly Problem[],
   textOf: (file: string) => string | undefined,
 ): readonly Problem[] {
-  const lines = new Map<string, (line: number, yamlIsBroken: boolean) => string | undefined>();
+  const lines = new Map<string, ReturnType<typeof createExcerpts>>();
   const excerptAt = ({ file, line }: Place): string | undefined => {
-    let excerpt = lines.get(file);
-    if (excerpt === undefined) {
+    const excerpt = getOrMake(lines, file, () => {
       const text = textOf(file) ?? '';
       const content = text.split(/\r?\n/);
-      excerpt = createExcerpts(text, (number) => content[number - 1] ?? '');
-      lines.set(file, excerpt);
-    }
+      return createExcerpts(text, (number) => content[number - 1] ?? '');
+    });
     return excerpt(line, false);
   };
   return problems.map((problem) => {

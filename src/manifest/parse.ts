@@ -25,9 +25,23 @@ export interface ParseRequest {
 
 /** Parses a file's documents one at a time (YAML 1.2, core schema); whatever is no plain, finite YAML is a problem. */
 export function parseFile(request: ParseRequest): readonly Problem[] {
-  const parsing = startParsing(request);
-  const { reporter } = parsing;
-  const { problems } = reporter;
+  const { path, text } = request;
+  const problems: Problem[] = [];
+  const lineStarts: number[] = [];
+  const locator = createLocator(path, text, lineStarts);
+  const excerpt = createExcerpts(text, (line) => locator.line(line));
+  const reporter: Reporter = {
+    locator,
+    problems,
+    add(problem, offset) {
+      // One more than that, and the rest of the file is not read.
+      if (problems.length > mostProblems) return;
+      const place = locator.place(offset);
+      const line = excerpt(place.line, parsing.yamlIsBroken);
+      problems.push({ ...problem, place, ...(line === undefined ? {} : { excerpt: line }) });
+    },
+  };
+  const parsing: Parsing = { reporter, lineStarts, yamlIsBroken: false };
   try {
     for (const { root, end } of readDocuments(request, parsing)) {
       if (root !== null) request.onDocument(root, reporter);
@@ -52,26 +66,6 @@ interface Parsing {
   readonly lineStarts: number[];
   /** The line of a problem may hold a secret, and is not shown. */
   yamlIsBroken: boolean;
-}
-
-function startParsing({ path, text }: ParseRequest): Parsing {
-  const lineStarts: number[] = [];
-  const locator = createLocator(path, text, lineStarts);
-  const excerpt = createExcerpts(text, (line) => locator.line(line));
-  const problems: Problem[] = [];
-  const reporter: Reporter = {
-    locator,
-    problems,
-    add(problem, offset) {
-      // One more than that, and the rest of the file is not read.
-      if (problems.length > mostProblems) return;
-      const place = locator.place(offset);
-      const line = excerpt(place.line, parsing.yamlIsBroken);
-      problems.push({ ...problem, place, ...(line === undefined ? {} : { excerpt: line }) });
-    },
-  };
-  const parsing: Parsing = { reporter, lineStarts, yamlIsBroken: false };
-  return parsing;
 }
 
 function* readDocuments(

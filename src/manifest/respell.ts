@@ -38,20 +38,10 @@ export function orderFields<T>(
   members: readonly T[],
   keyOf: (member: T) => string,
 ): readonly T[] {
-  const fields = fieldsAt(kind, path);
+  const fields = listFields(kind, path);
   const rank = (member: T): number => {
     const index = fields.indexOf(keyOf(member));
     return index < 0 ? fields.length : index;
   };
   return members.toSorted((a, b) => rank(a) - rank(b));
-}
-
-const known = new Map<string, readonly string[]>();
-
-/** The fields of the schema, looked up once for all items of a list. */
-function fieldsAt(kind: Kind, path: Path): readonly string[] {
-  const place = `${kind} ${path.map((step) => (typeof step === 'number' ? 0 : step)).join(' ')}`;
-  const fields = known.get(place) ?? listFields(kind, path);
-  if (path.length < 5) known.set(place, fields);
-  return fields;
 }
