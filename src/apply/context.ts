@@ -61,6 +61,8 @@ export interface ApplyContext {
   readonly closeFirst: ReadonlySet<string>;
   /** Looks at the kernel's packet filter, so that a rebuild need not be waited for longer than it takes; absent: nobody can. */
   readonly enforcement?: Enforcement;
+  /** How long the packet filter took, when it was last seen, for what its model gives it a second for; absent: never seen. */
+  readonly filterSlowness?: number;
   /** Called as each step ends, for progress. */
   readonly onOutcome?: (outcome: Outcome) => void;
 }

@@ -36,13 +36,18 @@ export interface Throttle {
 /** The longest backlog, in ms of the filter's work, at which a gap is opened. */
 const gapBacklogMs = 1000;
 
-/** A throttle for one apply. `pace` is in writes a second. */
-export function createThrottle(clock: Clock, filter: FilterModel | null, pace: number | null): Throttle {
+/**
+ * A throttle for one apply. `pace` is in writes a second. `slowness`: how long the filter was seen to take for what the model gives
+ * it a second for; it corrects what is expected, and shortens no wait.
+ */
+export function createThrottle(clock: Clock, filter: FilterModel | null, pace: number | null, slowness = 1): Throttle {
   let pausedUntil = 0;
   let rebuiltAt = 0;
   let nextAt = 0;
   /** The filter works through its queue at steady rates, so the queue is one moment: when it will be empty. */
   let emptyAt = 0;
+  /** The same moment for a filter that is as slow as the last one seen. */
+  let expectedAt = 0;
   /** The longest rebuild that a change since may have led to, and when it would be over. */
   let perhapsMs = 0;
   let perhapsUntil = 0;
@@ -61,12 +66,13 @@ export function createThrottle(clock: Clock, filter: FilterModel | null, pace: n
       if (filter === null) return;
       const ms = 1000 / (change === 'insert' ? filter.rate : filter.deleteRate);
       emptyAt = Math.max(emptyAt, clock.now()) + ms;
-      if (perhapsMs > 0) perhapsUntil = emptyAt + perhapsMs;
+      expectedAt = Math.max(expectedAt, clock.now()) + ms * slowness;
+      if (perhapsMs > 0) perhapsUntil = expectedAt + perhapsMs;
     },
     mayCrash: (rules) => {
       if (filter === null) return;
       perhapsMs = Math.max(perhapsMs, estimateRebuildMs(filter, rules));
-      perhapsUntil = emptyAt + perhapsMs;
+      perhapsUntil = expectedAt + perhapsMs;
     },
     isLossless: (rules) => filter === null || isLossless(filter, rules),
     pause: (ms) => {
@@ -77,16 +83,18 @@ export function createThrottle(clock: Clock, filter: FilterModel | null, pace: n
       const beginsAt = clock.now() + (begins === 'now' ? 0 : backlogMs());
       rebuiltAt = Math.max(rebuiltAt, beginsAt + estimateRebuildMs(filter, rules));
       emptyAt = rebuiltAt;
+      expectedAt = rebuiltAt;
       return rebuiltAt - clock.now();
     },
     rebuilt: () => {
       const now = clock.now();
       rebuiltAt = Math.min(rebuiltAt, now);
       emptyAt = Math.min(emptyAt, now);
+      expectedAt = Math.min(expectedAt, now);
       perhapsMs = 0;
       perhapsUntil = 0;
     },
     enforcedInMs: () =>
-      filter === null ? null : Math.ceil(Math.max(0, Math.max(emptyAt, perhapsUntil) - clock.now())),
+      filter === null ? null : Math.ceil(Math.max(0, expectedAt - clock.now(), perhapsUntil - clock.now())),
   };
 }

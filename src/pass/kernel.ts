@@ -4,6 +4,7 @@ import { waitUntilEnforced, waitUntilStill } from '../apply/wait-enforced.ts';
 import { collectRuleNames, repairTargets, reportUnreadable } from '../enforcement/report.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
 import type { PlanInput } from '../plan/input.ts';
+import { mayRebuild } from '../plan/operations.ts';
 import type { KernelState, PassDependencies, PassEnforcement } from './pass.ts';
 import { readContext } from './stages.ts';
 
@@ -57,7 +58,21 @@ export async function awaitKernel(
   if (!reading.ok) return { report: reportUnreadable(reading.error.message, 0), waitedMs: null };
   const [live, names] = [reading.value.live.rules, collectRuleNames(desired.rules)];
   const timeoutMs = waitMs ?? 1.5 * (applied?.enforcedInMs ?? 0) + followSlackMs;
-  return await waitUntilEnforced({ ...enforcement, clock, stop, live, names, timeoutMs });
+  const last = await waitUntilEnforced({ ...enforcement, clock, stop, live, names, timeoutMs });
+  if (last.report.state === 'enforced') learnSlowness(enforcement, applied, last.waitedMs);
+  return last;
+}
+
+/** Shorter expectations say more about the looks, which are up to a second apart, than about the filter. */
+const measurableMs = 2000;
+
+/** Corrects the next estimate by how long this one proved to be. One apply is enough: the filter works at a steady rate. */
+function learnSlowness({ learnt }: PassEnforcement, applied: ApplyReport | null, waitedMs: number): void {
+  if (learnt === undefined || applied === null) return;
+  const { durationMs, enforcedInMs, outcomes } = applied;
+  const rebuilt = outcomes.some(({ step }) => mayRebuild(step));
+  if (rebuilt || enforcedInMs === null || enforcedInMs < measurableMs) return;
+  learnt.slowness *= (durationMs + waitedMs) / (durationMs + enforcedInMs);
 }
 
 function waitsInSync({ waitMs, waitInSync = true }: PassEnforcement): boolean {

@@ -61,6 +61,8 @@ export interface PassEnforcement {
   readonly waitMs: number | null;
   /** False: a pass that wrote nothing does not wait. */
   readonly waitInSync?: boolean;
+  /** What the looks of earlier passes taught: how long the filter took for what its model gives it a second for. */
+  readonly learnt?: { slowness: number };
   /** Called after each check, for progress. */
   readonly onCheck?: (report: EnforcementReport) => void;
 }

@@ -186,6 +186,7 @@ export function makeApplyContext(
       return ok(makePlan(makePlanInput(desired, live.value.live, pass, { profile: seen })));
     },
     ...(enforcement === undefined ? {} : { enforcement: enforcement.kernel }),
+    ...(enforcement?.learnt === undefined ? {} : { filterSlowness: enforcement.learnt.slowness }),
     ...(onOutcome === undefined ? {} : { onOutcome }),
   };
 }

@@ -2,6 +2,8 @@ import { expect, test } from 'vitest';
 import type { Enforcement } from '../../src/enforcement/report.ts';
 import { type EnforcementReport, reportUnreadable } from '../../src/enforcement/report.ts';
 import type { Rule } from '../../src/model/rule.ts';
+import { reconcile } from '../../src/reconcile.ts';
+import { dropsOf, passOver } from '../enforcement/support/pass.ts';
 import { filterVerdicts, verdicts } from '../property/apply-universe.ts';
 import { kernelOf, many, type World, withFilter } from './kernel.ts';
 import { desiredState, rule, testRun } from './support.ts';
@@ -186,3 +188,28 @@ test.each([
 function narrow(wide: Rule): Rule {
   return rule(`drop ${wide.destination.text.replace(/\/32$/, '')}/31`);
 }
+
+test('a sidecar that saw how long a slow filter took says the next time what it will take', async () => {
+  await withFilter(40, [], async ({ simulator, clock }) => {
+    const { pass, close } = passOver({ simulator }, '', { repair: false, waitMs: 60_000 });
+    const learnt = { slowness: 1 };
+    const enforcement = { kernel: kernelOf(simulator), repair: false, waitMs: 60_000, learnt };
+    const run = testRun(simulator.url, desiredState([]), { clock });
+    const watching = { ...pass, api: run.api, clock, enforcement };
+    const said: number[] = [];
+    const took: number[] = [];
+    for (const count of [200, 400]) {
+      const hosts = Array.from({ length: count }, (_, index) => `10.0.${index >> 8}.${index & 255}`);
+      const { apply, kernel } = await reconcile(dropsOf(hosts), watching, async () => true);
+      expect(apply?.end).toBe('converged');
+      said.push(apply?.enforcedInMs ?? 0);
+      took.push(kernel?.waitedMs ?? 0);
+    }
+    await run.close();
+    await close();
+    const ratios = took.map((ms, index) => ms / (said[index] ?? 0));
+    expect(ratios[0]).toBeGreaterThan(2);
+    expect(ratios[1]).toBeGreaterThan(0.8);
+    expect(ratios[1]).toBeLessThan(1.25);
+  });
+});

@@ -204,5 +204,6 @@ function wireWatch(invocation: Invocation, root: string | null) {
   const { enforcement } = wireEnforcement(invocation.settings);
   const shared = wireShared(invocation, root, { measure: 'together' });
   if (enforcement === undefined) return shared;
-  return { ...shared, enforcement: { ...enforcement, waitMs: enforcement.waitMs ?? followMs, waitInSync: false } };
+  const waits = { waitMs: enforcement.waitMs ?? followMs, waitInSync: false, learnt: { slowness: 1 } };
+  return { ...shared, enforcement: { ...enforcement, ...waits } };
 }
