@@ -1,7 +1,9 @@
+import { groupBy } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { formatCount } from '../model/printable.ts';
 import { type DesiredRule, isDesiredAt, type Rule, type RuleNotes } from '../model/rule.ts';
 import { computeOwnEffect } from '../policy/effect.ts';
+import { createTouches } from '../policy/intervals.ts';
 import type { Effect } from '../policy/traffic.ts';
 import type { FieldChange, LaterEffect, Refusal, RuleChange } from './plan.ts';
 
@@ -46,8 +48,8 @@ export function computeEffectAt({ before, after, users }: Sides, time: number): 
   return computeOwnEffect([rulesOf(before)], rulesOf(after), users);
 }
 
-/** Rules looked at for all times at which one begins or ends, at most. */
-const mostLooks = 5_000_000;
+/** Rules looked at for all times at which one begins or ends, at most; one whose traffic is computed counts ten times. */
+const mostLooks = 50_000_000;
 
 /**
  * What differs from later times on: one entry for each time after `at` at which a rule begins or ends and the difference in traffic
@@ -55,17 +57,34 @@ const mostLooks = 5_000_000;
  */
 export function findLaterEffects(sides: Sides, at: number, now: Effect): readonly LaterEffect[] | null {
   const rules = [...sides.before, ...sides.after];
-  const turns = new Set(rules.flatMap(({ notBefore = at, expires = at }) => [notBefore, expires]));
-  const times = [...turns].filter((time) => time > at).sort((a, b) => a - b);
-  if (times.length * rules.length > mostLooks) return null;
-  let last = JSON.stringify(now);
-  return times.flatMap((from) => {
+  const turns = rules.flatMap(({ rule, notBefore = at, expires = at }) =>
+    [notBefore, expires].flatMap((time) => (time > at ? { time, rule } : [])),
+  );
+  const later: LaterEffect[] = [];
+  let [then, last, looks] = [at, JSON.stringify(now), 0];
+  for (const [from, turning] of [...groupBy(turns, ({ time }) => time)].sort(([a], [b]) => a - b)) {
+    const near = selectNear(sides, turning);
+    // What begins or ends changes nothing elsewhere.
+    const [earlier, present] = [then, from].map((time) => JSON.stringify(computeEffectAt(near, time)));
+    then = from;
+    looks += rules.length + (earlier === present ? 0 : 10 * rules.length);
+    if (looks > mostLooks) return null;
+    if (earlier === present) continue;
     const effect = computeEffectAt(sides, from);
     const text = JSON.stringify(effect);
-    const isSame = text === last;
+    if (text !== last) later.push({ from, effect });
     last = text;
-    return isSame ? [] : [{ from, effect }];
-  });
+  }
+  return later;
+}
+
+/** The rules that decide with these about the same packets: those that share addresses with one, of the same users or of everybody. */
+function selectNear({ before, after, users }: Sides, turning: readonly { readonly rule: Rule }[]): Sides {
+  const touches = createTouches(turning.map(({ rule }) => rule.destination));
+  const owners = new Set(turning.map(({ rule }) => rule.userId));
+  const isNear = ({ rule: { userId, destination } }: DesiredRule): boolean =>
+    (userId === null || owners.has(userId) || owners.has(null)) && touches(destination);
+  return { before: before.filter(isNear), after: after.filter(isNear), users };
 }
 
 /** Who asks for a refusal of traffic that opens must not be told that there is none where nobody looked. */
