@@ -76,7 +76,7 @@ function decodeChain(chain: unknown, draft: Draft): void {
 }
 
 /** Rules of `postrouting` masquerade and decide nothing (observed: recordings/nft_table). */
-function decodeChainRule(rule: unknown, wireguard: unknown, draft: Draft): void {
+function decodeChainRule(rule: unknown, wireguard: string | undefined, draft: Draft): void {
   if (rule === undefined) return;
   const [chain, expr] = [String(getMember(rule, 'chain')), getMember(rule, 'expr')];
   if (chain === 'postrouting') return;
@@ -86,10 +86,11 @@ function decodeChainRule(rule: unknown, wireguard: unknown, draft: Draft): void 
   else draft.unknown.push({ what: 'rule', name: chain, detail: shorten(expr) });
 }
 
-/** The interface that verdicts ask for, the same in each; its name is the server's to choose. */
-function findInterface(items: readonly unknown[]): unknown {
+/** The one interface that verdicts ask for, the same in each; its name is the server's to choose. Undefined: no name stands there. */
+function findInterface(items: readonly unknown[]): string | undefined {
   const verdict = items.map((item) => getPath(item, 'rule', 'expr')).find((expr) => readSetKind(setOf(expr)) !== null);
-  return getPath(verdict, '1', 'match', 'right');
+  const name = getPath(verdict, '1', 'match', 'right');
+  return typeof name === 'string' ? name : undefined;
 }
 
 /** The set that a rule of ours looks into first. */
@@ -98,7 +99,7 @@ function setOf(expr: unknown): string {
 }
 
 /** Any expression but those that Firezone writes, a negation or a further condition, has no known meaning here. */
-function meaningOf(expr: unknown, wireguard: unknown): ChainRule | null {
+function meaningOf(expr: unknown, wireguard: string | undefined): ChainRule | null {
   const set = setOf(expr);
   const [devices, kind] = [readDeviceSet(set), readSetKind(set)];
   if (devices !== null && isDeepStrictEqual(expr, makeJump(devices, set))) return { type: 'jump', ...devices };
@@ -113,7 +114,7 @@ function makeJump({ userId, family }: Devices, set: string): unknown {
 }
 
 /** `ip daddr [. meta l4proto . th dport] @SET iifname WG accept|drop` (observed: recordings/nft_table). */
-function makeVerdict({ family, withPorts, action }: SetKind, set: string, wireguard: unknown): unknown {
+function makeVerdict({ family, withPorts, action }: SetKind, set: string, wireguard: string | undefined): unknown {
   const address = makeField(ipOf(family), 'daddr');
   const left = withPorts ? { concat: [address, { meta: { key: 'l4proto' } }, makeField('th', 'dport')] } : address;
   return [makeMatch(left, `@${set}`), makeMatch({ meta: { key: 'iifname' } }, wireguard), { [action]: null }];

@@ -217,6 +217,16 @@ describe('a damaged copy of the recorded table', () => {
     expect(kinds(check(live, elsewhere)).toSorted()).toEqual(['unknown', 'verdict-missing']);
   });
 
+  it.each([
+    ['a set', '{"set":["wg-firezone","eth9"]}'],
+    ['null', 'null'],
+  ])('never agrees with rules that all look at %s instead of one interface', (_, right) => {
+    const elsewhere = items.map(
+      (item) => JSON.parse(JSON.stringify(item).replaceAll('"wg-firezone"', right)) as typeof item,
+    );
+    expect(kinds(check(live, elsewhere))).toContain('verdict-missing');
+  });
+
   it('gives the same report whatever the order of rules and items', () => {
     const changed = setElements('ip_drop', (elements) => elements.slice(2));
     expect(check(live.toReversed(), changed)).toEqual(check(live, changed));
