@@ -67,7 +67,9 @@ function caret(place: Place, excerpt: string, paint: Paint): readonly string[] {
   const line = before + escapeControls(excerpt.slice(place.column - 1).replaceAll('\t', ' '));
   const cut = Math.max(0, Math.min(before.length - excerptWidth / 2, line.length - excerptWidth));
   const [left, right] = [cut === 0 ? '' : '…', cut + excerptWidth < line.length ? '…' : ''];
-  const shown = left + line.slice(cut + left.length, cut + excerptWidth - right.length) + right;
+  // Half a character, which the cut leaves of a pair, is none.
+  const inside = line.slice(cut + left.length, cut + excerptWidth - right.length).replaceAll(/\p{Cs}/gu, ' ');
+  const shown = left + inside + right;
   return [
     `${paint('faint', `${gutter} |`)} ${shown}`,
     `${paint('faint', `${' '.repeat(6)} |`)} ${' '.repeat(before.length - cut)}${paint('error', '^')}`,

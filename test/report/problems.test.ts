@@ -41,3 +41,11 @@ it.each([1, 60, 104, 150])(
     }
   },
 );
+
+it('cuts a long line of a manifest beside a character, never through it', () => {
+  const excerpt = '😀'.repeat(60);
+  for (const column of [1, 119]) {
+    const problem: Problem = { ...note(12), place: { file: 'a.yaml', line: 12, column }, excerpt };
+    expect(renderProblems([problem], false)).not.toMatch(/\p{Cs}/u);
+  }
+});
