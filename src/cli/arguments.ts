@@ -74,10 +74,14 @@ function putCommandFirst(words: readonly string[]): { readonly line: readonly st
   const [first = ''] = words;
   if (ownWords.includes(first) || isCommand(first)) return { line: words, isNamed: true };
   const before = words.slice(0, words.includes('--') ? words.indexOf('--') : words.length);
-  const operand = before.findIndex((word, index) => !word.startsWith('-') && !withValue.has(words[index - 1] ?? ''));
+  // As the parser reads it, a flag that stands where a value is due is that value.
+  const values = new Set<number>();
+  for (const [index, word] of before.entries()) if (withValue.has(word) && !values.has(index)) values.add(index + 1);
+  const operand = before.findIndex((word, index) => !word.startsWith('-') && !values.has(index));
   const named = isCommand(words[operand] ?? '') ? operand : before.findIndex((word) => /^--(plan|watch)$/.test(word));
   const verb = (words[named] ?? 'apply').replace(/^--/, '');
-  return { line: [verb, ...words.filter((_, index) => index !== named)], isNamed: named >= 0 };
+  // `--plan` keeps its promise as a value too; it is not taken out there, so that no other word becomes that value.
+  return { line: [verb, ...words.filter((_, index) => index !== named || values.has(index))], isNamed: named >= 0 };
 }
 
 /** `--wait-enforced` without its time gets one: what follows is the PATH. */

@@ -36,6 +36,13 @@ describe('verbs', () => {
     expect(run('--wait-enforced', 'm')).toMatchObject({ command: 'apply', operands: ['m'] });
   });
 
+  it('a flag that stands where a value is due changes no other word: what was refused is not watched or applied', () => {
+    expect(() => run('m', '--interval', '--watch', '1s')).toThrow(/too many arguments/);
+    expect(() => run('--watch', '--base', '--save', 'watch')).toThrow(/unknown option '--watch'/);
+    expect(run('--state-dir', '--values', 'plan', '--yes')).toMatchObject({ command: 'plan', operands: [] });
+    expect(run('--state-dir', '--plan', 'm', '--yes')).toMatchObject({ command: 'plan', operands: ['m'] });
+  });
+
   it('plan never writes; apply does, as the old spelling did', async () => {
     const [plan, old] = [await world.cli(['plan', 'm']), await world.cli(['--plan', 'm'])];
     expect([plan.code, plan.out]).toEqual([0, old.out]);
