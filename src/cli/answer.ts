@@ -156,6 +156,9 @@ function appendSummary(file: string, text: string): void {
   }
 }
 
+/** Why a process was told to stop, as `process.ts` says it: whoever reads on then throws it. */
+const isStop = (error: unknown): boolean => error instanceof Error && /^SIG[A-Z]+$/.test(error.message);
+
 /** A mistake in this program: its place, never its message or stack, which could hold anything. */
 async function internalError(error: unknown): Promise<Problem> {
   const code = getErrorCode(error, '');
@@ -164,6 +167,7 @@ async function internalError(error: unknown): Promise<Problem> {
     return { code: 'open-files', severity: 'error', summary: `this process may open no more files (${code})`, hint };
   }
   const { name, stack, message } = error instanceof Error ? error : { name: typeof error, stack: '', message: '' };
+  if (isStop(error)) return { code: 'stopped', severity: 'error', summary: `stopped (${message}) before it was done` };
   if (code === 'reader-died') {
     const { explainReadFailure } = await import('./read-failure.ts');
     return explainReadFailure({ code, status: null, message }, () => '', 0);

@@ -99,6 +99,17 @@ describe('undo', () => {
     isBefore();
   });
 
+  it.each([[['apply', '--yes', 'm']], [['validate', 'm']], [['undo']]])(
+    '%s × SIGTERM before anything was read: nothing is written, and it is called no mistake of ours',
+    async (line) => {
+      world.write('m/a.yaml', rule('a', 'action: drop, destination: 10.0.0.0/8'));
+      const before = world.simulator.requests().length;
+      const { code, err } = await world.cli(line, { stop: AbortSignal.abort(new Error('SIGTERM')) });
+      expect([code, err]).toEqual([1, expect.not.stringContaining('mistake')]);
+      expect(world.simulator.requests().slice(before)).toEqual([]);
+    },
+  );
+
   it('undo × SIGTERM: it ends after the step in flight, exit 5, and the same undo again puts back the rest', async () => {
     const number = await prepare();
     const { child, end } = start('undo', number, '--yes');
