@@ -2,7 +2,7 @@ import { contains, makeNetwork, type Network, parseNetwork } from '../model/addr
 import type { PortRange } from '../model/port-range.ts';
 import type { Rule } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
-import { computeEffect } from './effect.ts';
+import { computeOwnEffect } from './effect.ts';
 import { combinePorts } from './port-set.ts';
 import type { Traffic } from './traffic.ts';
 
@@ -27,14 +27,13 @@ export interface TrafficSelector {
 
 /** Exactly the traffic that the rules accept and drop: the effect of going from dropping, and from accepting, all of it. */
 export function computeReach(rules: readonly Rule[], { users, part }: ReachQuestion = {}): ReachableTraffic {
-  const withRules = new Set(rules.map(({ userId }) => userId));
-  // Users without rules of their own have what devices of nobody have.
-  const sources = users && new Set([...users].map((user) => (withRules.has(user) ? user : null)));
   const select = (traffic: readonly Traffic[]): readonly Traffic[] => {
-    const theirs = traffic.filter(({ user }) => sources?.has(user) ?? true);
+    const theirs = traffic.filter(({ user }) => users?.has(user ?? '') ?? true);
     return part === undefined ? theirs : restrictTraffic(theirs, part);
   };
-  return { accepted: select(computeEffect(dropAll, rules).opens), dropped: select(computeEffect([], rules).closes) };
+  const asked = [...(users ?? [])];
+  const { opens } = computeOwnEffect([dropAll], rules, asked);
+  return { accepted: select(opens), dropped: select(computeOwnEffect([[]], rules, asked).closes) };
 }
 
 const dropAll = ([4, 6] as const).map((family): Rule => {

@@ -65,6 +65,30 @@ it('prints people against networks, as CSV for a review that Git compares', asyn
   });
 });
 
+it('names only whom was asked about, with their own id for programs, whoever has rules of their own', async () => {
+  world.write(
+    'm/more.yaml',
+    `apiVersion: firezone/v0
+kind: Users
+metadata: {name: more}
+spec: {carol: ca110c4b-adc3-4574-932a-94461cf85c07}
+---
+apiVersion: firezone/v0
+kind: Group
+metadata: {name: mixed}
+spec: {members: [alice, carol]}
+`,
+  );
+  const { out } = await world.cli(['reach', 'm', '--user', 'mixed', '--output', 'csv']);
+  const who = out.split('\r\n').map((line) => line.split(',')[0]);
+  expect([...new Set(who)]).toEqual(['who', 'group mixed', 'alice', 'carol', '']);
+  expect(out).toContain('carol,drop,10.2.0.0/24 tcp 5432');
+  const json = JSON.parse((await world.cli(['reach', 'm', '--user', 'carol', '--output', 'json'])).out) as {
+    accepted: readonly { user: unknown }[];
+  };
+  expect(new Set(json.accepted.map(({ user }) => user))).toEqual(new Set(['ca110c4b-adc3-4574-932a-94461cf85c07']));
+});
+
 it('two questions at once, and a table where there is none, are wrong usage', async () => {
   expect((await world.cli(['reach', 'm', '--user', 'alice', '--destination', '10.2.0.5'])).code).toBe(1);
   const nobody = await world.cli(['reach', 'm', '--user', '']);

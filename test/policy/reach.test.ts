@@ -81,6 +81,8 @@ it('what people reach is what each of 10,000 packets gets, both ways round, and 
       anyNetwork,
       (rules, packets, within) => {
         const reach = computeReach(rules);
+        const named = new Map(users.map((user) => [user, computeReach(rules, { users: new Set([user]) })] as const));
+        const reachOf = (user: string) => named.get(user) ?? reach;
         const own = new Set(rules.flatMap(({ userId }) => userId ?? []));
         const index = indexRules(rules.map((rule) => ({ rule })));
         const part = { network: networkOf(within), protocol: 'tcp' as const, ports: { low: 1, high: 443 } };
@@ -92,6 +94,10 @@ it('what people reach is what each of 10,000 packets gets, both ways round, and 
           const asked = { user: user !== null && own.has(user) ? user : null, address, protocol, port };
           const isIn = (traffic: readonly Traffic[]): boolean => holds(traffic, asked);
           expect([isIn(reach.accepted), isIn(reach.dropped)]).toEqual([verdict === 'accept', verdict === 'drop']);
+          // Somebody who is asked about by name is answered for by name, with rules of their own or without.
+          const theirs = user === null ? reach : reachOf(user);
+          const isOwn = (traffic: readonly Traffic[]): boolean => holds(traffic, { user, address, protocol, port });
+          expect([isOwn(theirs.accepted), isOwn(theirs.dropped)]).toEqual([verdict === 'accept', verdict === 'drop']);
           const isInPart = protocol === 'tcp' && port >= 1 && port <= 443 && contains(part.network, address);
           expect(isIn(partly)).toBe(isInPart && verdict === 'accept');
         }

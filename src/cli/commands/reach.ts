@@ -33,7 +33,7 @@ async function answer(invocation: Invocation, say: (text: string) => void): Prom
   say(`following ${rules.length} rules`);
   const reach = computeReach(rules, question);
   const users = rules.flatMap(({ userId }) => userId ?? []);
-  const people = { ...makePeople(users, { ...subject, groups }), most: Number.POSITIVE_INFINITY };
+  const people = { ...makePeople([...users, ...asked], { ...subject, groups }), most: Number.POSITIVE_INFINITY };
   const networks = user.length > 0 || destination !== null ? new Map() : networksIn(subject);
   say('making a table of it');
   const table =
