@@ -88,6 +88,13 @@ describe('two folders', () => {
     expect((await diff(['old', 'new', ...args])).code).toBe(code);
   });
 
+  it('are compared by the settings of plans too, of which those that need a server wait for one', async () => {
+    const env = { RECONCILE_FAIL_ON: 'drift,not-enforced' };
+    expect(await diff(['old', 'new'], { env })).toMatchObject({ code: 0, err: '' });
+    const both = { RECONCILE_FAIL_ON: 'drift,opens' };
+    expect(await diff(['old', 'new'], { env: both })).toMatchObject({ code: 3 });
+  });
+
   it('give JSON of the schema of plans, and Markdown that is no comment of a plan', async () => {
     const { out } = await diff(['old', 'new', '--output', 'json']);
     const document = JSON.parse(out);
