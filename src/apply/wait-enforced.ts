@@ -11,8 +11,6 @@ export interface EnforcementWait {
   /** Deadline in ms. */
   readonly timeoutMs: number;
   readonly stop: AbortSignal;
-  /** Called after each check, for progress. */
-  readonly onCheck?: (report: EnforcementReport) => void;
 }
 
 /** How a wait ended: the last report, and the ms it took. */
@@ -43,14 +41,13 @@ export function waitUntilStill(wait: EnforcementWait): Promise<EnforcementWaited
 }
 
 async function checkUntil(
-  { kernel, clock, live, names, timeoutMs, stop, onCheck }: EnforcementWait,
+  { kernel, clock, live, names, timeoutMs, stop }: EnforcementWait,
   done: (report: EnforcementReport) => boolean,
 ): Promise<EnforcementWaited> {
   const start = clock.now();
   for (let pause = firstPauseMs; ; pause = Math.min(2 * pause, longestPauseMs)) {
     const report = await kernel.check(live, names, stop);
     const waitedMs = clock.now() - start;
-    onCheck?.(report);
     if (done(report) || stop.aborted || waitedMs >= timeoutMs) return { report, waitedMs };
     await clock.sleep(Math.min(pause, Math.max(0, timeoutMs - waitedMs)), stop);
   }

@@ -73,12 +73,7 @@ export type RuleNames = ReadonlyMap<string, { readonly name: string; readonly pl
 
 /** The names of desired rules, for findings; of equal rules the first. */
 export function collectRuleNames(rules: readonly DesiredRule[]): RuleNames {
-  const names = new Map<string, { name: string; place: Place }>();
-  for (const { rule, name, place } of rules) {
-    const key = formatRuleKey(rule);
-    if (!names.has(key)) names.set(key, { name, place });
-  }
-  return names;
+  return new Map(rules.toReversed().map(({ rule, name, place }) => [formatRuleKey(rule), { name, place }]));
 }
 
 /** A report that says only why the kernel could not be asked. */

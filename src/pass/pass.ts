@@ -63,8 +63,6 @@ export interface PassEnforcement {
   readonly waitInSync?: boolean;
   /** What the looks of earlier passes taught: how long the filter took for what its model gives it a second for. */
   readonly learnt?: { slowness: number };
-  /** Called after each check, for progress. */
-  readonly onCheck?: (report: EnforcementReport) => void;
 }
 
 /** What the kernel was last seen to hold, and how long that was waited for (null: not waited). */

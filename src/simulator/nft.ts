@@ -6,8 +6,6 @@ import type { RuleRow } from './rules/rule.ts';
 export interface NftTableOptions {
   /** Path of the network namespace that stands for the server's, such as `/run/netns/NAME`. */
   readonly netns: string;
-  /** Name of the interface that clients' packets come in on. */
-  readonly interfaceName?: string;
   /** Addresses of devices, by user id. */
   readonly devices?: ReadonlyMap<string, readonly string[]>;
 }
@@ -106,7 +104,7 @@ export class NftTable {
 
   /** Ports before none, accept before drop, IPv6 before IPv4. */
   #verdicts(prefix: string): readonly string[] {
-    const incoming = `iifname "${this.#options.interfaceName ?? 'wg-firezone'}"`;
+    const incoming = 'iifname "wg-firezone"';
     return ['_layer4', ''].flatMap((suffix) =>
       ['ip6', 'ip'].flatMap((family) =>
         ['accept', 'drop'].map((action) => {
