@@ -5,11 +5,11 @@ export const longFunctions: Readonly<Record<string, string>> = {};
 
 /** `FILE FUNCTION` with a complexity above 15. */
 export const complexFunctions: Readonly<Record<string, string>> = {
-  'adapters/source/walk.ts visit': 'each kind of entry of a folder ends in another problem',
+  'adapters/source/directory.ts visit': 'each kind of entry of a folder ends in another problem',
   'apply/restore.ts restore': 'one step back, with each of its outcomes',
   'apply/schedule.ts next': 'the order in which waiting steps are looked at',
   'cli/pass-run.ts exitCode': 'the table of exit codes',
-  'desired/saml-metadata.ts scan': 'a scanner of markup, one branch for each kind',
+  'desired/build-configuration.ts scan': 'a scanner of markup, one branch for each kind',
   'live/live-rules.ts decodeOne': 'each field of a live rule is checked',
   'model/problem.ts compareProblems': 'one comparison after the other',
   'report/change-words.ts describeChange': 'the words for each reason',

@@ -1,17 +1,15 @@
 import type { Outcome } from '../apply/outcome.ts';
+import type { Secret } from '../model/secret.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { PassPart } from '../pass/pass.ts';
 import { formatStepKey, type Plan } from '../plan/plan.ts';
-import type { Verdict } from './failure.ts';
-import { findUnfinished, judge } from './failure.ts';
+import { findUnfinished, judge, type Verdict } from './failure.ts';
 import { FightMemory } from './fight.ts';
-import type { Held } from './gate.ts';
-import { checkGate } from './gate.ts';
+import { checkGate, type Held } from './gate.ts';
 import type { LoopParts, PassGoal } from './loop-parts.ts';
 import { createGapClock } from './observer.ts';
 import { joinRuns, mayBeOnePart, type PassRun } from './pass-ending.ts';
 import { logDrift, logFailures, logInternalError, logTimes, logUnknownRules } from './pass-log.ts';
-import { isInEffect } from './same-desired.ts';
 import { StallMemory } from './stall.ts';
 import type { StatusBoard } from './status-board.ts';
 
@@ -136,4 +134,20 @@ const internalError: Verdict = {
 /** A function, because control flow analysis takes what a callback sets for null. */
 function waitOf(hold: Held | null): number | null {
   return hold?.waitMs ?? null;
+}
+
+/**
+ * Whether the desired state is what was last brought into effect, by its digest then and its state where that is known, secrets
+ * included. The same revision asks for something else once values, the scope or a secret's file are others.
+ */
+export function isInEffect(desired: DesiredState, digest: string | null, state: DesiredState | null): boolean {
+  if (digest !== null && digest !== desired.digest) return false;
+  if (state === null) return true;
+  const before = secretsOf(state);
+  return secretsOf(desired).every((secret, index) => before[index]?.compare(secret) !== 'changed');
+}
+
+function secretsOf({ configuration }: DesiredState): readonly Secret[] {
+  const { openid_connect_providers: oidc = [], saml_identity_providers: saml = [] } = configuration?.fields ?? {};
+  return [...oidc.map((one) => one.client_secret), ...saml.map((one) => one.metadata)];
 }

@@ -1,7 +1,9 @@
-import type { Family } from '../model/address.ts';
+import { compareNetworks, type Family, makeNetwork, type Network, parseNetwork } from '../model/address.ts';
+import { groupBy } from '../model/group-by.ts';
 import { formatRuleKey, isModifiedInPlace, type LiveRule, type Rule } from '../model/rule.ts';
 import { computeEffect } from '../policy/effect.ts';
-import type { Effect } from '../policy/traffic.ts';
+import { restrictTraffic, type TrafficSelector } from '../policy/reach.ts';
+import type { Effect, Traffic } from '../policy/traffic.ts';
 import { attributeSurplus, compareSets, getSetKind, type Leftover, type MissingRule } from './compare.ts';
 import { toRules } from './elements.ts';
 import {
@@ -12,7 +14,6 @@ import {
   type RuleNames,
   type RuleRef,
 } from './report.ts';
-import { listReaches, type Reach, reachOf, restrictEffect } from './restrict.ts';
 import { examineStructure, isConcerned, listMisordered, type Structure, type StructureDefect } from './structure.ts';
 import { type FilterTable, formatSetName, nameChain, type Unknown } from './table.ts';
 
@@ -160,4 +161,49 @@ function unknownFinding({ what, name, detail }: Unknown): Draft {
 function titleOf({ name, key, place }: RuleRef): string {
   if (name === null) return `the rule ${key}`;
   return place === null ? `the rule ${name} (${key})` : `the rule ${name} (${key}, ${place.file}:${place.line})`;
+}
+
+/** Traffic that a finding can concern: a part of a user's, or of everybody's (null). */
+interface Reach {
+  readonly userId: string | null;
+  readonly part: TrafficSelector;
+}
+
+/** What a rule matches. */
+function reachOf({ userId, destination, ports }: Rule): Reach {
+  return { userId, part: { network: destination, protocol: ports?.type ?? null, ports } };
+}
+
+/** All traffic in these families. */
+function listReaches(userId: string | null, families: readonly Network['family'][]): readonly Reach[] {
+  return families.map((family) => {
+    return { userId, part: { network: makeNetwork(family, 0n, 0), protocol: null, ports: null } };
+  });
+}
+
+/** The part of an effect inside any of the reaches, which must be disjoint. */
+function restrictEffect({ opens, closes }: Effect, reaches: readonly Reach[]): Effect {
+  return { opens: restrictAll(opens, reaches), closes: restrictAll(closes, reaches) };
+}
+
+function restrictAll(traffic: readonly Traffic[], reaches: readonly Reach[]): readonly Traffic[] {
+  const parts = traffic.flatMap((one) =>
+    reaches.flatMap(({ userId, part }) => (userId === null || userId === one.user ? restrictTraffic([one], part) : [])),
+  );
+  const alike = groupBy(parts, ({ user, protocol, ports }) => JSON.stringify([user, protocol, ports]));
+  return [...alike.values()].flatMap(([first, ...others]) => {
+    if (first === undefined) return [];
+    const destinations = [first, ...others].flatMap((one) => one.destinations);
+    return [{ ...first, destinations: sortTexts(destinations) }];
+  });
+}
+
+function sortTexts(texts: readonly string[]): readonly string[] {
+  return [...new Set(texts)]
+    .flatMap((text) => {
+      const parsed = parseNetwork(text);
+      return parsed.ok ? [parsed.value.network] : [];
+    })
+    .sort(compareNetworks)
+    .map(({ text }) => text);
 }

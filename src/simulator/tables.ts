@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto';
+import { appendFileSync, closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { makeClock, type SimulatorClock } from './clock.ts';
+import type { Configuration } from './configuration/change.ts';
 import { ConfigurationStore } from './configuration/store.ts';
-import { DataFile } from './data-file.ts';
 import type { SimulatorOptions } from './options.ts';
+import { makeRow, type StoredRule } from './rules/rule.ts';
 import { RuleStore } from './rules/store.ts';
 import { TokenStore } from './tokens.ts';
-import { defaultAdmin, UserStore } from './users.ts';
+import { defaultAdmin, type StoredUser, UserStore } from './users.ts';
 
 /** Everything that the simulated server remembers. */
 export interface Tables {
@@ -30,4 +32,102 @@ export function openTables(options: SimulatorOptions): Tables {
   const tokens = options.tokens ?? new TokenStore();
   tokens.register(options.token, users.all().find((user) => user.role === 'admin')?.id ?? defaultAdmin.id);
   return { clock, newId, users, rules, configuration, tokens, close: () => dataFile?.close() };
+}
+
+/** One line of the file: a row, or the id of one that went. */
+type Line =
+  | { readonly rule: StoredRule }
+  | { readonly deleted_rule: string }
+  | { readonly user: StoredUser }
+  | { readonly deleted_user: string }
+  | { readonly configuration: Configuration };
+
+type DataFileStores = Pick<Tables, 'rules' | 'users' | 'configuration'>;
+
+/** How many lines may be out of date before the file is written anew. */
+const slack = 1_000;
+
+/**
+ * Keeps the tables in a file: reads it, then appends a line for each change. When too much of it is out of date it is
+ * written anew beside and renamed into place. A last line that was cut off is left out; any other damage throws.
+ */
+class DataFile {
+  readonly #path: string;
+  readonly #stores: DataFileStores;
+  #descriptor = -1;
+  #lines = 0;
+
+  constructor(path: string, stores: DataFileStores) {
+    this.#path = path;
+    this.#stores = stores;
+    this.#read();
+    this.#compact();
+    stores.rules.listen({
+      inserted: ({ shown }) => this.#append({ rule: shown }),
+      updated: ({ shown }) => this.#append({ rule: shown }),
+      deleted: (row) => this.#append({ deleted_rule: row.id }),
+    });
+    stores.users.listen({
+      stored: (user) => this.#append({ user }),
+      deleting: (id) => this.#append({ deleted_user: id }),
+    });
+    stores.configuration.listen((configuration) => this.#append({ configuration }));
+  }
+
+  close(): void {
+    if (this.#descriptor >= 0) closeSync(this.#descriptor);
+    this.#descriptor = -1;
+  }
+
+  #append(line: Line): void {
+    if (this.#descriptor < 0) return;
+    appendFileSync(this.#descriptor, `${JSON.stringify(line)}\n`);
+    this.#lines++;
+    if (this.#lines > 2 * this.#stores.rules.size + slack) this.#compact();
+  }
+
+  #compact(): void {
+    this.close();
+    const beside = `${this.#path}.new`;
+    const descriptor = openSync(beside, 'w', 0o600);
+    const lines: Line[] = [{ configuration: this.#stores.configuration.row }];
+    for (const user of this.#stores.users.all()) lines.push({ user });
+    for (const { shown } of this.#stores.rules.rows()) lines.push({ rule: shown });
+    writeFileSync(descriptor, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+    fsyncSync(descriptor);
+    closeSync(descriptor);
+    renameSync(beside, this.#path);
+    this.#descriptor = openSync(this.#path, 'a', 0o600);
+    this.#lines = lines.length;
+  }
+
+  #read(): void {
+    let text: string;
+    try {
+      text = readFileSync(this.#path, 'utf8');
+    } catch (error) {
+      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return;
+      throw error;
+    }
+    const lines = text.split('\n');
+    // What follows the last line break was cut off while it was written.
+    for (const [index, line] of lines.slice(0, -1).entries()) {
+      try {
+        this.#load(JSON.parse(line) as Line);
+      } catch {
+        throw new Error(`${this.#path}:${index + 1}: not a line of a simulator's data file`);
+      }
+    }
+  }
+
+  #load(line: Line): void {
+    const { rules, users, configuration } = this.#stores;
+    if ('rule' in line) rules.load(makeRow(line.rule));
+    else if ('deleted_rule' in line) {
+      const row = rules.get(line.deleted_rule);
+      if (row !== undefined) rules.drop(row);
+    } else if ('user' in line) users.put(line.user);
+    else if ('deleted_user' in line) users.delete(line.deleted_user);
+    else configuration.load(line.configuration);
+  }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isInEffect } from '../../src/controller/same-desired.ts';
+import { isInEffect } from '../../src/controller/pass-runner.ts';
 import { Secret } from '../../src/model/secret.ts';
 import type { DesiredState } from '../../src/model/state.ts';
 

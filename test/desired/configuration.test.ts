@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { checkSamlMetadata } from '../../src/desired/saml-metadata.ts';
+import { checkSamlMetadata } from '../../src/desired/build-configuration.ts';
 import { findProfile } from '../../src/model/profile.ts';
 import { fail, ok } from '../../src/model/result.ts';
 import { reveal, Secret } from '../../src/model/secret.ts';

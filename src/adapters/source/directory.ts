@@ -1,11 +1,23 @@
 import { createHash } from 'node:crypto';
+import type { BigIntStats, Dirent } from 'node:fs';
+import { readdir, realpath, stat } from 'node:fs/promises';
+import { join, sep } from 'node:path';
 import type { Limits } from '../../desired/context.ts';
+import { isManifestPath } from '../../manifest/manifest.ts';
 import { digestFiles } from '../../model/digest-files.ts';
 import { compareText, makeError, type Problem } from '../../model/problem.ts';
 import type { Source, SourceFile, SourceReading } from '../../ports.ts';
-import { findTooMuch, largestJson, noteJson } from './limits.ts';
-import { readRegularFile } from './regular-file.ts';
-import { type FoundFile, listManifests, refuseEntry } from './walk.ts';
+import {
+  describeJson,
+  findTooDeep,
+  findTooMany,
+  findTooMuch,
+  isJsonPath,
+  largestJson,
+  mostJson,
+  noteJson,
+} from './limits.ts';
+import { explainReason, getFileKind, readRegularFile } from './regular-file.ts';
 
 /** How often a directory that changes while it is read is read again before giving up. */
 const attempts = 3;
@@ -84,4 +96,143 @@ function sameListing(a: readonly FoundFile[], b: readonly FoundFile[]): boolean 
 function moving(root: string): Problem {
   const hint = 'wait until whatever writes there is done, then run again';
   return makeError('source-unstable', `${root} kept changing while it was read`, hint);
+}
+
+/** A manifest to read. `identity` changes when the file is written, replaced or led elsewhere. */
+interface FoundFile {
+  /** Relative to the root, with `/`. */
+  readonly path: string;
+  readonly real: string;
+  readonly identity: string;
+}
+
+/** The manifests below a root, sorted by path; any problem means that the list is not to be used. */
+interface Listing {
+  readonly files: FoundFile[];
+  /** Some of the JSON files beside them, which are not read as manifests. */
+  readonly json: FoundFile[];
+  readonly problems: Problem[];
+}
+
+interface Walk extends Listing {
+  readonly realRoot: string;
+  readonly limits: Limits;
+  /** Real paths already listed: a file that two names lead to counts once. */
+  readonly seen: Set<string>;
+}
+
+/** Lists the manifests below `root` without opening any. */
+async function listManifests(root: string, limits: Limits): Promise<Listing> {
+  const rooted = await resolveRoot(root);
+  if (typeof rooted !== 'string') return { files: [], json: [], problems: [rooted] };
+  const walk: Walk = { realRoot: rooted, limits, files: [], json: [], problems: [], seen: new Set() };
+  await walkDirectory(walk, { real: rooted, path: '', above: [] });
+  if (walk.files.length > limits.files) walk.problems.push(findTooMany(limits));
+  if (walk.files.length === 0 && walk.problems.length === 0) walk.problems.push(nothingThere(root, walk.json));
+  walk.files.sort((a, b) => compareText(a.path, b.path));
+  return walk;
+}
+
+async function resolveRoot(root: string): Promise<string | Problem> {
+  try {
+    const real = await realpath(root);
+    if ((await stat(real)).isDirectory()) return real;
+    return noSource(root, 'it is not a directory', 'name the directory that holds the manifests');
+  } catch (error) {
+    return noSource(root, explainReason(error), 'PATH is the directory that holds the manifests (*.yaml, *.yml)');
+  }
+}
+
+interface Directory {
+  readonly real: string;
+  readonly path: string;
+  /** Real paths of the directories on the way here: to meet one again is a loop. */
+  readonly above: readonly string[];
+}
+
+async function walkDirectory(walk: Walk, directory: Directory): Promise<void> {
+  if (walk.files.length > walk.limits.files) return;
+  if (directory.above.length > walk.limits.depth) {
+    walk.problems.push(findTooDeep(directory.path, walk.limits));
+    return;
+  }
+  let entries: readonly Dirent[];
+  try {
+    entries = await readdir(directory.real, { withFileTypes: true });
+  } catch (error) {
+    walk.problems.push(refuseEntry(directory.path || '.', `cannot be listed: ${explainReason(error)}`));
+    return;
+  }
+  // Hidden names hold editor locks, .git, and the ..data links of a mounted ConfigMap, whose files are linked by name.
+  const sorted = [...entries].sort((a, b) => compareText(a.name, b.name));
+  for (const entry of sorted) if (!entry.name.startsWith('.')) await visit(walk, directory, entry);
+}
+
+async function visit(walk: Walk, directory: Directory, found: Dirent): Promise<void> {
+  const { name } = found;
+  const path = directory.path === '' ? name : `${directory.path}/${name}`;
+  const isManifest = isManifestPath(name);
+  const entry = await resolveEntry(join(directory.real, name));
+  if (typeof entry === 'string') {
+    // The system knows the name in other bytes than we have it. A folder of such a name may hold manifests.
+    const isNotUtf8 = name.includes('\uFFFD');
+    if (isNotUtf8 && (isManifest || !found.isFile()))
+      walk.problems.push(refuseEntry(path, 'has a name that is not UTF-8'));
+    else if (isManifest) walk.problems.push(refuseEntry(path, `cannot be read: ${entry}`));
+    return;
+  }
+  const { real, stats } = entry;
+  const inside = real === walk.realRoot || real.startsWith(walk.realRoot + sep);
+  const file = (): FoundFile => ({
+    path,
+    real,
+    identity: `${real} ${stats.dev} ${stats.ino} ${stats.size} ${stats.mtimeNs} ${stats.ctimeNs}`,
+  });
+  if (!isManifest && !stats.isDirectory()) {
+    if (inside && stats.isFile() && isJsonPath(name) && walk.json.length < mostJson) walk.json.push(file());
+    return;
+  }
+  if (!inside) {
+    walk.problems.push(
+      refuseEntry(path, 'is a link that leads out of the directory; links are followed inside it only'),
+    );
+  } else if (stats.isDirectory()) {
+    const above = [...directory.above, directory.real];
+    if (above.includes(real))
+      walk.problems.push(refuseEntry(path, 'is a link that leads back to a directory above it'));
+    else if (!walk.seen.has(real)) {
+      walk.seen.add(real);
+      await walkDirectory(walk, { real, path, above });
+    }
+  } else if (!stats.isFile()) {
+    walk.problems.push(refuseEntry(path, `is ${getFileKind(stats)}, not a regular file`));
+  } else if (!walk.seen.has(real)) {
+    walk.seen.add(real);
+    walk.files.push(file());
+  }
+}
+
+async function resolveEntry(path: string): Promise<{ real: string; stats: BigIntStats } | string> {
+  try {
+    const real = await realpath(path);
+    return { real, stats: await stat(real, { bigint: true }) };
+  } catch (error) {
+    return explainReason(error);
+  }
+}
+
+/** The problem of a file or folder that cannot be read as it should be. */
+function refuseEntry(path: string, what: string): Problem {
+  const hint = 'nothing is planned from a part of the manifests: mend it, or move it out of the directory';
+  return makeError('unreadable-file', `${path} ${what}`, hint, { file: path, line: 1, column: 1 });
+}
+
+function noSource(root: string, because: string, hint: string): Problem {
+  return { code: 'no-source', severity: 'error', summary: `${root} cannot be used: ${because}`, hint };
+}
+
+function nothingThere(root: string, json: readonly FoundFile[]): Problem {
+  const hint =
+    'an empty directory is not taken for "delete everything": check PATH; to want no rules, write a RuleSet with `rules: []`';
+  return makeError('no-manifests', `${root} holds no manifest (*.yaml, *.yml)${describeJson(json)}`, hint);
 }

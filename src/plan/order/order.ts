@@ -1,14 +1,18 @@
+import { getOrMake } from '../../model/group-by.ts';
 import type { Profile } from '../../model/profile.ts';
-import type { Rule } from '../../model/rule.ts';
+import { compareRules, type Rule } from '../../model/rule.ts';
+import { pickLower } from '../../policy/intervals.ts';
+import { getRank, noRank } from '../../policy/verdict.ts';
 import { listRules, type Operation } from '../operations.ts';
 import { formatStepId, type RuleStep } from '../plan.ts';
 import { groupConnected } from '../union-find.ts';
-import { orderByRank } from './baseline.ts';
-import { orderComponents } from './component.ts';
 import { findDependencies } from './dependencies.ts';
-import { groupGaps, nameGaps, rebuildsLast } from './gaps.ts';
-import { findKeptRules } from './regions.ts';
+import { type Gaps, groupGaps, nameGaps, rebuildsLast } from './gaps.ts';
+import type { Ordering } from './ordering.ts';
+import { countRegions, findKeptRules, type Surroundings } from './regions.ts';
+import { alwaysExact, findOrder, searchEffort } from './search.ts';
 import { relate } from './sharing.ts';
+import { measureCost } from './walk.ts';
 
 export interface Order {
   readonly steps: readonly RuleStep[];
@@ -111,4 +115,154 @@ function listed(
     ...found.filter((operation) => late.has(operation)),
     ...baseline.filter((operation) => isFound[operation] === 0 && late.has(operation)),
   ];
+}
+
+interface ComponentContext {
+  readonly operations: readonly Operation[];
+  readonly needs: readonly (readonly number[])[];
+  readonly gaps: Gaps;
+  /** How many users any rule names. */
+  readonly users: number;
+}
+
+/** A component to be ordered: positions in `operations`, and the rules around it that stay. */
+interface BoundComponent {
+  readonly members: readonly number[];
+  readonly kept: readonly Rule[];
+}
+
+/** A component's operations in their order, and whether that order may expose something. */
+interface OrderedComponent {
+  readonly order: readonly number[];
+  readonly kept: readonly Rule[];
+  readonly suspect: boolean;
+}
+
+/** Orders each component, given in canonical order; components that are the same question get one answer. */
+function orderComponents(
+  components: readonly BoundComponent[],
+  context: ComponentContext,
+): readonly OrderedComponent[] {
+  const shapes = new Map<string, string>();
+  const questions = new Map<string, Ordering>();
+  const keys = components.map((component) => {
+    if (isSettled(component, context)) return '';
+    const question = questionOf(component, context);
+    const { members, kept } = component;
+    const surroundings = { operations: members.map((member) => context.operations[member] as Operation), kept };
+    return getOrMake(shapes, `${JSON.stringify(question)} ${describeShape(surroundings)}`, () => {
+      const ordering = { ...question, regions: countRegions(surroundings, context.users) };
+      const key = JSON.stringify(ordering);
+      questions.set(key, ordering);
+      return key;
+    });
+  });
+  const answers = new Map(
+    [...questions].map(([key, ordering]) => {
+      const order = findOrder(ordering, searchEffort / questions.size);
+      const { opened, cutOff } = measureCost(ordering, order);
+      return [key, { order, suspect: opened > 0 || cutOff > 0 }] as const;
+    }),
+  );
+  return components.map(({ members, kept }, index) => {
+    const answer = answers.get(keys[index] ?? '');
+    if (answer === undefined) return { order: members, kept, suspect: true };
+    return { order: answer.order.map((number) => members[number] as number), kept, suspect: answer.suspect };
+  });
+}
+
+/** Equal for components that differ in nothing but where their addresses begin and who their users are: an order fits them all. */
+function describeShape({ operations, kept }: Surroundings): string {
+  const rules = [...listRules(operations).map(({ rule }) => rule), ...kept];
+  const users = new Map<string | null, number>([[null, 0]]);
+  const bases = new Map<number, bigint>();
+  for (const { destination } of rules) {
+    const base = bases.get(destination.family) ?? destination.first;
+    bases.set(destination.family, pickLower(base, destination.first));
+  }
+  const texts = rules.map((rule) => {
+    const { destination, ports, userId } = rule;
+    const user = getOrMake(users, userId, () => users.size);
+    const offset = destination.first - (bases.get(destination.family) ?? 0n);
+    return `${getRank(rule)} ${user} ${destination.family} ${offset}/${destination.prefix} ${ports?.type} ${ports?.low}-${ports?.high}`;
+  });
+  return `${operations.map(({ type }) => type).join()} ${texts.join()}`;
+}
+
+/** Where a component's operations and the rules around it make more pairs than this, its regions are not counted. */
+const mostPairs = 500_000;
+
+/** Whether canonical order stays: there is no choice, or too much of it. */
+function isSettled({ members, kept }: BoundComponent, { needs }: ComponentContext): boolean {
+  if (members.length > alwaysExact && members.length * (members.length + kept.length) > mostPairs) return true;
+  const [first, second] = members;
+  if (members.length !== 2 || first === undefined || second === undefined) return false;
+  return needs[second]?.includes(first) === true;
+}
+
+/** The component as a question of order alone, but for its regions. */
+function questionOf({ members }: BoundComponent, { needs, gaps }: ComponentContext): Omit<Ordering, 'regions'> {
+  const numberOf = new Map(members.map((operation, number) => [operation, number]));
+  const numbers = (list: readonly number[]): readonly number[] => list.map((other) => numberOf.get(other) as number);
+  const mine = new Set(members.map((operation) => gaps.groupOf[operation] as number).filter((group) => group >= 0));
+  return {
+    size: members.length,
+    needs: members.map((operation) => numbers(needs[operation] ?? [])),
+    gaps: [...mine].map((group) => {
+      const list = gaps.groups[group] ?? [];
+      return {
+        openers: numbers(list.filter((operation) => gaps.opens[operation] === 1)),
+        closers: numbers(list.filter((operation) => (gaps.blockers[operation] ?? []).length > 0)),
+        startsOpen: false,
+        staysOpen: false,
+      };
+    }),
+  };
+}
+
+/**
+ * Rank order with each needed operation just before the one that needs it: creates from the highest rank to the lowest, then
+ * updates likewise, then the remaining deletes from the lowest rank to the highest. Where nothing collides this moves each
+ * packet's verdict at most once, from the one before to the one after (docs/explanation/planning.md). Returns positions in `operations`.
+ */
+export function orderByRank(
+  operations: readonly Operation[],
+  needs: readonly (readonly number[])[],
+): readonly number[] {
+  const classes = operations.map(classOf);
+  const rules = operations.map((one) => (one.type === 'delete' ? one.live.rule : one.rule));
+  const wanted = [...operations.keys()].sort(
+    (a, b) => (classes[a] as number) - (classes[b] as number) || compareRules(rules[a] as Rule, rules[b] as Rule),
+  );
+  const placed = new Uint8Array(operations.length);
+  const order: number[] = [];
+  const path: number[] = [];
+  for (const operation of wanted) {
+    path.push(operation);
+    for (let top = path.at(-1); top !== undefined; top = path.at(-1)) {
+      if (placed[top] === 1) {
+        path.pop();
+        continue;
+      }
+      const missing = (needs[top] ?? []).filter((need) => placed[need] === 0);
+      if (missing.length > 0) {
+        for (const one of missing.reverse()) path.push(one);
+        if (path.length > operations.length ** 2 + 1) throw new Error('operations need each other in a circle');
+        continue;
+      }
+      path.pop();
+      placed[top] = 1;
+      order.push(top);
+    }
+  }
+  return order;
+}
+
+const phases = { create: 0, update: noRank, delete: 3 * noRank } as const;
+
+/** The place of operations of its type and rank among all. */
+function classOf(operation: Operation): number {
+  return (
+    phases[operation.type] + (operation.type === 'delete' ? -getRank(operation.live.rule) : getRank(operation.rule))
+  );
 }

@@ -1,11 +1,12 @@
+import { contains, type Family, getWidth, makeNetwork } from '../../model/address.ts';
 import { compareProblems, type Problem } from '../../model/problem.ts';
-import type { DesiredState } from '../../model/state.ts';
-import { indexRules } from '../rule-index.ts';
+import type { DesiredRule } from '../../model/rule.ts';
+import type { DesiredState, Protocol } from '../../model/state.ts';
+import { unionIntervals } from '../intervals.ts';
+import { getLane, getLaneRules, indexRules, type RuleIndex } from '../rule-index.ts';
 import { lintConfiguration } from './configuration-findings.ts';
-import { lintFamilies } from './family-findings.ts';
-import { type Linted, toProblems } from './finding.ts';
+import { type Finding, type Linted, quoteName, toProblems } from './finding.ts';
 import { findLeaders, rankRules } from './leaders.ts';
-import { lintProtocols } from './protocol-findings.ts';
 import { lintRuleReach } from './rule-reach-findings.ts';
 import { lintUsers } from './user-findings.ts';
 
@@ -23,4 +24,98 @@ export function lint(desired: DesiredState): readonly Problem[] {
     ...lintConfiguration(linted),
   ];
   return [...toProblems(findings)].sort(compareProblems);
+}
+
+/** One family closed while the other stays open, and IPv6 spellings of IPv4 addresses. */
+function lintFamilies({ rules, index }: Linted): readonly Finding[] {
+  return [
+    ...[null, ...index.users].flatMap((user) => [
+      ...leftOpen(index, user, { closed: 4, open: 6 }),
+      ...leftOpen(index, user, { closed: 6, open: 4 }),
+    ]),
+    ...rules.flatMap(mapped),
+  ];
+}
+
+interface Families {
+  readonly closed: Family;
+  readonly open: Family;
+}
+
+function leftOpen(index: RuleIndex<DesiredRule>, user: string | null, { closed, open }: Families): readonly Finding[] {
+  const own = getLaneRules(index, user, getLane(closed, 'other'));
+  const [whole] = own.named;
+  const isClosed = whole?.first === 0n && whole.last === 2n ** BigInt(getWidth(closed)) - 1n;
+  const widest = own.items
+    .filter(({ rule }) => rule.action === 'drop')
+    .sort((a, b) => a.rule.destination.prefix - b.rule.destination.prefix)[0];
+  if (!isClosed || widest === undefined) return [];
+  const scopes = user === null ? [null] : [user, null];
+  const [covered] = scopes
+    .map((scope) => getLaneRules(index, scope, getLane(open, 'other')).named)
+    .reduce((a, b) => unionIntervals(a, b));
+  if (covered?.first === 0n && covered.last === 2n ** BigInt(getWidth(open)) - 1n) return [];
+  const everything = open === 6 ? '::/0' : '0.0.0.0/0';
+  const whose = user === null ? '' : ' for this user';
+  const summary = `IPv${closed} is closed${whose} by ${quoteName(widest)}, and IPv${open} stays open: rules never reach from one family into the other.`;
+  const hint = `Add a drop rule for ${everything}, and accept rules for what should pass.`;
+  return [{ code: open === 6 ? 'ipv6-left-open' : 'ipv4-left-open', place: widest.place, summary, hint }];
+}
+
+const mappedRange = makeNetwork(6, 0xffff_0000_0000n, 96);
+
+function mapped(rule: DesiredRule): readonly Finding[] {
+  const { destination } = rule.rule;
+  if (!contains(mappedRange, destination)) return [];
+  const summary = `${quoteName(rule)} names the IPv4-mapped IPv6 address ${destination.text}: it never matches IPv4 traffic.`;
+  return [{ code: 'ipv4-mapped', place: rule.place, summary, hint: 'Write the IPv4 address.' }];
+}
+
+/** Ports closed while the same host answers by another way, and users whom no global rule reaches. */
+function lintProtocols(linted: Linted): readonly Finding[] {
+  return linted.rules.flatMap((rule) => [
+    ...icmpLeftOpen(rule, linted),
+    ...transportLeftOpen(rule, linted),
+    ...userExempt(rule),
+  ]);
+}
+
+/** Whether the lowest address of the rule's destination can be reached in another way. */
+function isOpen({ rule }: DesiredRule, protocol: Protocol, port: number, { leaders }: Linted): boolean {
+  const { family, first } = rule.destination;
+  const address = makeNetwork(family, first, getWidth(family));
+  return leaders.of({ user: rule.userId, address, protocol, port })[0]?.rule.action !== 'drop';
+}
+
+function icmpLeftOpen(rule: DesiredRule, linted: Linted): readonly Finding[] {
+  if (rule.rule.action !== 'drop' || rule.rule.ports === null || !isOpen(rule, 'other', 0, linted)) return [];
+  const summary = `${quoteName(rule)} closes ports of ${rule.rule.destination.text}; ICMP and all protocols but tcp and udp still pass.`;
+  const hint =
+    'If the destination should be out of reach, drop it without ports and accept the ports that should pass.';
+  return [{ code: 'icmp-left-open', place: rule.place, summary, hint }];
+}
+
+/** Services that are reached by tcp and udp alike. */
+const twins = [
+  { port: 443, what: 'HTTP/3 (QUIC) uses udp port 443 beside tcp' },
+  { port: 53, what: 'DNS uses port 53 of udp and tcp' },
+] as const;
+
+function transportLeftOpen(rule: DesiredRule, linted: Linted): readonly Finding[] {
+  const { action, ports } = rule.rule;
+  if (action !== 'drop' || ports === null) return [];
+  const other = ports.type === 'tcp' ? 'udp' : 'tcp';
+  const twin = twins.find(({ port }) => ports.low <= port && port <= ports.high && isOpen(rule, other, port, linted));
+  if (twin === undefined || (twin.port === 443 && ports.type === 'udp')) return [];
+  const summary = `${quoteName(rule)} closes ${ports.type} port ${twin.port} and leaves ${other} port ${twin.port} open; ${twin.what}.`;
+  const hint = `Add a rule that drops ${other} port ${twin.port} for the same destination.`;
+  return [{ code: 'transport-left-open', place: rule.place, summary, hint }];
+}
+
+function userExempt(rule: DesiredRule): readonly Finding[] {
+  const { action, destination, ports, userId } = rule.rule;
+  if (action !== 'accept' || destination.prefix !== 0 || ports !== null || userId === null) return [];
+  const summary = `${quoteName(rule)} exempts the user from every global rule for IPv${destination.family}: a user's own rules come first.`;
+  const hint = 'If that is not meant, accept only the destinations that the user needs.';
+  return [{ code: 'user-exempt', place: rule.place, summary, hint }];
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { checkEndpoint, nameServerProblems } from '../../../src/simulator/configuration/host.ts';
+import { checkEndpoint, nameServerProblems } from '../../../src/simulator/configuration/fields.ts';
 
 const MUST_IP = 'must be one of: Elixir.FzHttp.Types.IP, string';
 const MUST_IP_PORT = 'must be one of: Elixir.FzHttp.Types.IPPort, string';
