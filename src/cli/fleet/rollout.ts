@@ -68,10 +68,10 @@ export class RolloutGate<Member extends Participant> {
     return free.map(({ member }) => member).slice(0, this.#countRoom());
   }
 
-  /** What the roll-out waits for; null: no target waits. */
+  /** What the roll-out waits for; null: no target waits, and none would have to. */
   describe(now: number): string | null {
     const reasons = this.#listWaiting(now).map(({ revision, hold }) => hold ?? this.#crowd(revision));
-    return reasons.find((reason) => reason !== null) ?? null;
+    return reasons.find((reason) => reason !== null) ?? (this.settings.paused ? 'the fleet is paused' : null);
   }
 
   #listWaiting(now: number) {

@@ -209,6 +209,7 @@ describe('a roll-out', () => {
     const outcomes = { ...none, done: 1 };
     ends(gate, 'a', { result: 'transient', reason: 'Stopped', outcomes });
     gate.settings = { ...goes, paused: true };
+    expect(gate.describe(0)).toBe('the fleet is paused');
     expect([gate.admitNamed('a', first, 0), gate.admitNamed('b', first, 0)]).toEqual([
       null,
       expect.stringContaining('is paused'),
