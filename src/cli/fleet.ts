@@ -62,7 +62,8 @@ export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<nu
 
 /** Refuses what is about one server. */
 function refuseOneServer({ flags, operands, command }: ParsedLine): void {
-  const single = (['save', 'snapshot', 'live', 'probe'] as const).find((name) => flags[name] !== undefined);
+  const ofOne = ['baseUrl', 'tokenFile', 'save', 'snapshot', 'live', 'probe'] as const;
+  const single = ofOne.find((name) => flags[name] !== undefined);
   const hint = 'leave it out, or name one server instead of --fleet';
   if (single !== undefined) throw makeFailure('usage', `${formatFlag(single)} is about one server`, hint);
   if (operands.length > 0 && command.name !== 'status')

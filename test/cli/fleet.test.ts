@@ -378,5 +378,7 @@ describe('a fleet file', () => {
       '`reconcile plan --fleet` has no output as html',
     );
     expect((await world.cli(['plan', '--target', 'a', 'policy'])).err).toContain('add --fleet FILE');
+    expect((await run('plan', '--base-url', dead)).err).toContain('--base-url is about one server');
+    expect((await run('watch', '--token-file', 'ops/token')).err).toContain('--token-file is about one server');
   });
 });
