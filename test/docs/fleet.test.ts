@@ -21,7 +21,7 @@ beforeAll(async () => {
   ensureBuilt();
   folder = mkdtempSync(join(tmpdir(), 'docs-fleet-'));
   cpSync(join(root, 'examples/minimal'), join(folder, 'policy'), { recursive: true });
-  mkdirSync(join(folder, 'snapshots'));
+  for (const [, made = ''] of page.matchAll(/`mkdir (\S+)`/g)) mkdirSync(join(folder, made));
   for (const { name, text } of files) {
     let own = text.replaceAll(/^soak: .*$/gm, 'soak: 10ms');
     for (const [url] of text.matchAll(/https:[^,]+/g)) {
