@@ -102,13 +102,15 @@ function forceBack({ settings, terminal, ...invocation }: Invocation): Invocatio
 function settleBack(answer: Answer, record: ApplyRecord, back: GoingBack | null): TakenBack {
   const waiting = back?.waiting ?? [];
   const isDone = answer.exit === exitCodes.ok;
-  const problems = [...(back?.stays ?? []), ...waiting.map(describeWaiting), conclude(answer, record, isDone)];
+  const end = conclude(answer, record, isDone);
+  const problems = [...(back?.stays ?? []), ...waiting.map(describeWaiting), end];
   return {
     isDone,
     waiting,
     answer: {
       ...answer,
       exit: isDone && waiting.length === 0 ? exitCodes.refused : exitCodes.partial,
+      result: end.summary,
       notes: (color) => (answer.notes?.(color) ?? '') + renderProblems(problems, color),
       ...withProblems(answer.report, problems),
     },

@@ -187,6 +187,9 @@ describe('an apply', () => {
     const { code, out } = await run('apply', '--yes');
     expect([code, live()]).toEqual([1, [0, 1, 0]]);
     expect(lineOf(out, 'late')).toMatch(/not begun$/);
+    const { targets } = JSON.parse((await run('apply', '--yes', '--output', 'json')).out);
+    expect(targets[0]).toMatchObject({ name: 'late', exit: null, result: 'not begun', document: null });
+    expect(targets[2]).toMatchObject({ name: 'beside', exit: 0, result: expect.stringContaining('In sync') });
   });
 
   it('asks nobody, so that it needs --yes', async () => {
@@ -289,6 +292,7 @@ describe('a roll-out by hand', () => {
     expect([kept.code, live()]).toEqual([0, [1, 0, 0]]);
     const lost = await run('apply', '--yes', '--confirm-with', '/bin/false', '--confirm-within', '200ms', ...state);
     expect([lost.code, live(), lineOf(lost.out, 't2')]).toEqual([3, [1, 0, 0], 't2  not begun']);
+    expect(lineOf(lost.out, 't1')).toBe('t1  Went back: what the apply changed is as it was before. (exit 3)');
   });
 
   it('keeps the state of each target apart, and takes its scope from the fleet file', async () => {
@@ -374,11 +378,11 @@ describe('a fleet file', () => {
     three();
     expect((await run('plan', 'policy')).err).toContain('--fleet and PATH exclude each other');
     expect((await run('plan', '--save', 'plan.json')).err).toContain('--save is about one server');
+    expect((await run('plan', '--base-url', dead)).err).toContain('--base-url is about one server');
+    expect((await run('watch', '--token-file', 'ops/token')).err).toContain('--token-file is about one server');
     expect((await run('plan', '--output', 'html=a.html')).err).toContain(
       '`reconcile plan --fleet` has no output as html',
     );
     expect((await world.cli(['plan', '--target', 'a', 'policy'])).err).toContain('add --fleet FILE');
-    expect((await run('plan', '--base-url', dead)).err).toContain('--base-url is about one server');
-    expect((await run('watch', '--token-file', 'ops/token')).err).toContain('--token-file is about one server');
   });
 });

@@ -35,17 +35,18 @@ export const notBegun: Omit<TargetOutcome, 'target'> = {
 
 /** What a run of a command came to. */
 export function summariseAnswer(
-  { report: makeReport, result = 'failed' }: Answer,
+  { report: makeReport, result }: Answer,
   command: string,
   exit: number,
 ): Omit<TargetOutcome, 'target' | 'exit' | 'said'> {
   const report = makeReport?.();
   const isGood = exit === exitCodes.ok;
-  if (report === undefined) return { result, isApplied: false, changes: 0, isPlain: isGood && command === 'status' };
+  const isPlainStatus = isGood && command === 'status';
+  if (report === undefined) return { result: result ?? 'failed', isApplied: false, changes: 0, isPlain: isPlainStatus };
   const { plan, problems, apply } = report;
   const changes = plan?.changes.filter(({ action }) => action !== 'keep' && action !== 'skip').length ?? 0;
   const isPlain = isGood && changes === 0 && problems.length === 0;
-  return { result: describeResult(report), isApplied: apply !== null, changes, isPlain };
+  return { result: result ?? describeResult(report), isApplied: apply !== null, changes, isPlain };
 }
 
 function describeResult(report: RunReport): string {
@@ -106,8 +107,8 @@ export function answerFleet(outcomes: readonly TargetOutcome[]): Answer {
       return `${renderTableText(rows)}${details.join('')}\n${conclusion}\n`;
     },
     document: () => {
-      const targets = outcomes.map(({ target: { name, labels }, exit, said }) => {
-        return { name, labels, exit, document: said.json === '' ? null : JSON.parse(said.json) };
+      const targets = outcomes.map(({ target: { name, labels }, exit, result, said }) => {
+        return { name, labels, exit, result, document: said.json === '' ? null : JSON.parse(said.json) };
       });
       return formatSafeJson({ format_version: '1.0', exit: end, targets });
     },
