@@ -7,30 +7,54 @@ import { formatLine } from './problems.ts';
 import { formatRule, type UserNames } from './rule-text.ts';
 import { count } from './summary.ts';
 
-/** How an object on the server differs from what was applied: the direction is from applied to live. */
-export type DriftKind = 'only-live' | 'missing-live' | 'changed-live';
-
-/** What is known of what was applied. Without a base a difference may be an edit too: it is not called drift. */
-export interface DriftContext {
-  readonly names: UserNames;
-  readonly hasBase: boolean;
-}
-
-/** What stands on the server instead of what was applied, for people. */
-export function renderDrift(plan: Plan, { names, hasBase }: DriftContext, color: boolean): string {
-  const paint = createPaint(color);
-  const drifted = listDrifted(plan);
+/**
+ * What stands on the server instead of what was applied, in every format; the direction is from applied to live. Without a base a
+ * difference may be an edit too: it is not called drift. Each object is a warning at the line that asks for it.
+ */
+export function tellDrift({ changes }: Plan, names: UserNames, hasBase: boolean) {
   const words = hasBase ? driftWords : differenceWords;
-  if (drifted.length === 0) return `${words.none}\n`;
-  const lines = drifted.map(({ change, kind }) => {
-    const place = change.source === null ? '' : `  ${paint('faint', formatLine(change.source))}`;
-    const isField = kind === 'changed-live' && change.kind === 'Configuration';
-    const fields = isField ? listFieldLines(reversed(change.fields)) : [];
-    const label = paint(tones[kind], words[kind]) + ' '.repeat(words['changed-live'].length - words[kind].length);
-    const head = `  ${label}  ${formatLabel(change)}  ${ruleWords(change, names)}${place}`;
-    return [head, ...fields.map(({ path, text }) => `      ${path}  ${text}`)].join('\n');
+  const drifted = changes.flatMap((change) => {
+    // What is not written for want of a secret differs none the less: a provider may be gone, or another.
+    const skipped = change.reason === 'unsent' ? 'changed-live' : null;
+    const kind = change.action === 'skip' ? skipped : kindOf[change.action];
+    if (kind === null) return [];
+    const fields = kind === 'changed-live' ? listFieldLines(reversed(change.fields)) : [];
+    return [{ change, kind, what: ruleWords(change, names), fields }];
   });
-  return `${words.heading}\n\n${lines.join('\n')}\n\n${count(drifted.length, 'object')} ${words.verb(drifted.length)}.\n`;
+  const number = drifted.length;
+  const verb = hasBase ? 'drifted' : `${words.verb(number)} from these manifests`;
+  return {
+    hasDrift: number > 0,
+    headline:
+      number === 0
+        ? `reconcile drift: ${hasBase ? 'none' : 'no difference'}`
+        : `reconcile drift: ${count(number, 'object')} ${verb}`,
+    text(color: boolean): string {
+      if (number === 0) return `${words.none}\n`;
+      const paint = createPaint(color);
+      const lines = drifted.map(({ change, kind, what, fields }) => {
+        const place = change.source === null ? '' : `  ${paint('faint', formatLine(change.source))}`;
+        const label = paint(tones[kind], words[kind]) + ' '.repeat(words['changed-live'].length - words[kind].length);
+        const shown = change.kind === 'Configuration' ? fields : [];
+        const head = `  ${label}  ${formatLabel(change)}  ${what}${place}`;
+        return [head, ...shown.map(({ path, text }) => `      ${path}  ${text}`)].join('\n');
+      });
+      return `${words.heading}\n\n${lines.join('\n')}\n\n${count(number, 'object')} ${words.verb(number)}.\n`;
+    },
+    problems: (): readonly Problem[] =>
+      drifted.map(({ change, kind, what, fields }) => {
+        const parts = [what, ...fields.map(({ path, text }) => `${path}: ${text}`)];
+        const summary = `${words[kind]}: ${formatLabel(change)} ${parts.filter((part) => part !== '').join('; ')}`;
+        const place = change.source === null ? {} : { place: change.source };
+        return { code: 'drift', severity: 'warning', summary: summary.trim(), ...place };
+      }),
+    document: () =>
+      drifted.map(({ change: { kind, name, id, fields, source }, kind: drift }) => {
+        const sides = Object.entries(fields).map(([field, { before, after }]) => [field, { applied: after, live: before }]);
+        const place = source === null ? null : { file: source.file, line: source.line };
+        return { kind, name, id, drift, fields: Object.fromEntries(sides), source: place };
+      }),
+  };
 }
 
 const driftWords = {
@@ -51,50 +75,7 @@ const differenceWords = {
 } as const;
 const tones = { 'only-live': 'risk', 'missing-live': 'warning', 'changed-live': 'warning' } as const;
 
-/** One line that counts. */
-export function summariseDrift(plan: Plan, hasBase: boolean): string {
-  const number = listDrifted(plan).length;
-  if (number === 0) return `reconcile drift: ${hasBase ? 'none' : 'no difference'}`;
-  const verb = hasBase ? 'drifted' : `${differenceWords.verb(number)} from these manifests`;
-  return `reconcile drift: ${count(number, 'object')} ${verb}`;
-}
-
-/** Each object that differs as a warning at the line that asks for it, for annotations and summaries. */
-export function listDriftProblems(plan: Plan, { names, hasBase }: DriftContext): readonly Problem[] {
-  const words = hasBase ? driftWords : differenceWords;
-  return listDrifted(plan).map(({ change, kind }): Problem => {
-    const place = change.source === null ? {} : { place: change.source };
-    const fields = kind === 'changed-live' ? listFieldLines(reversed(change.fields)) : [];
-    const what = [ruleWords(change, names), ...fields.map(({ path, text }) => `${path}: ${text}`)];
-    const summary = `${words[kind]}: ${formatLabel(change)} ${what.filter((part) => part !== '').join('; ')}`;
-    return { code: 'drift', severity: 'warning', summary: summary.trim(), ...place };
-  });
-}
-
-/** Drift for machines; `applied` and `live` are the values on the two sides. */
-export function makeDriftDocument(plan: Plan): readonly unknown[] {
-  return listDrifted(plan).map(({ change: { kind, name, id, fields, source }, kind: drift }) => {
-    const sides = Object.entries(fields).map(([field, { before, after }]) => [field, { applied: after, live: before }]);
-    const place = source === null ? null : { file: source.file, line: source.line };
-    return { kind, name, id, drift, fields: Object.fromEntries(sides), source: place };
-  });
-}
-
-/** Whether anything stands on the server instead of what was applied. */
-export function hasDrift(plan: Plan): boolean {
-  return listDrifted(plan).length > 0;
-}
-
 const kindOf = { create: 'missing-live', delete: 'only-live', update: 'changed-live', keep: null } as const;
-
-function listDrifted({ changes }: Plan): readonly { readonly change: Change; readonly kind: DriftKind }[] {
-  return changes.flatMap((change) => {
-    // What is not written for want of a secret differs none the less: a provider may be gone, or another.
-    const skipped = change.reason === 'unsent' ? 'changed-live' : null;
-    const kind = change.action === 'skip' ? skipped : kindOf[change.action];
-    return kind === null ? [] : [{ change, kind }];
-  });
-}
 
 function ruleWords(change: Change, names: UserNames): string {
   if (change.kind === 'Configuration') return '';

@@ -1,6 +1,6 @@
 import type { Problem } from '../../model/problem.ts';
 import type { PassResult } from '../../pass/pass.ts';
-import { hasDrift, listDriftProblems, makeDriftDocument, renderDrift, summariseDrift } from '../../report/drift.ts';
+import { tellDrift } from '../../report/drift.ts';
 import { renderDocument } from '../../report/json.ts';
 import { renderProblems } from '../../report/problems.ts';
 import { makeProblemReport } from '../../report/run-report.ts';
@@ -33,28 +33,28 @@ function answerOf(
   { plan, desired, content, end }: PassResult,
   problems: readonly Problem[],
 ): Answer {
-  const hasBase = settings.base !== null;
-  const context = { names: desired?.state?.userNames ?? new Map<string, string>(), hasBase };
+  const names = desired?.state?.userNames ?? new Map<string, string>();
+  const told = plan === null ? null : tellDrift(plan, names, settings.base !== null);
+  const revision = content?.revision ?? null;
   return {
     exit: chooseExitCode({
       invalid: end === 'invalid' || isInvalid(desired?.problems ?? [], settings),
-      failed: plan === null,
-      pending: plan !== null && hasDrift(plan),
+      failed: told === null,
+      pending: told?.hasDrift ?? false,
       detailed: true,
     }),
-    failed: plan === null,
-    text: ({ color }) => renderProblems(problems, color) + (plan === null ? '' : renderDrift(plan, context, color)),
+    failed: told === null,
+    text: ({ color }) => renderProblems(problems, color) + (told?.text(color) ?? ''),
     document: () => {
-      const drift = plan === null ? null : makeDriftDocument(plan);
-      const inSync = drift === null ? null : drift.length === 0;
-      return renderDocument({ revision: content?.revision ?? null, in_sync: inSync, drift: drift ?? [] }, problems);
+      const inSync = told === null ? null : !told.hasDrift;
+      return renderDocument({ revision, in_sync: inSync, drift: told?.document() ?? [] }, problems);
     },
     report: () => ({
-      ...makeProblemReport([...problems, ...(plan === null ? [] : listDriftProblems(plan, context))]),
+      ...makeProblemReport([...problems, ...(told?.problems() ?? [])]),
       root,
       server: findServer(settings),
-      revision: content?.revision ?? null,
-      headline: plan === null ? 'reconcile drift: not known' : summariseDrift(plan, hasBase),
+      revision,
+      headline: told?.headline ?? 'reconcile drift: not known',
     }),
   };
 }
