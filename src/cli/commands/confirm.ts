@@ -8,8 +8,6 @@ import { settleEarlier, untilOf } from '../trial.ts';
 
 /** `reconcile confirm`: keeps the apply that waits; too late, and with nobody who does it, this goes back. */
 export async function run(given: Invocation): Promise<Answer> {
-  const { operands } = given;
-  if (operands.length > 0) throw makeFailure('usage', 'confirm takes no operand', 'reconcile confirm');
   const folder = pendingFolderOf(given);
   const back = await loadPending(given, folder, 'going-back');
   const pending = back ?? (await loadPending(given, folder, 'pending'));

@@ -14,9 +14,9 @@ import { type NamedManifest, readManifestFiles } from '../path-operand.ts';
 /** `reconcile extend SET/RULE [PATH] --until DATE`: writes a later `expires` into its file, and nothing else. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings } = invocation;
-  const [name, written = '.', ...others] = operands;
+  const [name, written = '.'] = operands;
   const asked = readTimeAsked(settings, 'until');
-  if (name === undefined || asked === null || others.length > 0) {
+  if (name === undefined || asked === null) {
     const hint = 'reconcile extend SET/RULE policy --until 2026-12-31';
     throw makeFailure('usage', 'extend takes the name of a rule or set, its PATH, and --until', hint);
   }

@@ -14,8 +14,8 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings } = invocation;
   const files = findHistory(invocation);
   const { folder } = files;
-  const [word, number, ...more] = operands;
-  if (word === 'show' && number !== undefined && more.length === 0) return show(await findRecord(files, number));
+  const [word, number] = operands;
+  if (word === 'show' && number !== undefined) return show(await findRecord(files, number));
   if (word !== undefined) throw makeFailure('usage', 'history takes nothing, or `show N`', 'reconcile history show 3');
   if (settings.forget) {
     const numbers = await listHistory(files);

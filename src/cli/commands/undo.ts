@@ -14,7 +14,6 @@ import { findHistory, findRecord } from './history.ts';
 /** `reconcile undo [N]`: an apply of the state before apply N (or the last), restricted to what that apply changed. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings } = invocation;
-  if (operands.length > 1) throw makeFailure('usage', 'undo takes the number of one apply', 'reconcile undo 3');
   const files = findHistory(invocation);
   const [operand] = operands;
   const record = await (operand === undefined ? findLast(files) : findRecord(files, operand));
