@@ -97,22 +97,21 @@ function defaultOf(spec: OptionSpec): unknown {
   }
 }
 
+/** Flags and variables are texts, and what stands in the file is of its kind: `settingsSchema` says. */
 function parseValue(spec: OptionSpec, raw: unknown, folder: string): Parsed {
   switch (spec.kind) {
     case 'switch':
       return parseSwitch(raw);
     case 'text':
-      return typeof raw === 'string' || typeof raw === 'number' ? { value: String(raw) } : { wrong: 'must be a text' };
+      return { value: String(raw) };
     case 'path':
-      return typeof raw === 'string' ? { value: resolve(folder, raw) } : { wrong: 'must be a path' };
+      return { value: resolve(folder, String(raw)) };
     case 'list':
-      return parseList(raw);
-    case 'paths': {
-      const list = parseList(raw);
-      return 'value' in list ? { value: list.value.map((path) => resolve(folder, path)) } : list;
-    }
+      return { value: parseList(raw) };
+    case 'paths':
+      return { value: parseList(raw).map((path) => resolve(folder, path)) };
     case 'choice':
-      return typeof raw === 'string' && spec.choices.includes(raw)
+      return spec.choices.includes(String(raw))
         ? { value: raw }
         : { wrong: `must be one of ${spec.choices.join(', ')}` };
     case 'count':
@@ -130,11 +129,9 @@ function parseSwitch(raw: unknown): Parsed {
   return { wrong: 'must be true or false' };
 }
 
-function parseList(raw: unknown): { readonly value: readonly string[] } | { readonly wrong: string } {
-  const items: unknown[] = Array.isArray(raw) ? raw : [raw];
-  if (!items.every((item) => typeof item === 'string')) return { wrong: 'must be a text or a list of texts' };
-  const texts = items.flatMap((item) => item.split(',')).map((item) => item.trim());
-  return { value: texts.filter((item) => item !== '') };
+function parseList(raw: unknown): readonly string[] {
+  const texts = [raw].flat().flatMap((item) => String(item).split(','));
+  return texts.map((item) => item.trim()).filter((item) => item !== '');
 }
 
 function parseCount(spec: { readonly min: number; readonly max: number }, raw: unknown): Parsed {
