@@ -22,7 +22,6 @@ export const spreads: Readonly<Record<string, string>> = {
   'plan/order/cycles.ts': 'the members of one circle',
   'plan/order/search.ts': 'a window of at most eight steps',
   'report/markdown.ts': 'runs of backticks in a text cut at 400 characters',
-  'report/text.ts': 'cut at 1,000 sets',
 };
 
 /** Names that more than one file exports. */

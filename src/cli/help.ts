@@ -1,3 +1,4 @@
+import { measureLongest } from '../report/paint.ts';
 import { version } from '../version.ts';
 import { exitTable } from './command.ts';
 import { commands } from './commands.ts';
@@ -12,7 +13,7 @@ export function describeProgram(): string {
     ]),
     ['help COMMAND|TOPIC', `a command's options; topics: ${Object.keys(topics).join(', ')}`] as [string, string],
   ];
-  const width = widest(rows.map(([usage]) => usage));
+  const width = measureLongest(rows.map(([usage]) => usage));
   return [
     `reconcile ${version}: your Firezone 0.7 firewall, as reviewed YAML in Git`,
     'Usage: reconcile COMMAND [options] …; reconcile PATH means reconcile apply PATH',
@@ -34,10 +35,6 @@ const programExamples: readonly string[] = [
   'reconcile apply policy            # shows, asks, applies; in scripts: --yes',
   'reconcile explain policy --destination 10.1.2.3 --protocol tcp --port 443',
 ];
-
-function widest(texts: readonly string[]): number {
-  return texts.reduce((width, { length }) => Math.max(width, length), 0);
-}
 
 /** What `reconcile help TOPIC` says; null for no topic. */
 export function describeTopic(name: string): string | null {
@@ -62,7 +59,7 @@ function describeExitCodes(): string {
 
 function describeSettings(): string {
   const names = optionNames.filter(isSetting);
-  const width = widest(names);
+  const width = measureLongest(names);
   return [
     'An option is looked for as a flag, then as a variable, then in the settings',
     'file, then it has its default.',

@@ -2,6 +2,7 @@ import { html, raw } from 'hono/html';
 import { escapeControls, shortenText } from '../model/printable.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { TrafficPart } from './page.ts';
+import { measureLongest } from './paint.ts';
 
 type Markup = ReturnType<typeof html> | string;
 
@@ -13,8 +14,7 @@ export function drawTraffic({ lines }: TrafficPart): Markup {
   const rows = [...new Set(lines.map(({ who }) => who))].slice(0, most.rows);
   const columns = [...new Set(lines.map(({ what }) => what))].slice(0, most.columns);
   if (rows.length === 0) return '';
-  const longest = rows.reduce((width, { length }) => Math.max(width, length), 0);
-  const left = 8 + Math.min(40, longest) * 7.4;
+  const left = 8 + Math.min(40, measureLongest(rows)) * 7.4;
   const top = 16 + columns.length * 18;
   const size = { width: left + columns.length * 28 + 360, height: top + rows.length * 26 + 10 };
   const heads = columns.map((what, index) => {

@@ -26,6 +26,11 @@ export function createPaint(color: boolean): Paint {
     styles[tone].length === 0 ? text : styleText([...styles[tone]], text, { validateStream: false });
 }
 
+/** Characters of the longest text. */
+export function measureLongest(texts: readonly string[]): number {
+  return texts.reduce((most, { length }) => Math.max(most, length), 0);
+}
+
 /** Lines of at most `width` columns; what goes on stands under the words of its line. */
 export function wrapText(text: string, width: number | undefined): string {
   if (width === undefined) return text;

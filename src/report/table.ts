@@ -1,4 +1,5 @@
 import { escapeProse } from './markdown.ts';
+import { measureLongest } from './paint.ts';
 
 /** Rows of cells, the first row being the headings. */
 export type Table = readonly (readonly string[])[];
@@ -14,10 +15,7 @@ export interface TableAnswer {
 /** A table for people: columns under each other. */
 export function renderTableText(table: Table, columns = Number.POSITIVE_INFINITY): string {
   const widths = (table[0] ?? []).map((_, column) =>
-    Math.min(
-      60,
-      table.reduce((most, row) => Math.max(most, row[column]?.length ?? 0), 0),
-    ),
+    Math.min(60, measureLongest(table.map((row) => row[column] ?? ''))),
   );
   const lines = table.map((row) =>
     row
@@ -30,7 +28,7 @@ export function renderTableText(table: Table, columns = Number.POSITIVE_INFINITY
 
 /** Each row below its first cell, for a terminal that the table does not fit. */
 function renderRecords([head = [], ...rows]: Table): string {
-  const width = head.reduce((most, cell) => Math.max(most, cell.length), 0);
+  const width = measureLongest(head);
   const records = rows.map(([first, ...cells]) =>
     [first, ...cells.map((cell, index) => `  ${(head[index + 1] ?? '').padEnd(width)}  ${cell}`)].join('\n'),
   );

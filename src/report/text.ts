@@ -10,7 +10,7 @@ import {
   type ShownChange,
   type TrafficPart,
 } from './page.ts';
-import { createPaint, type Paint, wrapText } from './paint.ts';
+import { createPaint, measureLongest, type Paint, wrapText } from './paint.ts';
 import { formatLine, formatPlace, renderProblems } from './problems.ts';
 import { formatRule } from './rule-text.ts';
 import type { Display, RunReport } from './run-report.ts';
@@ -62,7 +62,7 @@ function joinSections(sections: readonly string[]): string {
 function countsText(sets: readonly SetOfChanges[]): string {
   const changed = sets.reduce((sum, set) => sum + set.changed, 0);
   if (changed < manyChanges) return '';
-  const width = Math.max(...sets.slice(0, 1000).map(({ title }) => title.length));
+  const width = measureLongest(sets.slice(0, 1000).map(({ title }) => title));
   return sets
     .map(({ title, changes, total }) => `  ${title.padEnd(width)}  ${marksText(changes)} of ${total}`)
     .join('\n');
@@ -88,10 +88,7 @@ function setText({ title, changed, total, changes }: SetOfChanges, width: number
   }
   const rules = `${changed} of ${total} rule${total === 1 ? '' : 's'} change${changed === 1 ? 's' : ''}`;
   const longest = (text: (one: ShownChange) => string, most: number): number =>
-    Math.min(
-      most,
-      changes.reduce((width, one) => Math.max(width, text(one).length), 0),
-    );
+    Math.min(most, measureLongest(changes.map(text)));
   const name = longest(({ name }) => name, columns.name);
   // A long content takes a line of its own, and leaves the places of the others beside them on a narrow terminal.
   const room = width === undefined ? columns.what : width - name - longest(placeText, columns.name) - 8;
@@ -131,10 +128,7 @@ function joinWords(parts: readonly string[]): string {
 }
 
 function fieldTexts(fields: ShownChange['fields']): readonly string[] {
-  const width = Math.min(
-    48,
-    fields.reduce((most, { path }) => Math.max(most, path.length), 0),
-  );
+  const width = Math.min(48, measureLongest(fields.map(({ path }) => path)));
   return fields.map(({ path, text }) => `${path.padEnd(width)}  ${text}`);
 }
 
