@@ -63,8 +63,21 @@ function startOfDay(midnight: number, timezone: string): number {
   return exact.length > 0 ? Math.min(...exact) : Math.max(...candidates);
 }
 
+type ZoneClock = { readonly timezone: string; readonly shown: Intl.DateTimeFormat };
+
+/** The zone last asked about: to make one takes 0.1 ms, and the dates of thousands of rules name the same. */
+let lastClock: ZoneClock | null = null;
+
+function clockOf(timezone: string): ZoneClock {
+  if (lastClock?.timezone === timezone) return lastClock;
+  const day = { year: 'numeric', month: 'numeric', day: 'numeric' } as const;
+  const time = { hour: 'numeric', minute: 'numeric', second: 'numeric', hourCycle: 'h23' } as const;
+  lastClock = { timezone, shown: new Intl.DateTimeFormat('en-US', { timeZone: timezone, ...day, ...time }) };
+  return lastClock;
+}
+
 /** How far the zone's clocks are ahead of UTC at an instant, ms. */
 function offsetAt(instant: number, timezone: string): number {
-  const local = new Date(instant).toLocaleString('en-US', { timeZone: timezone, hourCycle: 'h23' });
+  const local = clockOf(timezone).shown.format(instant);
   return Date.parse(`${local} UTC`) - Math.floor(instant / 1000) * 1000;
 }

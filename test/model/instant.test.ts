@@ -56,6 +56,24 @@ describe('a time as people write it', () => {
     );
   });
 
+  it('asks for the clock of a zone once, however many dates name it', () => {
+    const { DateTimeFormat } = Intl;
+    const made: unknown[] = [];
+    const construct = (target: typeof DateTimeFormat, given: unknown[]): object => {
+      made.push(given);
+      return Reflect.construct(target, given);
+    };
+    Intl.DateTimeFormat = new Proxy(DateTimeFormat, { construct });
+    try {
+      for (let day = 10; day < 30; day++) read(`2026-03-${day}`, 'until', 'Europe/Lisbon');
+      expect(made).toHaveLength(1);
+      expect(read('2026-03-29', 'until', 'Europe/Berlin')).toBe('2026-03-29T22:00:00Z');
+      expect(read('2026-03-29', 'until', 'UTC')).toBe('2026-03-30T00:00:00Z');
+    } finally {
+      Intl.DateTimeFormat = DateTimeFormat;
+    }
+  });
+
   it('knows time zones', () => {
     expect([isTimezone('Europe/Berlin'), isTimezone('UTC'), isTimezone('Europe/Nowhere'), isTimezone('')]).toEqual([
       true,
