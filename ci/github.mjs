@@ -39,7 +39,7 @@ async function main() {
   const argv = [...how, ...settings, ...target, ...base, ...extra, '--no-color', '--output', 'github', path];
   const secrets = offline ? {} : { RECONCILE_TOKEN: input('token'), ...providerSecrets(env) };
   const planned = offline && !hasSnapshot ? null : runCommand(argv, { ...variables, ...secrets });
-  const reviewed = offline ? addDiff(planned, { base, settings, variables, path }) : planned;
+  const reviewed = offline ? addDiff(planned, { base, settings, variables, path, extra }) : planned;
   const { code, markdown, json, folder } = reviewed;
   if (markdown !== '' && env.GITHUB_STEP_SUMMARY) appendFileSync(env.GITHUB_STEP_SUMMARY, `${markdown}\n`);
   if (env.GITHUB_OUTPUT) {

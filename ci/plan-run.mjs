@@ -50,10 +50,10 @@ export function prepared(folder) {
  * What the change itself does, without a server: the difference of two folders. `plan` is the outcome of a plan from a snapshot, to which
  * it is added; null: there is none. Null when the base is not here.
  */
-export function addDiff(plan, { base, settings, variables, path }) {
+export function addDiff(plan, { base, settings, variables, path, extra = [] }) {
   const folder = base[0]?.slice('--base='.length);
   if (folder === undefined) return plan;
-  const argv = ['diff', ...settings, '--detailed-exitcode', '--no-color', '--output', 'text'];
+  const argv = ['diff', ...settings, ...pickDiffFlags(extra), '--detailed-exitcode', '--no-color', '--output', 'text'];
   const ran = runCommand([...argv, resolve(folder), resolve(path)], variables);
   const diff = {
     ...ran,
@@ -62,6 +62,13 @@ export function addDiff(plan, { base, settings, variables, path }) {
   if (plan === null) return diff;
   const below = `<details><summary>Without the server</summary>\n\n${diff.markdown}\n\n</details>`;
   return { ...plan, markdown: `${plan.markdown}\n${below}\n` };
+}
+
+/** Of more flags for a plan those that a diff has too, with their values: what is built, and what fails. */
+function pickDiffFlags(words) {
+  const named = /^--(overlay|values|profile|fail-on)$/;
+  const whole = words.flatMap((word, n) => (named.test(word) ? `${word}=${words[n + 1] ?? ''}` : word));
+  return whole.filter((word) => /^--(strict|full|(overlay|values|profile)=.*|fail-on=(opens|closes|any))$/.test(word));
 }
 
 /** Variables that hold secrets of providers: RECONCILE_SECRET_… only. */

@@ -215,6 +215,17 @@ describe('the Action', () => {
       /### reconcile diff: 1 to create, 1 to delete[\s\S]*Changes from the base to p\n[\s\S]*10\.7\.0\.0\/16/,
     );
     expect(world.sim.requests()).toEqual([]);
+    // Of the plan's flags those count that a diff has too: what is built, and what fails.
+    const values = path.join(folder, 'production.yaml');
+    writeFileSync(values, 'net: 10.9.0.0/16\n');
+    const drop = rules('NET')
+      .replace('accept', 'drop')
+      .replace(/NET/, () => ['$', '{net}'].join(''));
+    writeFileSync(path.join(clone, 'p/rules.yaml'), drop);
+    const INPUT_ARGUMENTS = `--max-deletes 10% --values ${values} --fail-on=closes --fail-on drift`;
+    const flagged = await run('github', { ...variables, INPUT_ARGUMENTS }, clone);
+    expect([flagged.code, flagged.output]).toEqual([3, expect.stringContaining('10.9.0.0/16')]);
+    writeFileSync(path.join(clone, 'p/rules.yaml'), rules('10.7.0.0/16'));
     const merge = { CI_MERGE_REQUEST_IID: '3', CI_MERGE_REQUEST_DIFF_BASE_SHA: git('rev-parse', 'origin/main').trim() };
     const ran = await run('gitlab', { ...merge, RECONCILE_PATH: 'p' }, clone);
     expect([ran.code, readFileSync(path.join(clone, 'plan.md'), 'utf8')]).toEqual([
