@@ -34,7 +34,7 @@ export function readPacket({
     throw makeFailure(
       'usage',
       'nothing is asked',
-      'name a packet (--destination 10.1.2.3 --protocol tcp --port 443) or a rule (--rule NAME)',
+      'name a packet (--destination 10.1.2.3 --protocol tcp --port 443); `reconcile explain` takes a rule too (--rule NAME)',
     );
   }
   if (protocol === null) throw makeFailure('usage', '--protocol is missing', 'tcp, udp, or another such as icmp');
@@ -116,7 +116,7 @@ export function findNamedUser(text: string, { userNames }: Pick<Subject, 'userNa
   const hint = didYouMean(
     text.includes('@') ? text.toLowerCase() : text,
     userNames.values(),
-    'write a name from a `kind: Users`, an e-mail address that a rule names, or the UUID; others need the server (--live)',
+    'write a name from a `kind: Users`, an e-mail address that a rule names, or the UUID; others need the server (--live of explain and reach)',
   );
   throw makeFailure('unknown-user', `there is no user ${text}`, hint);
 }

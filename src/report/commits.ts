@@ -26,6 +26,8 @@ export interface Blame {
   readonly names: UserNames;
   readonly verdict: string | null;
   readonly changes: readonly VerdictChange[];
+  /** As `--since` has it; what came before was not asked for. */
+  readonly from: string | null;
 }
 
 /** A moment as it is told: what stands below it, the last cells of its rows, and its members for machines. */
@@ -36,7 +38,7 @@ interface Entry extends Omit<TrafficChange, 'effect' | 'people'> {
 }
 
 /** What `reconcile blame` answers. */
-export function tellBlame({ packet, names, verdict, changes }: Blame): TableAnswer {
+export function tellBlame({ packet, names, verdict, changes, from }: Blame): TableAnswer {
   const entries = changes.map(({ cause, time, commit, before, after }): Entry => {
     const [ruleBefore = '', ruleAfter = ''] = [before, after].map(({ rule }) =>
       formatDecider(rule && { ...rule, id: null }, names),
@@ -49,7 +51,8 @@ export function tellBlame({ packet, names, verdict, changes }: Blame): TableAnsw
     };
   });
   const [latest] = changes;
-  const since = latest === undefined ? 'no commit changed it' : `since ${formatInstant(latest.time)}`;
+  const unchanged = `no commit changed it${from === null ? '' : ` since ${escapeControls(from)}`}`;
+  const since = latest === undefined ? unchanged : `since ${formatInstant(latest.time)}`;
   return {
     title: `Commits that changed: ${describePacket(packet, names)}`,
     text: () =>

@@ -301,10 +301,10 @@ describe('a history', () => {
     ]);
   });
 
-  it('is cut by --since, and the verdict of now is still said', async () => {
+  it('is cut by --since, which is said with the verdict of now', async () => {
     expiring();
     const { out } = await cli(['blame', ...question, '--since', '2026-02-02']);
-    expect(out).toBe("tcp 10.1.2.3 port 443 from nobody's device: drop, no commit changed it\n");
+    expect(out).toBe("tcp 10.1.2.3 port 443 from nobody's device: drop, no commit changed it since 2026-02-02\n");
     expect((await cli(['log', 'net', '--since', '2026-02-02'])).out).toBe('No traffic was opened or closed.\n');
     expect((await cli(['log', 'net', '--since', 'yesterday'])).err).toContain('--since yesterday is not a time');
   });

@@ -42,7 +42,8 @@ export async function runBlame(invocation: Invocation): Promise<Answer> {
   const { port, user, ...asked } = readPacket(invocation.settings);
   if (port === null && asked.protocol !== 'other')
     throw makeFailure('usage', '--port is missing', 'blame follows one packet: name its port');
-  const isAsked = invocation.settings.origins.has('user');
+  const { origins, since: from } = invocation.settings;
+  const isAsked = origins.has('user');
   const id = isAsked ? findNamedUser(user ?? '', await loadSubject(invocation)) : null;
   const packet: Packet = { ...asked, port: port ?? 0, user: id };
   return await answerFromHistory(
@@ -51,7 +52,7 @@ export async function runBlame(invocation: Invocation): Promise<Answer> {
     (moment) => findVerdictChange(moment, packet),
     (changes, last, now) => {
       const verdict = last === null ? null : decideAmong(selectRulesAt(last, now), packet).verdict;
-      return tellBlame({ packet, names: last?.userNames ?? new Map(), verdict, changes });
+      return tellBlame({ packet, names: last?.userNames ?? new Map(), verdict, changes, from });
     },
   );
 }
