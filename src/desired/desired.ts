@@ -53,7 +53,8 @@ function assembleAnew({ files, manifests }: ParsedFiles, users: KnownUsers | nul
   );
   const written = layered.manifests.find((one) => one.kind === 'Configuration');
   const configuration = written === undefined ? null : buildConfiguration(written, { context, problems, attachments });
-  const rulesAt = memoizeByTime(rules);
+  const known = new Map<number, readonly DesiredRule[]>();
+  const rulesAt = (time: number) => getOrMake(known, time, () => sortByTime(rules, time).inForce);
   const tests = layered.manifests.flatMap((manifest) =>
     manifest.kind === 'PolicyTest' ? manifest.cases.flatMap((one) => policyCase(one, names, rulesAt) ?? []) : [],
   );
@@ -170,20 +171,11 @@ function policyCase(
   return resolved === null ? null : { ...fixed, user: resolved.id };
 }
 
-/** The rules in force at a time; for each time one list. */
-function memoizeByTime(rules: readonly DesiredRule[]): (time: number) => readonly DesiredRule[] {
-  const known = new Map<number, readonly DesiredRule[]>();
-  return (time) => getOrMake(known, time, () => sortByTime(rules, time).inForce);
-}
-
-interface Owned {
-  readonly rules: readonly DesiredRule[];
-  readonly configuration: DesiredConfiguration | null;
-  readonly manifests: readonly Manifest[];
-}
-
 /** Objects that this repository is not responsible for. */
-export function findOutside({ rules, configuration, manifests }: Owned, { scope }: DesiredContext): readonly Problem[] {
+export function findOutside(
+  { rules, configuration, manifests }: Pick<DesiredState, 'rules' | 'configuration'> & Pick<Layered, 'manifests'>,
+  { scope }: DesiredContext,
+): readonly Problem[] {
   const hint = 'Move it to the repository that is responsible for it, or widen `scope` in the settings.';
   const outside = (what: string, place: Place): Problem =>
     makeError('outside-scope', `${what} outside the scope of this repository.`, hint, place);

@@ -13,7 +13,7 @@ import {
 import { isInScope } from '../model/state.ts';
 import type { PlanInput } from './input.ts';
 import { matchRules, type Pair } from './match/match.ts';
-import { type BaseRules, findOrigin, indexBase } from './origin.ts';
+import { type BaseRules, indexBase } from './origin.ts';
 import { type ChangeAction, type FieldChange, getChangedRule, type Reason, type RuleChange } from './plan.ts';
 
 /**
@@ -45,7 +45,9 @@ export function decideRules(input: PlanInput, kept: readonly DesiredRule[] = [])
   const changes = [
     ...kept.map((desired) => makeChange('keep', 'in-sync', { desired, live: null })),
     ...matching.pairs.map((pair) => decidePair(pair, input, base)),
-    ...matching.desiredOnly.map((rule) => decideCreate(rule, input, base)),
+    ...matching.desiredOnly.map((desired) =>
+      makeChange('create', 'desired-only', { desired, live: null }, origin(desired, null, input, base)),
+    ),
     ...matching.liveOnly.map((live) => decideSurplus(live, matching.duplicates.has(live), input, base)),
     ...outOfScope(input),
   ];
@@ -58,7 +60,8 @@ function decidePair(pair: Pair, input: PlanInput, base: BaseRules | null): RuleC
     const more = { via: input.profile.ruleUpdates, ...origin(desired, live, input, base) };
     return makeChange('update', 'differs', pair, more);
   }
-  if (replacesModified(live, input)) {
+  const { options, profile } = input;
+  if (options.replaceModified && profile.filter !== null && isModifiedInPlace(live)) {
     const drift = base === null ? {} : { origin: 'drift' as const };
     return makeChange('update', 'modified-in-place', pair, { via: 'replace', ...drift });
   }
@@ -98,14 +101,6 @@ function makeChange(
   };
 }
 
-function replacesModified(live: LiveRule, { options, profile }: PlanInput): boolean {
-  return options.replaceModified && profile.filter !== null && isModifiedInPlace(live);
-}
-
-function decideCreate(desired: DesiredRule, input: PlanInput, base: BaseRules | null): RuleChange {
-  return makeChange('create', 'desired-only', { desired, live: null }, origin(desired, null, input, base));
-}
-
 function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, base: BaseRules | null): RuleChange {
   const expired = expiredOf(input).get(formatRuleKey(live.rule));
   const sides = { desired: null, live, told: expired ?? base?.find(live.rule) };
@@ -126,6 +121,18 @@ function expiredOf(input: PlanInput): ReadonlyMap<string, DesiredRule> {
   return getOrMake(expiredByInput, input, () => new Map(expired?.map((rule) => [formatRuleKey(rule.rule), rule])));
 }
 
+/**
+ * Who made a rule's difference. Where the base is known to have been applied, what it asked for was there once.
+ *
+ * | desired         | live                | origin                                                        |
+ * |-----------------|---------------------|---------------------------------------------------------------|
+ * | not in the base | any                 | this-revision                                                 |
+ * | in the base     | none                | earlier-not-applied; drift when the base is known as applied  |
+ * | in the base     | not in the base     | drift: the live rule was put in its place                     |
+ * | in the base     | in the base         | this-revision: the live rule is not asked for any more        |
+ * | none            | in the base         | this-revision                                                 |
+ * | none            | not in the base     | drift                                                         |
+ */
 function origin(
   desired: DesiredRule | null,
   live: LiveRule | null,
@@ -133,7 +140,9 @@ function origin(
   base: BaseRules | null,
 ): Pick<RuleChange, 'origin'> {
   if (base === null) return {};
-  return { origin: findOrigin({ desired, live, base, applied: input.baseApplied === true }) };
+  if (desired !== null && base.find(desired.rule) === undefined) return { origin: 'this-revision' };
+  if (live === null) return { origin: input.baseApplied === true ? 'drift' : 'earlier-not-applied' };
+  return { origin: base.find(live.rule) === undefined ? 'drift' : 'this-revision' };
 }
 
 /** Live rules that are somebody else's, and desired ones that should not have come this far: neither is touched. */

@@ -1,36 +1,9 @@
 import type { ConfigurationField, DesiredConfiguration } from '../model/configuration.ts';
 import { findFirstPosition, getOrMake } from '../model/group-by.ts';
 import { compareText } from '../model/problem.ts';
-import { compareRules, type DesiredRule, type LiveRule, type Rule, sortByRule } from '../model/rule.ts';
+import { compareRules, type DesiredRule, type Rule, sortByRule } from '../model/rule.ts';
 import type { DesiredState } from '../model/state.ts';
 import { compareField } from './diff-configuration.ts';
-import type { Origin } from './plan.ts';
-
-export interface RuleOriginInput {
-  readonly desired: DesiredRule | null;
-  readonly live: LiveRule | null;
-  readonly base: BaseRules;
-  /** Whether the base is known to have been applied completely: then what it asked for was there once. */
-  readonly applied: boolean;
-}
-
-/**
- * Who made a rule's difference. `D`, `B`, `L`: the desired rule, whether the base asks for it, the live rule.
- *
- * | desired         | live                | origin                                                        |
- * |-----------------|---------------------|---------------------------------------------------------------|
- * | not in the base | any                 | this-revision                                                 |
- * | in the base     | none                | earlier-not-applied; drift when the base is known as applied  |
- * | in the base     | not in the base     | drift: the live rule was put in its place                     |
- * | in the base     | in the base         | this-revision: the live rule is not asked for any more        |
- * | none            | in the base         | this-revision                                                 |
- * | none            | not in the base     | drift                                                         |
- */
-export function findOrigin({ desired, live, base, applied }: RuleOriginInput): Origin {
-  if (desired !== null && base.find(desired.rule) === undefined) return 'this-revision';
-  if (live === null) return applied ? 'drift' : 'earlier-not-applied';
-  return base.find(live.rule) === undefined ? 'drift' : 'this-revision';
-}
 
 /** Which of the fields that differ this revision does not change against the base: they drifted. Empty without a base. */
 export function findDriftedFields(

@@ -171,14 +171,7 @@ export interface LaterEffect {
   readonly effect: Effect;
 }
 
-export interface PlanSummary {
-  readonly create: number;
-  readonly update: number;
-  readonly delete: number;
-  readonly keep: number;
-  readonly skip: number;
-  readonly steps: number;
-}
+export type PlanSummary = Readonly<Record<ChangeAction | 'steps', number>>;
 
 /** Immutable: what will be done, why, in which order, and what it means. Built from shuffled inputs it is byte-equal. */
 export interface Plan {

@@ -74,17 +74,14 @@ export function findAlwaysFailures(
 ): readonly AlwaysFailure[] {
   return cases.flatMap((one) => {
     if (!one.always || one.at !== undefined) return [];
-    const direction = one.expect === 'drop' ? 'opened' : 'cut_off';
+    const [direction, verdict] =
+      one.expect === 'drop' ? (['opened', 'accept'] as const) : (['cut_off', 'drop'] as const);
     for (const { traffic } of exposure.filter((item) => item.direction === direction)) {
       const packet = findPacketInBoth({ traffic, users }, one);
-      if (packet !== null) return [{ case: one, packet, verdict: opposite(one.expect) }];
+      if (packet !== null) return [{ case: one, packet, verdict }];
     }
     return [];
   });
-}
-
-function opposite(action: Action): Action {
-  return action === 'accept' ? 'drop' : 'accept';
 }
 
 /** What all cases are checked against. */

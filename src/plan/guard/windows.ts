@@ -1,7 +1,6 @@
 import { Cron } from 'croner';
 import { countMs, formatInstant, isTimezone } from '../../model/instant.ts';
-import type { Result } from '../../model/result.ts';
-import { fail, ok } from '../../model/result.ts';
+import { fail, ok, type Result } from '../../model/result.ts';
 import type { Plan } from '../plan.ts';
 
 export type WindowScope = 'rules' | 'configuration';
