@@ -2,8 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { chmod, lstat, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { Result } from '../model/result.ts';
-import { fail, getErrorCode, ok } from '../model/result.ts';
+import { fail, getErrorCode, ok, type Result } from '../model/result.ts';
 import { makeFolder } from './make-folder.ts';
 import { replaceFile } from './replace-file.ts';
 

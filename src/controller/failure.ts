@@ -3,8 +3,7 @@ import type { Problem } from '../model/problem.ts';
 import { assertNever } from '../model/result.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { formatStepKey } from '../plan/plan.ts';
-import type { ConditionReason, ConditionUpdate } from './conditions.ts';
-import { shortenRevision } from './conditions.ts';
+import { type ConditionReason, type ConditionUpdate, shortenRevision } from './conditions.ts';
 
 /**
  * How a pass went, for the schedule and the conditions. `good`: converged. `held`: there was something to write and a gate of

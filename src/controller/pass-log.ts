@@ -1,6 +1,5 @@
 import type { Outcome } from '../apply/outcome.ts';
-import type { Plan } from '../plan/plan.ts';
-import { makeRequest } from '../plan/plan.ts';
+import { makeRequest, type Plan } from '../plan/plan.ts';
 import type { Logger } from '../ports.ts';
 import type { PassView } from './status.ts';
 

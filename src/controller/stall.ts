@@ -1,7 +1,6 @@
 import type { PassResult } from '../pass/pass.ts';
 import { formatStepKey } from '../plan/plan.ts';
-import type { Verdict } from './failure.ts';
-import { findUnfinished } from './failure.ts';
+import { findUnfinished, type Verdict } from './failure.ts';
 
 /** Steps, by what they do, that are not to be written again while nothing changes, and why. */
 export interface Stalled {

@@ -1,11 +1,9 @@
 import type { KernelState, PassResult } from '../pass/pass.ts';
 import type { Clock } from '../ports.ts';
-import type { ConditionUpdate } from './conditions.ts';
-import { setCondition } from './conditions.ts';
+import { type ConditionUpdate, setCondition } from './conditions.ts';
 import { countDeletes } from './gate.ts';
 import { countLiveRules, type PassEnding } from './pass-ending.ts';
-import type { PassView, Status } from './status.ts';
-import { viewPlan } from './status.ts';
+import { type PassView, type Status, viewPlan } from './status.ts';
 
 const shownFindings = 20;
 

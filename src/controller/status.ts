@@ -1,9 +1,7 @@
 import type { OutcomeKind } from '../apply/outcome.ts';
 import type { PassResult } from '../pass/pass.ts';
-import type { PlanSummary } from '../plan/plan.ts';
-import { makeRequest } from '../plan/plan.ts';
-import type { Conditions } from './conditions.ts';
-import { createConditions, setCondition } from './conditions.ts';
+import { makeRequest, type PlanSummary } from '../plan/plan.ts';
+import { type Conditions, createConditions, setCondition } from './conditions.ts';
 import type { Verdict } from './failure.ts';
 
 /** One pass, for the status page and the log. Times are ms since 1970, durations ms. */

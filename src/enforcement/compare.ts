@@ -4,8 +4,7 @@ import { compareText } from '../model/problem.ts';
 import { formatRuleKey, isModifiedInPlace, type LiveRule, type Rule } from '../model/rule.ts';
 import { pickHigher, pickLower } from '../policy/intervals.ts';
 import { toRules } from './elements.ts';
-import type { FilterElement, FilterTable, SetKind } from './table.ts';
-import { formatSetName } from './table.ts';
+import { type FilterElement, type FilterTable, formatSetName, type SetKind } from './table.ts';
 
 /** A live rule, and as rules what its set in the kernel lacks of it. */
 export interface MissingRule {

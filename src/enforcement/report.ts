@@ -1,7 +1,5 @@
-import type { Place } from '../model/problem.ts';
-import { compareText } from '../model/problem.ts';
-import type { DesiredRule, LiveRule } from '../model/rule.ts';
-import { formatRuleKey } from '../model/rule.ts';
+import { compareText, type Place } from '../model/problem.ts';
+import { type DesiredRule, formatRuleKey, type LiveRule } from '../model/rule.ts';
 import type { Effect } from '../policy/traffic.ts';
 
 /**

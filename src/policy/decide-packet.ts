@@ -1,5 +1,4 @@
-import type { Action } from '../model/rule.ts';
-import { compareRules } from '../model/rule.ts';
+import { type Action, compareRules } from '../model/rule.ts';
 import { findItemsCovering, getLane, getLaneRules, type Ruled, type RuleIndex } from './rule-index.ts';
 import { defaultVerdict, getRank, matches, type Packet } from './verdict.ts';
 

@@ -1,6 +1,5 @@
 import type { PortBounds, PortRange } from '../model/port-range.ts';
-import type { Action } from '../model/rule.ts';
-import { compareRules } from '../model/rule.ts';
+import { type Action, compareRules } from '../model/rule.ts';
 import { compareStates, noKey } from './compare-states.ts';
 import { type Decision, decide } from './decide-packet.ts';
 import { bestRank, eachPortRange, extendProfile, makeFlatProfile } from './port-profile.ts';

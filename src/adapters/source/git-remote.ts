@@ -1,7 +1,6 @@
 import { makeError, type Problem } from '../../model/problem.ts';
 import type { ProblemCode } from '../../model/problem-code.ts';
-import type { Result } from '../../model/result.ts';
-import { fail, ok } from '../../model/result.ts';
+import { fail, ok, type Result } from '../../model/result.ts';
 import type { ProcessCaps, ProcessRun } from '../run-process.ts';
 import { type GitAccess, readOrigin } from './git-access.ts';
 import type { GitRemote } from './git-address.ts';

@@ -1,17 +1,14 @@
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { makeError, type Problem } from '../../model/problem.ts';
-import type { Result } from '../../model/result.ts';
-import { fail, getErrorCode, ok } from '../../model/result.ts';
+import { fail, getErrorCode, ok, type Result } from '../../model/result.ts';
 import type { Descent, FirstSeen, Source, SourceContent, SourceReading } from '../../ports.ts';
 import type { GitTarget } from './git-address.ts';
 import { type Clone, type CloneSettings, incoming, measureClone, openClone } from './git-clone.ts';
-import type { ContentSettings } from './git-content.ts';
-import { loadContent } from './git-content.ts';
+import { type ContentSettings, loadContent } from './git-content.ts';
 import type { RemoteTip } from './git-remote.ts';
 import { GitError } from './git-repository.ts';
-import type { SignatureKeys } from './git-signature.ts';
-import { checkSignature } from './git-signature.ts';
+import { checkSignature, type SignatureKeys } from './git-signature.ts';
 
 /** What a Git source is made from; every text in it has passed the checks of git-address.ts. */
 export interface GitSettings

@@ -1,7 +1,6 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
-import type { FSWatcher } from 'chokidar';
-import { watch } from 'chokidar';
+import { type FSWatcher, watch } from 'chokidar';
 import { getErrorCode } from '../../model/result.ts';
 import type { Logger } from '../../ports.ts';
 

@@ -4,8 +4,7 @@ import { createServer as createTlsServer, Server as TlsServer } from 'node:https
 import type { AddressInfo, Socket } from 'node:net';
 import { createSecureContext } from 'node:tls';
 import { serve } from '@hono/node-server';
-import type { Result } from '../../model/result.ts';
-import { fail, getErrorCode, ok } from '../../model/result.ts';
+import { fail, getErrorCode, ok, type Result } from '../../model/result.ts';
 import { readOperatorFile } from '../source/regular-file.ts';
 
 export interface Listen {
