@@ -32,6 +32,8 @@ beforeAll(async () => {
     write(name, own);
     for (const [, tokenFile = ''] of text.matchAll(/tokenFile: ([^,}]+)/g))
       write(join(dirname(name), tokenFile), token);
+    for (const [, values = ''] of text.matchAll(/values: \[([^\]]+)/g))
+      write(join(dirname(name), values), /`(office: [^`]+)`/.exec(page)?.[1] ?? '');
   }
 });
 afterAll(async () => {
@@ -47,6 +49,7 @@ function write(name: string, text: string): void {
 describe('the page on many servers', () => {
   it('has two fleets and lines for each step', () => {
     expect(files.map(({ name }) => name)).toEqual(['ops/fleet.yaml', 'ops/customers.yaml']);
+    expect(files[1]?.text.match(/tokenFile: .*values: \[/g)).toHaveLength(3);
     expect(lines.length).toBeGreaterThan(6);
   });
 
