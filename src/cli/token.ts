@@ -43,25 +43,20 @@ export function createTokenSource(
     fingerprintKey: () => deriveFingerprintKey(read()),
     /** Seals a text, so that a change of it shows to whoever has this token. */
     seal: (text: string) => sealText(read(), text),
-    /** The token's file, where every user of this machine can read it; null where not. */
-    openFile: () => openFileOf(path),
+    /** Its file; null: it comes from the environment. */
+    path,
   };
 }
 
 /** A mounted secret's mode is not the reader's choice, and nobody else is in its container. */
 const mountedSecret = /^(\/var)?\/run\/secrets\//;
 
-function openFileOf(path: string | null): string | null {
+/** Says in one log line that every user of this machine can read the token. */
+export function warnOfOpenToken({ path }: TokenSource, logger: Logger): void {
   // On Windows the mode says nothing about who can read a file.
-  if (path === null || mountedSecret.test(path) || process.platform === 'win32') return null;
+  if (path === null || mountedSecret.test(path) || process.platform === 'win32') return;
   const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0;
-  return (mode & 0o004) === 0 ? null : path;
-}
-
-/** Says in one log line that others can read the token. */
-export function warnOfOpenToken(token: TokenSource, logger: Logger): void {
-  const file = token.openFile();
-  if (file !== null) logger.warn(`Every user of this machine can read the token; run: chmod 600 ${file}`);
+  if ((mode & 0o004) !== 0) logger.warn(`Every user of this machine can read the token; run: chmod 600 ${path}`);
 }
 
 function readFile(path: string): string {

@@ -3,7 +3,8 @@ import { chmodSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writ
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import { createTokenSource } from '../../src/cli/token.ts';
+import { createTextLogger } from '../../src/adapters/log/text.ts';
+import { createTokenSource, warnOfOpenToken } from '../../src/cli/token.ts';
 import { exportRules } from '../../src/desired/export.ts';
 import { exportConfiguration } from '../../src/desired/export-configuration.ts';
 import { findProfile } from '../../src/model/profile.ts';
@@ -88,9 +89,13 @@ describe('on macOS and Windows, as far as it shows here', () => {
     const file = path.join(folder, 'token');
     writeFileSync(file, 'token');
     chmodSync(file, 0o666);
-    const source = () => createTokenSource({ tokenFile: file, origins: new Map() }, {});
-    expect(source().openFile()).toBe(file);
+    const said: string[] = [];
+    const logger = createTextLogger('warn', (text) => said.push(text));
+    const token = createTokenSource({ tokenFile: file, origins: new Map() }, {});
+    warnOfOpenToken(token, logger);
+    expect(said.join('')).toContain(`chmod 600 ${file}`);
     vi.spyOn(process, 'platform', 'get').mockReturnValue('win32');
-    expect(source().openFile()).toBeNull();
+    warnOfOpenToken(token, logger);
+    expect(said).toHaveLength(1);
   });
 });
