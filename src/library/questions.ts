@@ -18,7 +18,7 @@ import {
   renderPacketReport,
   reportPacket,
 } from '../report/explain.ts';
-import { listTestProblems } from '../report/policy-tests.ts';
+import { tellTests } from '../report/policy-tests.ts';
 import { checkMembers, checkRequest } from './arguments.ts';
 import { type ManifestFile, type PolicyRequest, readPolicy } from './policy.ts';
 
@@ -80,8 +80,8 @@ export function runTests(request: PolicyRequest): Tested {
   checkRequest('runTests', request);
   const { state, profile } = readState('runTests', request);
   const results = runPolicyTests(state.tests, state.rules, profile.ports);
-  const problems = listTestProblems(results, state.userNames);
-  return { passed: results.length - problems.length, failed: problems.length, problems };
+  const { passed, failed, problems } = tellTests(results, state.userNames);
+  return { passed, failed, problems };
 }
 
 /** Everything that devices of a user can reach and cannot; without `user` those of nobody and of every user with a rule. */

@@ -1,7 +1,7 @@
 import { hasErrors } from '../../model/problem.ts';
 import { runPolicyTests } from '../../policy/tests.ts';
 import { renderDocument } from '../../report/json.ts';
-import { listTestProblems, makeTestsMembers, renderTests, summariseTests } from '../../report/policy-tests.ts';
+import { tellTests } from '../../report/policy-tests.ts';
 import { renderProblems } from '../../report/problems.ts';
 import { makeProblemReport } from '../../report/run-report.ts';
 import { type Answer, chooseExitCode, type Invocation } from '../command.ts';
@@ -14,16 +14,15 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const state = hasErrors(problems) ? null : built.state;
   const results =
     state === null ? [] : runPolicyTests(state.tests, state.rules, readProfile(invocation.settings).ports);
-  const failing = results.some(({ failure }) => failure !== null);
+  const told = tellTests(results, state?.userNames ?? new Map());
   return {
-    exit: chooseExitCode({ invalid: state === null, refused: failing }),
-    text: ({ color }) =>
-      renderProblems(problems, color) + (state === null ? '' : renderTests(results, state.userNames, color)),
-    document: () => renderDocument(makeTestsMembers(results), problems),
+    exit: chooseExitCode({ invalid: state === null, refused: told.failed > 0 }),
+    text: ({ color }) => renderProblems(problems, color) + (state === null ? '' : told.text(color)),
+    document: () => renderDocument(told.members(), problems),
     report: () => ({
-      ...makeProblemReport([...problems, ...listTestProblems(results, state?.userNames ?? new Map())]),
+      ...makeProblemReport([...problems, ...told.problems]),
       root: written,
-      headline: `reconcile test: ${state === null ? 'the manifests have errors' : summariseTests(results)}`,
+      headline: `reconcile test: ${state === null ? 'the manifests have errors' : told.headline}`,
     }),
   };
 }
