@@ -4,7 +4,7 @@ import { version } from '../version.ts';
 import { type Failure, makeFailure, type RawValues } from './command.ts';
 import { type CommandSpec, listOptions, type ParsedLine } from './command-spec.ts';
 import { commands } from './commands.ts';
-import { describeProgram, describeTopic, translateFlag, translateVerb } from './help.ts';
+import { describeProgram, describeTopic, translateWord } from './help.ts';
 import {
   findGroup,
   findPlaceholder,
@@ -140,7 +140,7 @@ function usage(error: CommanderError, argv: readonly string[]): Failure {
   const verb = argv.find(isCommand) ?? '';
   if (/^--(plan|watch)$/.test(flag) && verb !== 'watch')
     return makeFailure('usage', first, `if \`${verb}\` is a directory, write ./${verb}`);
-  const instead = flag === '--plan' ? '--suspend to watch and write nothing' : translateFlag(flag);
+  const instead = flag === '--plan' ? '--suspend to watch and write nothing' : translateWord(flag, 'flag');
   if (instead !== null) return makeFailure('usage', first, `Use ${instead}.`);
   if (nearestCommand(word) !== null) return makeFailure('usage', `there is no command \`${word}\``, helpHint(word));
   const owner = commands.find((spec) => listOptions(spec).some((name) => formatFlag(name) === flag));
@@ -159,7 +159,7 @@ function helpHint(word: string): string {
 /** The command that a word which is none looks like. */
 function nearestCommand(word: string): string | null {
   const names = commands.map(({ name }) => name);
-  return word.startsWith('-') || names.includes(word) ? null : (translateVerb(word) ?? suggest(word, names));
+  return word.startsWith('-') || names.includes(word) ? null : (translateWord(word, 'verb') ?? suggest(word, names));
 }
 
 /** A PATH that is not there and looks like a misspelt command; null when it does not. */

@@ -106,12 +106,8 @@ const otherFlags: Readonly<Record<string, readonly string[]>> = {
   'PATH, the directory of the manifests': ['--file', '-f'],
 };
 
-function translate(word: string, others: Readonly<Record<string, readonly string[]>>): string | null {
-  return Object.entries(others).find(([, words]) => words.includes(word))?.[0] ?? null;
+/** What a word of another tool stands for here, a command by its verb or what to type for a flag; null for any other word. */
+export function translateWord(word: string, of: 'verb' | 'flag'): string | null {
+  const others = Object.entries(of === 'verb' ? otherVerbs : otherFlags);
+  return others.find(([, words]) => words.includes(word))?.[0] ?? null;
 }
-
-/** The command that a word of another tool stands for; null for any other word. */
-export const translateVerb = (word: string): string | null => translate(word, otherVerbs);
-
-/** What to type instead of a flag of another tool; null for any other flag. */
-export const translateFlag = (flag: string): string | null => translate(flag, otherFlags);

@@ -12,7 +12,6 @@ import { readNamedJson, writeNamedFile } from './read-file.ts';
 /** What a saved plan pins down. The plan itself is in the file too; the digest decides, the changes only say what moved. */
 export interface SavedPlan {
   readonly digest: PlanDigest;
-  readonly savedAt: string;
   /** The server that it was made for, and what was sealed; null for one made without a token, against a snapshot. */
   readonly sealed: { readonly server: unknown; readonly text: string; readonly seal: string } | null;
   /** What it would have changed, each in one text that is the same for the same change; and for people. */
@@ -49,16 +48,16 @@ export function readSavedPlan(file: string): SavedPlan {
   const hint = 'name the file that --save wrote';
   const value = readNamedJson({ path: file, code: 'saved-plan', name: file, largest, hint });
   const { seal, ...saved } = isObject(value) ? value : {};
-  const { kind, format_version: version, digest, saved_at: savedAt, server } = saved;
+  const { kind, format_version: version, digest, server } = saved;
   if (kind !== 'saved-plan')
     throw makeFailure('saved-plan', `${file} is not a saved plan`, 'make one with: reconcile plan PATH --save FILE');
   if (version !== formatVersion)
     throw makeFailure('saved-plan', `${file} was made by another version of reconcile`, 'plan and save again');
-  if (!isDigest(digest) || typeof savedAt !== 'string')
+  if (!isDigest(digest) || typeof saved['saved_at'] !== 'string')
     throw makeFailure('saved-plan', `${file} is damaged`, 'plan and save again');
   const plan = isObject(saved['plan']) ? saved['plan'] : {};
   const sealed = typeof seal === 'string' ? { server, text: JSON.stringify(saved), seal } : null;
-  return { digest, savedAt, sealed, changes: changesOf(plan['changes']), reviewed: reviewedIn(plan) };
+  return { digest, sealed, changes: changesOf(plan['changes']), reviewed: reviewedIn(plan) };
 }
 
 /** What a reviewer reads in the document of a plan beside its changes, whose origin depends on `--base`. */
