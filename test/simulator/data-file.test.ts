@@ -68,6 +68,15 @@ test('a last line that was cut off is left out, other damage is refused with its
   await expect(restart()).rejects.toThrow(`${dataFile}:1: not a line`);
 });
 
+test('a rule whose ports are no ports is refused, not held as one for every port', async () => {
+  const { call } = await restart();
+  await call('POST', '/v0/rules', { rule: { destination: '10.0.0.0/8', port_type: 'tcp', port_range: '443' } });
+  await client?.simulator.close();
+  client = undefined;
+  writeFileSync(dataFile, readFileSync(dataFile, 'utf8').replace('"443"', '"99999"'));
+  await expect(restart()).rejects.toThrow(`${dataFile}:3: not a line`);
+});
+
 test('a file in which most lines are out of date is written anew (long)', async () => {
   const { call, simulator } = await restart();
   const [id] = simulator.seed([{ destination: '10.0.0.0/8' }]);

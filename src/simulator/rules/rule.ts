@@ -28,11 +28,12 @@ export interface RuleRow {
   readonly text: string;
 }
 
-/** The row that is shown so; keys in the server's (alphabetical) order. */
+/** The row that is shown so; keys in the server's (alphabetical) order. Throws where ports or the network are none. */
 export function makeRow(stored: StoredRule): RuleRow {
   const { action, destination, id, inserted_at, port_range, port_type, updated_at, user_id } = stored;
   const shown = { action, destination, id, inserted_at, port_range, port_type, updated_at, user_id };
-  const range = port_range === null ? undefined : storePorts(port_range);
-  const ports = range === undefined || port_type === null ? null : { type: port_type, range };
+  const range = port_range === null ? null : storePorts(port_range);
+  if (range === undefined) throw new Error(`not a range of ports: ${port_range}`);
+  const ports = range === null || port_type === null ? null : { type: port_type, range };
   return { id, action, network: toNetwork(destination), ports, userId: user_id, shown, text: JSON.stringify(shown) };
 }
