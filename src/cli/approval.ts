@@ -88,7 +88,8 @@ function describeChanges(plan: Plan): string {
 export function findServer({ baseUrl }: Pick<Settings, 'baseUrl'>): string | null {
   if (baseUrl === null || !URL.canParse(baseUrl)) return null;
   const { origin, pathname } = new URL(baseUrl);
-  return `${origin}${pathname.replace(/\/+$/, '')}`;
+  // Of a scheme that is not of the web (`htps:`).
+  return origin === 'null' ? null : `${origin}${pathname.replace(/\/+$/, '')}`;
 }
 
 /** What a plan warns of is what an apply did not do. */

@@ -247,6 +247,7 @@ describe('the connection', () => {
   it.each([
     ['not a URL', 'vpn.example.com', /is not a URL|must start with https/],
     ['another scheme', 'ftp://vpn.example.com', /must start with https/],
+    ['a scheme that nobody knows', 'htps://vpn.example.com', /must start with https/],
     ['plain http beyond loopback', 'http://192.0.2.1', /--allow-http/],
     ['with a password', 'https://user:pw@vpn.example.com', /must not hold a user name or password/],
     ['with /v0', 'https://vpn.example.com/v0', /must end before \/v0/],
