@@ -117,7 +117,8 @@ function optionOf(name: OptionName): Option {
 
 function helpOf(spec: Exclude<OptionSpec, { readonly kind: 'switch' }>): string {
   if (!('default' in spec) || spec.default === undefined) return spec.help;
-  const shown = spec.kind === 'duration' ? `${Number(spec.default) / 1000}s` : String(spec.default);
+  if (spec.kind !== 'duration') return `${spec.help} (default: ${spec.default})`;
+  const shown = spec.default % 1000 === 0 ? `${spec.default / 1000}s` : `${spec.default}ms`;
   return `${spec.help} (default: ${shown})`;
 }
 
