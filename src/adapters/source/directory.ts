@@ -34,15 +34,14 @@ export function createDirectorySource(root: string, limits: Limits): Source {
         const before = await listManifests(root, limits);
         if (before.problems.length > 0) return { content: null, problems: before.problems };
         const read = await readAll(before.files, limits);
-        if (read.problems.length === 0) {
-          const after = await listManifests(root, limits);
-          if (sameListing(before.files, after.files)) {
-            const content = { revision: digestFiles(read.files), files: read.files };
-            return { content, problems: await noteUnread(before.json) };
-          }
+        const after = await listManifests(root, limits);
+        const isStill = sameListing(before.files, after.files);
+        if (isStill && read.problems.length === 0) {
+          const content = { revision: digestFiles(read.files), files: read.files };
+          return { content, problems: await noteUnread(before.json) };
         }
-        if (attempt === attempts)
-          return { content: null, problems: read.problems.length > 0 ? read.problems : [moving(root)] };
+        // What could not be read of a file that was just written says nothing.
+        if (attempt === attempts) return { content: null, problems: isStill ? read.problems : [moving(root)] };
       }
     },
   };
