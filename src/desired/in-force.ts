@@ -1,11 +1,12 @@
-import { compareNetworks, contains, intersects } from '../model/address.ts';
+import { compareNetworks, contains } from '../model/address.ts';
 import { findFirstPosition, getOrMake, keepFirst } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
+import { createTouches } from '../model/intervals.ts';
 import type { Ports } from '../model/port-range.ts';
 import { formatCount } from '../model/printable.ts';
 import { makeError, type Problem, relateTo } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
-import { type DesiredRule, formatRuleKey, hasTimes, isDesiredAt } from '../model/rule.ts';
+import { compareRules, type DesiredRule, formatRuleKey, hasTimes, isDesiredAt } from '../model/rule.ts';
 import { type DesiredState, listBoundaries } from '../model/state.ts';
 import type { DesiredContext } from './context.ts';
 
@@ -75,24 +76,25 @@ export function findCollisionsAgain(
   return found.length === 0 || suspects === rules ? found : findCollisionsFrom(rules, now, profile.refusesCollisions);
 }
 
-/** So many rules are compared with all others, at most. */
-const mostOther = 100;
-
-/** The rules that may collide where those before did not: those written anew, and those that touch one with another content. */
+/** The rules that may collide where those before did not: those that are new by name or content, and those that touch one of these. */
 function suspectsAmong(
   rules: readonly DesiredRule[],
   before: readonly DesiredRule[] | undefined,
 ): readonly DesiredRule[] {
   if (before === undefined || rules.some(hasTimes)) return rules;
-  const [known, present] = [new Set(before), new Set(rules)];
-  const anew = rules.filter((one) => !known.has(one));
+  const gone = new Map(before.map((one) => [one.name, one.rule]));
+  const anew = rules.filter(({ name, rule }) => {
+    const former = gone.get(name);
+    const isKnown = former !== undefined && (former === rule || compareRules(former, rule) === 0);
+    return !(isKnown && gone.delete(name));
+  });
   if (anew.length * 4 > rules.length) return rules;
-  // A rule with times was compared with those of its time only.
-  const gone = new Set(before.flatMap((one) => (present.has(one) || hasTimes(one) ? [] : [formatRuleKey(one.rule)])));
-  const other = anew.filter(({ rule }) => !gone.has(formatRuleKey(rule)));
-  if (other.length > mostOther) return rules;
-  const touches = ({ rule }: DesiredRule) => other.some((one) => intersects(one.rule.destination, rule.destination));
-  return rules.filter((one) => !known.has(one) || touches(one));
+  // What only has another name was compared with the others.
+  const renamed = new Set([...gone.values()].map(formatRuleKey));
+  const other = anew.filter(({ rule }) => !renamed.has(formatRuleKey(rule)));
+  const touches = createTouches(other.map(({ rule }) => rule.destination));
+  const suspects = new Set(anew);
+  return rules.filter((one) => suspects.has(one) || touches(one.rule.destination));
 }
 
 function tooManyTimes(count: number): Problem {

@@ -1,8 +1,8 @@
 import { intersects } from '../model/address.ts';
 import { findFirstPosition, groupBy } from '../model/group-by.ts';
+import { pickHigher, pickLower } from '../model/intervals.ts';
 import { compareText } from '../model/problem.ts';
 import { formatRuleKey, isModifiedInPlace, type LiveRule, type Rule } from '../model/rule.ts';
-import { pickHigher, pickLower } from '../policy/intervals.ts';
 import { toRules } from './elements.ts';
 import { type FilterElement, type FilterTable, formatSetName, type SetKind } from './table.ts';
 

@@ -1,8 +1,8 @@
 import { type ConfigurationFields, configurationFields, type DesiredConfiguration } from '../model/configuration.ts';
+import { createTouches } from '../model/intervals.ts';
 import type { Profile } from '../model/profile.ts';
 import { compareRules, type DesiredRule, type LiveRule } from '../model/rule.ts';
 import type { DesiredState, Scope } from '../model/state.ts';
-import { createTouches } from '../policy/intervals.ts';
 import { decideRules } from './decide.ts';
 import { decideConfiguration } from './decide-configuration.ts';
 import { addTimes, computeEffectAt, findLaterEffects, hasSameTimes, manyTimes, type Sides } from './diff-times.ts';

@@ -1,9 +1,9 @@
 import { groupBy } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
+import { createTouches } from '../model/intervals.ts';
 import { formatCount } from '../model/printable.ts';
 import { type DesiredRule, isDesiredAt, type Rule, type RuleNotes } from '../model/rule.ts';
 import { computeOwnEffect } from '../policy/effect.ts';
-import { createTouches } from '../policy/intervals.ts';
 import type { Effect } from '../policy/traffic.ts';
 import type { FieldChange, LaterEffect, Refusal, RuleChange } from './plan.ts';
 

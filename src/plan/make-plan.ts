@@ -116,13 +116,7 @@ function modifiedInPlace(changes: readonly RuleChange[], { profile }: PlanInput)
 }
 
 export function summarise(changes: readonly Change[], steps: readonly Step[]): PlanSummary {
-  const count = (action: ChangeAction): number => changes.filter((change) => change.action === action).length;
-  return {
-    create: count('create'),
-    update: count('update'),
-    delete: count('delete'),
-    keep: count('keep'),
-    skip: count('skip'),
-    steps: steps.length,
-  };
+  const counts: Record<ChangeAction, number> = { create: 0, update: 0, delete: 0, keep: 0, skip: 0 };
+  for (const { action } of changes) counts[action]++;
+  return { ...counts, steps: steps.length };
 }

@@ -1,6 +1,6 @@
 import { getOrMake, groupBy } from '../model/group-by.ts';
+import { type Intervals, intersectIntervals, toIntervals, unionIntervals } from '../model/intervals.ts';
 import type { Protocol } from '../model/state.ts';
-import { type Intervals, intersectIntervals, toIntervals, unionIntervals } from './intervals.ts';
 import { eachPortRange, extendProfile, type Fold, makeFlatProfile, type PortProfile } from './port-profile.ts';
 import { appendPorts, type OpenRange, type PortSet, touchesPorts } from './port-set.ts';
 import { cutRegion, emptyRegion, isSameRegion, joinRegions, type Region, RegionBuilder } from './region.ts';

@@ -1,7 +1,7 @@
 import { getOrMake } from '../model/group-by.ts';
+import { createTouches } from '../model/intervals.ts';
 import { formatRuleKey, type Rule } from '../model/rule.ts';
 import { classifyByVerdict, compareStates } from './compare-states.ts';
-import { createTouches } from './intervals.ts';
 import { renderTraffic } from './render-traffic.ts';
 import { indexRules } from './rule-index.ts';
 import type { Effect } from './traffic.ts';

@@ -1,4 +1,4 @@
-import type { Interval, Intervals } from './intervals.ts';
+import type { Interval, Intervals } from '../model/intervals.ts';
 import { isSamePorts, type PortSet } from './port-set.ts';
 
 /** Consecutive addresses that share one port set, which is never empty. */

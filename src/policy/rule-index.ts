@@ -1,9 +1,9 @@
 import { compareNetworks, type Family, type Network } from '../model/address.ts';
 import { findFirstPosition, getOrMake, groupBy } from '../model/group-by.ts';
+import { type Interval, type Intervals, toIntervals } from '../model/intervals.ts';
 import type { PortRange } from '../model/port-range.ts';
 import type { Rule } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
-import { type Interval, type Intervals, toIntervals } from './intervals.ts';
 import { getLastPort, type PortSet, toPortSet } from './port-set.ts';
 
 /** Anything that stands for a rule: desired and live rules both do. */

@@ -1,5 +1,5 @@
 import { compareNetworks } from '../model/address.ts';
-import { type Interval, pickLower } from './intervals.ts';
+import { type Interval, pickLower } from '../model/intervals.ts';
 import { findNodesReaching, type LaneIndex, type LaneNode, type Ruled } from './rule-index.ts';
 
 /** What a sweep computes at each place from the rules that reach there. */

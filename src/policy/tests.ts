@@ -1,10 +1,10 @@
 import { getWidth, makeNetwork } from '../model/address.ts';
 import { getOrMake } from '../model/group-by.ts';
+import { intersectIntervals } from '../model/intervals.ts';
 import type { PortBounds } from '../model/port-range.ts';
 import type { Action, DesiredRule } from '../model/rule.ts';
 import type { PolicyCase, Protocol } from '../model/state.ts';
 import { decide } from './decide-packet.ts';
-import { intersectIntervals } from './intervals.ts';
 import { bestRank, eachPortRange, extendProfile, makeFlatProfile, type RankProfile } from './port-profile.ts';
 import { touchesPorts } from './port-set.ts';
 import { getLane, getLaneRules, indexRules, type Ruled, type RuleIndex } from './rule-index.ts';

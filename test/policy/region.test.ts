@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { coverRange } from '../../src/model/address.ts';
-import { intersectIntervals, toIntervals, unionIntervals } from '../../src/policy/intervals.ts';
+import { intersectIntervals, toIntervals, unionIntervals } from '../../src/model/intervals.ts';
 import { toPortSet } from '../../src/policy/port-set.ts';
 import { cutRegion, isSameRegion, joinRegions, type Region, RegionBuilder } from '../../src/policy/region.ts';
 import { runs } from '../property/runs.ts';

@@ -60,6 +60,8 @@ export async function run(invocation: Invocation): Promise<Answer> {
 async function compare(invocation: Invocation, sides: Sides, say: (text: string) => void): Promise<RunReport> {
   const { settings } = invocation;
   const parse = makeParser(settings);
+  const reading = build(invocation, sides.after, parse);
+  reading.catch(() => undefined); // told below, after what is wrong with the side before
   const { state: from, ...before } = await build(invocation, sides.before, parse);
   if (from === null) {
     const summary = describeInvalidBase(before.problems, sides.before.written);
@@ -67,7 +69,7 @@ async function compare(invocation: Invocation, sides: Sides, say: (text: string)
     throw makeFailure('base-invalid', summary, hint, exitCodes.invalid);
   }
   say(`reading ${sides.after.written}`);
-  const after = await build(invocation, sides.after, parse);
+  const after = await reading;
   say('comparing');
   const problems = applyStrict(after.problems, settings);
   const to = isInvalid(problems, settings) ? null : after.state;

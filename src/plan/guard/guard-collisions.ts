@@ -1,6 +1,6 @@
 import { groupBy } from '../../model/group-by.ts';
+import { createTouches } from '../../model/intervals.ts';
 import { collides, formatRuleKey, type Rule } from '../../model/rule.ts';
-import { createTouches } from '../../policy/intervals.ts';
 import type { PlanInput } from '../input.ts';
 import { eachMeeting } from '../meeting.ts';
 import { type Change, getChangedRule, type Refusal, type RuleChange } from '../plan.ts';

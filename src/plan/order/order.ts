@@ -1,7 +1,7 @@
 import { getOrMake } from '../../model/group-by.ts';
+import { pickLower } from '../../model/intervals.ts';
 import type { Profile } from '../../model/profile.ts';
 import { compareRules, type Rule } from '../../model/rule.ts';
-import { pickLower } from '../../policy/intervals.ts';
 import { getRank, noRank } from '../../policy/verdict.ts';
 import { listRules, type Operation } from '../operations.ts';
 import { formatStepId, type RuleStep } from '../plan.ts';

@@ -1,7 +1,7 @@
 import { getOrMake } from '../../model/group-by.ts';
+import { createTouches } from '../../model/intervals.ts';
 import type { Rule } from '../../model/rule.ts';
 import { type CollectedTraffic, collectTraffic } from '../../policy/collect-traffic.ts';
-import { createTouches } from '../../policy/intervals.ts';
 import { indexRules } from '../../policy/rule-index.ts';
 import { getRank, noRank } from '../../policy/verdict.ts';
 import { eachMeeting } from '../meeting.ts';

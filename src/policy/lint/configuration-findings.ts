@@ -1,7 +1,7 @@
 import { contains, getWidth, makeNetwork, type Network, parseNetwork } from '../../model/address.ts';
 import type { ConfigurationField, DesiredConfiguration } from '../../model/configuration.ts';
+import { type Intervals, intersectIntervals, toIntervals } from '../../model/intervals.ts';
 import type { Place } from '../../model/problem.ts';
-import { type Intervals, intersectIntervals, toIntervals } from '../intervals.ts';
 import { type Finding, type Linted, quoteName } from './finding.ts';
 
 /** What the Configuration and the rules do to each other. */

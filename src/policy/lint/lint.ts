@@ -1,8 +1,8 @@
 import { contains, type Family, getWidth, makeNetwork } from '../../model/address.ts';
+import { unionIntervals } from '../../model/intervals.ts';
 import { compareProblems, type Problem } from '../../model/problem.ts';
 import type { DesiredRule } from '../../model/rule.ts';
 import type { DesiredState, Protocol } from '../../model/state.ts';
-import { unionIntervals } from '../intervals.ts';
 import { getLane, getLaneRules, indexRules, type RuleIndex } from '../rule-index.ts';
 import { lintConfiguration } from './configuration-findings.ts';
 import { type Finding, type Linted, quoteName, toProblems } from './finding.ts';

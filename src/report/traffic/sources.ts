@@ -1,6 +1,6 @@
 import { type Family, parseNetwork } from '../../model/address.ts';
 import { getOrMake, groupBy } from '../../model/group-by.ts';
-import type { Interval } from '../../policy/intervals.ts';
+import type { Interval } from '../../model/intervals.ts';
 import type { Traffic } from '../../policy/traffic.ts';
 import type { Piece } from './networks.ts';
 import { combineProtocols, isNoProtocols, isSameProtocols, noProtocols, type Protocols } from './protocols.ts';

@@ -1,5 +1,5 @@
-import type { Family, Network } from '../model/address.ts';
-import { findFirstPosition } from '../model/group-by.ts';
+import type { Family, Network } from './address.ts';
+import { findFirstPosition } from './group-by.ts';
 
 /** Addresses of one family from `first` to `last`, both included. */
 export interface Interval {
