@@ -1,4 +1,5 @@
-import type { ConfigurationManifest, FileManifests, Manifest, SecretSource } from '../manifest/manifest.ts';
+import type { FileManifests, Manifest, SecretSource } from '../manifest/manifest.ts';
+import { mapSecrets } from '../model/configuration.ts';
 import { reveal, Secret } from '../model/secret.ts';
 
 /** A file's manifests on their way between two threads of this process: literal secrets lie beside them as text. */
@@ -11,7 +12,7 @@ export interface SealedManifests {
 /** Takes literal secrets out: a `Secret` does not survive the copy between threads. */
 export function seal(file: FileManifests): SealedManifests {
   const secrets: string[] = [];
-  const manifests = mapSecrets(file.manifests, (source) => {
+  const manifests = replaceSecrets(file.manifests, (source) => {
     if (source.from !== 'literal') return source;
     secrets.push(reveal(source.secret) ?? '');
     return { ...source, secret: Secret.unknown() };
@@ -22,26 +23,17 @@ export function seal(file: FileManifests): SealedManifests {
 /** Puts them back. */
 export function unseal({ file, secrets }: SealedManifests): FileManifests {
   let next = 0;
-  const manifests = mapSecrets(file.manifests, (source) =>
+  const manifests = replaceSecrets(file.manifests, (source) =>
     source.from === 'literal' ? { ...source, secret: Secret.of(secrets[next++] ?? '') } : source,
   );
   return { ...file, manifests };
 }
 
-type MapSecret = (source: SecretSource) => SecretSource;
-
-function mapSecrets(manifests: readonly Manifest[], map: MapSecret): readonly Manifest[] {
-  return manifests.map((manifest) => (manifest.kind === 'Configuration' ? mapConfiguration(manifest, map) : manifest));
-}
-
-function mapConfiguration(manifest: ConfigurationManifest, map: MapSecret): ConfigurationManifest {
-  const { openid_connect_providers: oidc, saml_identity_providers: saml } = manifest.fields;
-  return {
-    ...manifest,
-    fields: {
-      ...manifest.fields,
-      ...(oidc && { openid_connect_providers: oidc.map((one) => ({ ...one, client_secret: map(one.client_secret) })) }),
-      ...(saml && { saml_identity_providers: saml.map((one) => ({ ...one, metadata: map(one.metadata) })) }),
-    },
-  };
+function replaceSecrets(
+  manifests: readonly Manifest[],
+  replace: (source: SecretSource) => SecretSource,
+): readonly Manifest[] {
+  return manifests.map((manifest) =>
+    manifest.kind === 'Configuration' ? { ...manifest, fields: mapSecrets(manifest.fields, replace) } : manifest,
+  );
 }

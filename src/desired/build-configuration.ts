@@ -1,12 +1,6 @@
 import { posix } from 'node:path';
-import type { ConfigurationManifest, OidcTemplate, SamlTemplate, SecretSource } from '../manifest/manifest.ts';
-import {
-  type ConfigurationFields,
-  type DesiredConfiguration,
-  findSecretHost,
-  type OidcProvider,
-  type SamlProvider,
-} from '../model/configuration.ts';
+import type { ConfigurationManifest, SecretSource } from '../manifest/manifest.ts';
+import { type DesiredConfiguration, findSecretHost, mapSecrets, type OidcProvider } from '../model/configuration.ts';
 import { makeError, makeNote, type Place, type Problem } from '../model/problem.ts';
 import { reveal, Secret } from '../model/secret.ts';
 import type { DesiredContext } from './context.ts';
@@ -19,41 +13,34 @@ export interface Resolution {
 }
 
 /** The desired Configuration, its secrets resolved as far as they are available here. */
-export function buildConfiguration(manifest: ConfigurationManifest, resolution: Resolution): DesiredConfiguration {
-  const { openid_connect_providers: oidc, saml_identity_providers: saml, ...plain } = manifest.fields;
-  const fields: Partial<ConfigurationFields> = {
-    ...plain,
-    ...(oidc === undefined ? {} : { openid_connect_providers: oidc.map((one) => resolveOidc(one, resolution)) }),
-    ...(saml === undefined ? {} : { saml_identity_providers: saml.map((one) => resolveSaml(one, resolution)) }),
-  };
-  const references = (oidc ?? []).flatMap((provider) => listReferences(provider, resolution));
-  return { name: manifest.name, place: manifest.place, fields, places: manifest.places, references };
+export function buildConfiguration(
+  { name, place, fields, places }: ConfigurationManifest,
+  resolution: Resolution,
+): DesiredConfiguration {
+  const built = mapSecrets(fields, (source, provider) => {
+    const secret = resolve(source, resolution);
+    const text = reveal(secret);
+    if (text === undefined) return secret;
+    // Editors and `echo` end a file with a line feed that nobody means.
+    if ('client_secret' in provider) return source.from === 'file' ? Secret.of(text.replace(/\r?\n$/, '')) : secret;
+    const fault = checkSamlMetadata(text);
+    if (fault !== null)
+      resolution.problems.push(makeError('invalid-saml-metadata', samlSentences[fault], samlHint, source.place));
+    return secret;
+  });
+  const references = (fields.openid_connect_providers ?? []).flatMap((one) => listReferences(one, resolution));
+  return { name, place, fields: built, places, references };
 }
 
 /** A file of the repository itself is no secret of the operator's. */
 function listReferences(
-  { id, client_secret: source, discovery_document_uri: uri }: OidcTemplate,
+  { id, client_secret: source, discovery_document_uri: uri }: OidcProvider<SecretSource>,
   { attachments }: Resolution,
 ): DesiredConfiguration['references'] {
   const host = findSecretHost(uri);
   if (source.from === 'literal' || host === null) return [];
   if (source.from === 'file' && attachmentAt(source.name, source.place, attachments) !== null) return [];
   return [{ name: source.name, provider: id, host, place: source.place }];
-}
-
-function resolveOidc(provider: OidcTemplate, resolution: Resolution): OidcProvider {
-  const secret = resolve(provider.client_secret, resolution);
-  const text = provider.client_secret.from === 'file' ? reveal(secret) : undefined;
-  // Editors and `echo` end a file with a line feed that nobody means.
-  return { ...provider, client_secret: text === undefined ? secret : Secret.of(text.replace(/\r?\n$/, '')) };
-}
-
-function resolveSaml(provider: SamlTemplate, resolution: Resolution): SamlProvider {
-  const metadata = resolve(provider.metadata, resolution);
-  const text = reveal(metadata);
-  const fault = text === undefined ? null : checkSamlMetadata(text);
-  if (fault !== null) resolution.problems.push(samlProblem(fault, provider));
-  return { ...provider, metadata };
 }
 
 /** The secret of a reference; not available here is no problem, not allowed is one. */
@@ -84,11 +71,9 @@ function resolve(source: SecretSource, { context, problems, attachments }: Resol
 
 /** Files of the source that a manifest takes secrets from, by their path from the root. */
 export function listSecretFiles({ fields }: ConfigurationManifest): readonly string[] {
-  const sources = [
-    ...(fields.openid_connect_providers ?? []).map((one) => one.client_secret),
-    ...(fields.saml_identity_providers ?? []).map((one) => one.metadata),
-  ];
-  return sources.flatMap((source) => (source.from === 'file' ? (pathInSource(source.name, source.place) ?? []) : []));
+  const paths: (string | null)[] = [];
+  mapSecrets(fields, (source) => source.from === 'file' && paths.push(pathInSource(source.name, source.place)));
+  return paths.filter((path) => path !== null);
 }
 
 /** Where in the source a file lies that is named relative to its manifest; null outside of the source. */
@@ -117,10 +102,7 @@ const samlSentences: Readonly<Record<SamlFault, string>> = {
   'bad-certificate': 'A certificate in the SAML metadata cannot be read.',
 };
 
-function samlProblem(fault: SamlFault, { metadata }: SamlTemplate): Problem {
-  const hint = 'Download the metadata document from the identity provider again, byte for byte.';
-  return makeError('invalid-saml-metadata', samlSentences[fault], hint, metadata.place);
-}
+const samlHint = 'Download the metadata document from the identity provider again, byte for byte.';
 
 /** Why a text is not SAML metadata that the server can read (observed: recordings/configuration_saml). */
 type SamlFault = 'not-xml' | 'not-saml' | 'no-entity-id' | 'bad-certificate';

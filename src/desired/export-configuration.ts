@@ -3,6 +3,7 @@ import {
   type ConfigurationField,
   type ConfigurationFields,
   configurationFields,
+  mapSecrets,
   type OidcProvider,
   type SamlProvider,
 } from '../model/configuration.ts';
@@ -42,10 +43,11 @@ export function exportConfiguration(fields: ConfigurationFields, profile: Profil
   const naming: Naming = { variables: new Set(), paths: new Set(), secretByName: new Map() };
   const spec: Record<string, Yaml> = {};
   const unfit: Unfit[] = [];
+  const yaml = writeFields(mapSecrets(fields, (secret, provider) => nameReference(secret, provider, naming)));
   for (const field of configurationFields) {
     // A manifest that says nothing of a logo leaves it alone.
     if (field === 'logo' && fields.logo === null) continue;
-    const value = fieldOf(field, fields, naming);
+    const value = yaml[field] ?? null;
     const reason = reasonAgainst(field, value, { profile, naming });
     if (reason === null) spec[field] = value;
     else unfit.push({ field, reason });
@@ -65,20 +67,21 @@ export function exportConfiguration(fields: ConfigurationFields, profile: Profil
   };
 }
 
-function fieldOf(field: ConfigurationField, fields: ConfigurationFields, naming: Naming): Yaml {
-  switch (field) {
-    case 'openid_connect_providers':
-      return fields.openid_connect_providers.map((provider) => oidc(provider, naming));
-    case 'saml_identity_providers':
-      return fields.saml_identity_providers.map((provider) => saml(provider, naming));
-    case 'logo': {
-      const { url = null, data = null, type = null } = fields.logo ?? {};
-      const members = Object.entries({ url, data, type }).filter(([, member]) => member !== null);
-      return Object.fromEntries(members);
-    }
-    default:
-      return fields[field];
-  }
+/** The fields as a manifest has them, in the order of every output. */
+export function writeFields(fields: Partial<ConfigurationFields<Flow>>): Readonly<Record<string, Yaml>> {
+  const written = configurationFields.flatMap((field) => {
+    const value = fields[field];
+    return value === undefined ? [] : [[field, writeField(value)] as const];
+  });
+  return Object.fromEntries(written);
+}
+
+function writeField(value: ConfigurationFields<Flow>[ConfigurationField]): Yaml {
+  if (value === null || typeof value !== 'object') return value;
+  if (!Array.isArray(value)) return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== null));
+  return value.map((item: string | OidcProvider<Flow> | SamlProvider<Flow>) =>
+    typeof item === 'string' ? item : { ...item },
+  );
 }
 
 /** The variable that a manifest takes a provider's secret from; then it is taken. */
@@ -86,16 +89,13 @@ export function nameSecret({ id }: Pick<OidcProvider, 'id'>, taken: Set<string>)
   return makeUnique(`RECONCILE_SECRET_OIDC_${id.toUpperCase()}`.replace(/[^A-Z0-9]+/g, '_'), taken, '', '_');
 }
 
-function oidc(provider: OidcProvider, naming: Naming): Yaml {
-  const variable = nameSecret(provider, naming.variables);
-  naming.secretByName.set(variable, provider.client_secret);
-  return { ...provider, client_secret: new Flow({ env: variable }) };
-}
-
-function saml(provider: SamlProvider, naming: Naming): Yaml {
-  const path = makeUnique(`saml/${slugify(provider.id)}`, naming.paths, '.xml');
-  naming.secretByName.set(path, provider.metadata);
-  return { ...provider, metadata: new Flow({ file: path }) };
+function nameReference(secret: Secret, provider: OidcProvider | SamlProvider, naming: Naming): Flow {
+  const isFile = 'metadata' in provider;
+  const name = isFile
+    ? makeUnique(`saml/${slugify(provider.id)}`, naming.paths, '.xml')
+    : nameSecret(provider, naming.variables);
+  naming.secretByName.set(name, secret);
+  return new Flow(isFile ? { file: name } : { env: name });
 }
 
 /** Why a manifest with this field alone would be refused; null when it would not. */

@@ -1,7 +1,7 @@
 import { posix } from 'node:path';
 import type { ConfigurationManifest, SecretSource } from '../manifest/manifest.ts';
 import { Flow, writeDocuments, writeManifest, type Yaml } from '../manifest/write.ts';
-import { configurationFields } from '../model/configuration.ts';
+import { mapSecrets } from '../model/configuration.ts';
 import { formatInstant } from '../model/instant.ts';
 import { formatPortRange } from '../model/port-range.ts';
 import { escapeControls } from '../model/printable.ts';
@@ -9,6 +9,7 @@ import type { Place } from '../model/problem.ts';
 import { type DesiredRule, pickNotes, toWire } from '../model/rule.ts';
 import type { DesiredState, PolicyCase } from '../model/state.ts';
 import { writePorts } from './export.ts';
+import { writeFields } from './export-configuration.ts';
 
 /** What `reconcile build` prints: the whole desired state as manifests without sets, groups, networks or values. */
 export interface Printable {
@@ -68,35 +69,12 @@ function printRule(desired: DesiredRule, userNames: ReadonlyMap<string, string>)
 }
 
 function printConfiguration({ name, place, fields }: ConfigurationManifest): string {
-  const spec: Record<string, Yaml> = {};
-  for (const field of configurationFields) {
-    const value = fields[field];
-    if (value !== undefined) spec[field] = fieldOf(value);
-  }
+  const spec = writeFields(mapSecrets(fields, referenceOf));
   return origin(place, undefined) + writeManifest('Configuration', { name }, spec);
 }
 
-type FieldTemplate = NonNullable<ConfigurationManifest['fields'][keyof ConfigurationManifest['fields']]> | null;
-
-function fieldOf(value: FieldTemplate): Yaml {
-  if (value === null || typeof value !== 'object') return value;
-  if (!Array.isArray(value)) return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== null));
-  return value.map((item: string | object): Yaml => {
-    if (typeof item === 'string') return item;
-    const members = Object.entries(item).map(([key, member]: [string, Yaml | SecretSource]): [string, Yaml] => [
-      key,
-      isSecretSource(member) ? referenceOf(member) : member,
-    ]);
-    return Object.fromEntries(members);
-  });
-}
-
-function isSecretSource(value: Yaml | SecretSource): value is SecretSource {
-  return typeof value === 'object' && value !== null && 'from' in value;
-}
-
 /** A literal secret is not shown; the reference that takes its place says so. */
-function referenceOf(source: SecretSource): Yaml {
+function referenceOf(source: SecretSource): Flow {
   if (source.from === 'literal') return new Flow({ env: 'RECONCILE_SECRET_NOT_SHOWN' });
   if (source.from === 'file') return new Flow({ file: fromRoot(source.name, source.place) });
   return new Flow({ env: source.name });

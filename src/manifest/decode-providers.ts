@@ -1,7 +1,8 @@
+import type { OidcProvider, SamlProvider } from '../model/configuration.ts';
 import { makeWarning } from '../model/problem.ts';
 import { Secret } from '../model/secret.ts';
 import { checkUrl, type Decoding, getPlace, reportAt } from './decoding.ts';
-import type { OidcTemplate, SamlTemplate, SecretSource } from './manifest.ts';
+import type { SecretSource } from './manifest.ts';
 import { findChild, findScalar, type Node } from './node.ts';
 
 /** Ids that the server keeps for itself (case-sensitive; observed: recordings/configuration_oidc, configuration_saml). */
@@ -48,7 +49,7 @@ function notBlank(decoding: Decoding, item: Node, field: string): void {
   });
 }
 
-export function decodeOidc(decoding: Decoding, item: Node): OidcTemplate {
+export function decodeOidc(decoding: Decoding, item: Node): OidcProvider<SecretSource> {
   const strict = decoding.profile.name === 'firezone-0.7';
   const scope = textOf(item, 'scope') || 'openid email profile';
   const missing = ['openid', 'email'].filter((part) => !scope.includes(part));
@@ -82,7 +83,7 @@ export function decodeOidc(decoding: Decoding, item: Node): OidcTemplate {
   };
 }
 
-export function decodeSaml(decoding: Decoding, item: Node): SamlTemplate {
+export function decodeSaml(decoding: Decoding, item: Node): SamlProvider<SecretSource> {
   if (textOf(item, 'base_url') !== '') checkUrl(decoding, item, 'base_url');
   const flag = (field: string): boolean | null => {
     const node = findScalar(item, field);

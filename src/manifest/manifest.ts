@@ -1,5 +1,5 @@
 import type { Network } from '../model/address.ts';
-import type { ConfigurationFields, ConfigurationPlaces, OidcProvider, SamlProvider } from '../model/configuration.ts';
+import type { ConfigurationFields, ConfigurationPlaces } from '../model/configuration.ts';
 import type { PortRange, PortType } from '../model/port-range.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import type { Action, DesiredRule, RuleNotes } from '../model/rule.ts';
@@ -122,16 +122,8 @@ export type SecretSource =
   | { readonly from: 'env' | 'file'; readonly name: string; readonly place: Place }
   | { readonly from: 'literal'; readonly secret: Secret; readonly place: Place };
 
-export type OidcTemplate = Omit<OidcProvider, 'client_secret'> & { readonly client_secret: SecretSource };
-export type SamlTemplate = Omit<SamlProvider, 'metadata'> & { readonly metadata: SecretSource };
-
 /** Fields in canonical form, secrets not yet resolved. */
-export type ConfigurationTemplate = Partial<
-  Omit<ConfigurationFields, 'openid_connect_providers' | 'saml_identity_providers'>
-> & {
-  readonly openid_connect_providers?: readonly OidcTemplate[];
-  readonly saml_identity_providers?: readonly SamlTemplate[];
-};
+export type ConfigurationTemplate = Partial<ConfigurationFields<SecretSource>>;
 
 export interface ConfigurationManifest extends Named {
   readonly kind: 'Configuration';

@@ -2,24 +2,24 @@ import type { Place } from './problem.ts';
 import type { Secret } from './secret.ts';
 
 /** An OpenID Connect provider; the field names are the API's. */
-export interface OidcProvider {
+export interface OidcProvider<S = Secret> {
   readonly id: string;
   readonly label: string;
   readonly scope: string;
   readonly response_type: string;
   readonly client_id: string;
-  readonly client_secret: Secret;
+  readonly client_secret: S;
   readonly discovery_document_uri: string;
   readonly redirect_uri: string | null;
   readonly auto_create_users: boolean;
 }
 
 /** A SAML provider in the API's names. A desired `base_url` of null is left to the server, and not compared. */
-export interface SamlProvider {
+export interface SamlProvider<S = Secret> {
   readonly id: string;
   readonly label: string;
   readonly base_url: string | null;
-  readonly metadata: Secret;
+  readonly metadata: S;
   readonly sign_requests: boolean | null;
   readonly sign_metadata: boolean | null;
   readonly signed_assertion_in_resp: boolean | null;
@@ -34,8 +34,8 @@ export interface Logo {
   readonly type: string | null;
 }
 
-/** The writable fields of the Configuration in canonical form (addresses canonical, `/32` dropped). */
-export interface ConfigurationFields {
+/** The writable fields of the Configuration in canonical form (addresses canonical, `/32` dropped); `S`: what stands for a secret. */
+export interface ConfigurationFields<S = Secret> {
   readonly allow_unprivileged_device_configuration: boolean | null;
   readonly allow_unprivileged_device_management: boolean | null;
   readonly default_client_allowed_ips: readonly string[] | null;
@@ -46,8 +46,8 @@ export interface ConfigurationFields {
   readonly disable_vpn_on_oidc_error: boolean | null;
   readonly local_auth_enabled: boolean | null;
   readonly logo: Logo | null;
-  readonly openid_connect_providers: readonly OidcProvider[];
-  readonly saml_identity_providers: readonly SamlProvider[];
+  readonly openid_connect_providers: readonly OidcProvider<S>[];
+  readonly saml_identity_providers: readonly SamlProvider<S>[];
   readonly vpn_session_duration: number;
 }
 
@@ -69,6 +69,21 @@ export const configurationFields: readonly ConfigurationField[] = [
   'default_client_persistent_keepalive',
   'logo',
 ];
+
+/** The fields with something else in place of each provider's secret. */
+export function mapSecrets<From, To>(
+  fields: Partial<ConfigurationFields<From>>,
+  map: (secret: From, provider: OidcProvider<From> | SamlProvider<From>) => To,
+): Partial<ConfigurationFields<To>> {
+  const { openid_connect_providers: oidc, saml_identity_providers: saml, ...rest } = fields;
+  return {
+    ...rest,
+    ...(oidc && {
+      openid_connect_providers: oidc.map((one) => ({ ...one, client_secret: map(one.client_secret, one) })),
+    }),
+    ...(saml && { saml_identity_providers: saml.map((one) => ({ ...one, metadata: map(one.metadata, one) })) }),
+  };
+}
 
 /** Where fields stand in the manifests, and the items of those that are lists. */
 export type ConfigurationPlaces = Partial<

@@ -5,15 +5,15 @@ import { makeUnique, removeCopies, slugify } from '../desired/export.ts';
 import { exportConfiguration, nameSecret } from '../desired/export-configuration.ts';
 import { findCollisionsFrom, findFarEnds } from '../desired/in-force.ts';
 import type { ConfigurationTemplate, SecretSource } from '../manifest/manifest.ts';
-import type {
-  ConfigurationField,
-  ConfigurationFields,
-  DesiredConfiguration,
-  LiveConfiguration,
+import {
+  type ConfigurationField,
+  type ConfigurationFields,
+  type DesiredConfiguration,
+  type LiveConfiguration,
+  mapSecrets,
 } from '../model/configuration.ts';
 import { compareProblems, hasErrors, type Place, type Problem } from '../model/problem.ts';
 import { collides, type DesiredRule, formatRuleKey, type LiveRule, type Rule } from '../model/rule.ts';
-import type { Secret } from '../model/secret.ts';
 import type { LiveState } from '../model/state.ts';
 import { compareField } from '../plan/diff-configuration.ts';
 import type { ApplyRecord } from './history.ts';
@@ -152,15 +152,11 @@ function configurationBefore(
 /** The fields as a manifest has them. A secret that is not known is asked for by the name that an export gives it, and bound to nothing. */
 function makeTemplate(fields: ConfigurationFields, place: Place): ConfigurationTemplate {
   const taken = new Set<string>();
-  const sourceOf = (secret: Secret, name: () => string): SecretSource =>
-    secret.known ? { from: 'literal', secret, place } : { from: 'env', name: name(), place };
-  return {
-    ...fields,
-    openid_connect_providers: fields.openid_connect_providers.map((provider) => {
-      return { ...provider, client_secret: sourceOf(provider.client_secret, () => nameSecret(provider, taken)) };
-    }),
-    saml_identity_providers: fields.saml_identity_providers.map((provider) => {
-      return { ...provider, metadata: { from: 'literal', secret: provider.metadata, place } };
-    }),
-  };
+  return mapSecrets(
+    fields,
+    (secret, provider): SecretSource =>
+      secret.known || 'metadata' in provider
+        ? { from: 'literal', secret, place }
+        : { from: 'env', name: nameSecret(provider, taken), place },
+  );
 }
