@@ -1,4 +1,4 @@
-import type { CommandSpec } from '../src/cli/command-spec.ts';
+import type { CommandSpec } from '../src/cli/command.ts';
 import { commands } from '../src/cli/commands.ts';
 import {
   findPlaceholder,

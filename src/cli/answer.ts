@@ -8,13 +8,14 @@ import {
   type Answer,
   exitCodes,
   Failure,
+  type Format,
   makeFailure,
   replaceExitCode,
   type Settings,
   type Terminal,
   type TextDisplay,
 } from './command.ts';
-import { type Format, isScreen, isStdoutTaken, type Output, wantsColor, writeOutput } from './output.ts';
+import { isScreen, isStdoutTaken, type Output, wantsColor, writeOutput } from './output.ts';
 import { readForge, readRevision } from './revision.ts';
 
 /** What ended a run before it had an answer: the problems, in words on stderr and in every other format asked for. */

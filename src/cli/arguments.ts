@@ -1,8 +1,7 @@
 import { Command, CommanderError, Option } from 'commander';
 import { suggest } from '../manifest/suggest.ts';
 import { version } from '../version.ts';
-import { type Failure, makeFailure, type RawValues } from './command.ts';
-import { type CommandSpec, listOptions, type ParsedLine } from './command-spec.ts';
+import { type CommandSpec, type Failure, listOptions, makeFailure, type ParsedLine } from './command.ts';
 import { commands } from './commands.ts';
 import { describeProgram, describeTopic, translateWord } from './help.ts';
 import {
@@ -122,7 +121,7 @@ function helpOf(spec: Exclude<OptionSpec, { readonly kind: 'switch' }>): string 
   return `${spec.help} (default: ${shown})`;
 }
 
-function flagsOf(command: Command): RawValues {
+function flagsOf(command: Command): ParsedLine['flags'] {
   const flags: Partial<Record<OptionName, unknown>> = {};
   for (const [name, value] of Object.entries(command.opts<Record<string, unknown>>())) {
     if (command.getOptionValueSource(name) === 'cli') flags[name as OptionName] = value;

@@ -5,10 +5,8 @@ import type { ProblemCode } from '../model/problem-code.ts';
 import type { Result } from '../model/result.ts';
 import type { LogFields } from '../ports.ts';
 import type { RunReport } from '../report/run-report.ts';
-import type { OptionName, OptionSpec, OptionsTable } from './options.ts';
+import { namesOf, type OptionName, type OptionSpec, type OptionsTable } from './options.ts';
 import type { SettingsFile } from './settings-schema.ts';
-
-// What every command has in common: what it is given, what it answers, and how it ends.
 
 type Plain = { switch: boolean; list: readonly string[]; paths: readonly string[]; count: number; duration: number };
 type GivenValue<S extends OptionSpec> = S extends { readonly choices: readonly (infer C)[] }
@@ -113,8 +111,36 @@ export interface Answer {
   readonly notes?: (color: boolean) => string;
 }
 
-/** Runs a command; throws `Failure` for what ends it at once, nothing else. */
-export type Run = (invocation: Invocation) => Promise<Answer>;
+export type Format = OptionsTable['output']['words'][number];
+
+/** One command: its words, its options, and where its code is; loaded only when it runs. */
+export interface CommandSpec {
+  readonly name: string;
+  readonly summary: string;
+  /** Operands as `--help` shows them; `[NAME]` may be left out, `...` may be repeated. */
+  readonly operands: string;
+  /** Its options beside the common ones. */
+  readonly options: readonly OptionName[];
+  /** Two command lines that show it. */
+  readonly examples: readonly [string, string];
+  /** What `--output` may ask of it; empty: it prints one thing and has no `--output`. */
+  readonly formats: readonly Format[];
+  /** `run` throws a `Failure` for what ends the command at once, nothing else. */
+  readonly load: () => Promise<{ readonly run: (invocation: Invocation) => Promise<Answer> }>;
+}
+
+/** A parsed command line. */
+export interface ParsedLine {
+  readonly command: CommandSpec;
+  readonly operands: readonly string[];
+  readonly flags: RawValues;
+}
+
+/** All options that a command takes. */
+export function listOptions(spec: CommandSpec): readonly OptionName[] {
+  const common = spec.formats.length > 0 ? namesOf.common : namesOf.common.filter((name) => name !== 'output');
+  return [...spec.options, ...common];
+}
 
 /** The exit codes; docs/reference/commands.md explains each. */
 export const exitCodes = {
@@ -144,34 +170,31 @@ export interface RunFacts {
   readonly detailed?: boolean;
 }
 
-/** One exit code: when it is given, and what it says. */
-interface ExitRow {
-  readonly code: number;
-  readonly when: (facts: RunFacts) => boolean | undefined;
-  readonly meaning: string;
-}
-
 /** The one table of exit codes, for every command, one-shot or watching: the first row that applies counts. */
-export const exitTable: readonly ExitRow[] = [
+export const exitTable = [
   {
     code: exitCodes.invalid,
-    when: ({ invalid }) => invalid,
+    when: (facts: RunFacts) => facts.invalid,
     meaning: 'the manifests have errors; nothing was written',
   },
-  { code: exitCodes.refused, when: (facts) => facts.refused, meaning: 'a guard or a policy test refused the plan' },
+  {
+    code: exitCodes.refused,
+    when: (facts: RunFacts) => facts.refused,
+    meaning: 'a guard or a policy test refused the plan',
+  },
   {
     code: exitCodes.partial,
-    when: (facts) => facts.wrote && facts.missing,
+    when: (facts: RunFacts) => facts.wrote && facts.missing,
     meaning: 'something was written, and something is missing or not enforced',
   },
   {
     code: exitCodes.failed,
-    when: (facts) => facts.failed || facts.missing,
+    when: (facts: RunFacts) => facts.failed || facts.missing,
     meaning: 'anything else: usage, settings, connection, token, a "no" to the question',
   },
   {
     code: exitCodes.pending,
-    when: (facts) => facts.pending && facts.detailed,
+    when: (facts: RunFacts) => facts.pending && facts.detailed,
     meaning: 'changes are pending (--detailed-exitcode, drift, watch --once)',
   },
   { code: exitCodes.ok, when: () => true, meaning: 'all is well' },
@@ -211,12 +234,12 @@ export function replaceExitCode(code: number): number {
 
 /** Ends a command at once: a problem for a person and the exit code. */
 export class Failure extends Error {
+  override readonly name = 'Failure';
   readonly problems: readonly Problem[];
   readonly exitCode: number;
 
   constructor(problems: readonly Problem[], exitCode: number = exitCodes.failed) {
     super(problems.map((problem) => problem.summary).join('; '));
-    this.name = 'Failure';
     this.problems = problems;
     this.exitCode = exitCode;
   }

@@ -1,7 +1,6 @@
 import { version } from '../version.ts';
-import type { CommandSpec } from './command-spec.ts';
+import type { CommandSpec, Format } from './command.ts';
 import { namesOf, type OptionName } from './options.ts';
-import type { Format } from './output.ts';
 
 /** Of commands that ask the manifests alone. */
 const offlineOptions: readonly OptionName[] = ['at', ...namesOf.manifests];

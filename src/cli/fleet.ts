@@ -2,9 +2,8 @@ import { join } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
 import { groupBy } from '../model/group-by.ts';
 import { joinSome } from '../model/printable.ts';
-import { answerError, renderAnswer, writeAnswer } from './answer.ts';
-import { type Answer, exitCodes, makeFailure, type Settings, type Terminal } from './command.ts';
-import type { ParsedLine } from './command-spec.ts';
+import { renderAnswer, writeAnswer } from './answer.ts';
+import { type Answer, exitCodes, makeFailure, type ParsedLine, type Settings, type Terminal } from './command.ts';
 import { answerFleet, notBegun, type Said, summariseAnswer, type TargetOutcome } from './fleet/report.ts';
 import { createPool, shareParsers } from './fleet/share.ts';
 import { adjustSettings, type ChosenFleet, makeTargetLine, readFleet, type Target } from './fleet/targets.ts';
@@ -38,12 +37,8 @@ export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<nu
   const visit = async (target: Target): Promise<TargetOutcome> => {
     open.add(target.name);
     const { quiet, out, err } = keepQuiet(terminal);
-    let settings: Settings | null = null;
-    const settle = (read: Settings): Settings => {
-      settings = adjustSettings(read, target, fleet.file);
-      return settings;
-    };
-    const answer = await answerLine(lines.get(target) ?? line, quiet, settle, shared).catch(answerError);
+    const adjust = (read: Settings): Settings => adjustSettings(read, target, fleet.file);
+    const { answer, settings } = await answerLine(lines.get(target) ?? line, quiet, adjust, shared);
     const exit = await writeAnswer(answer, [textOnStdout], settings, quiet);
     const { isPlain, ...came } = summariseAnswer(answer, command.name, exit);
     const documents = isText ? notBegun.said : await renderDocuments(answer);

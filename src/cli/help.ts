@@ -11,7 +11,7 @@ export function describeProgram(): string {
       `${name} ${operands.length > 12 ? '…' : operands}`.trim(),
       summary,
     ]),
-    ['help COMMAND|TOPIC', `a command's options; topics: ${Object.keys(topics).join(', ')}`] as [string, string],
+    ['help COMMAND|TOPIC', `a command's options; topics: ${[...topics.keys()].join(', ')}`] as [string, string],
   ];
   const width = measureLongest(rows.map(([usage]) => usage));
   return [
@@ -38,13 +38,13 @@ const programExamples: readonly string[] = [
 
 /** What `reconcile help TOPIC` says; null for no topic. */
 export function describeTopic(name: string): string | null {
-  return topics[name]?.() ?? null;
+  return topics.get(name)?.() ?? null;
 }
 
-const topics: Readonly<Record<string, () => string>> = {
-  settings: describeSettings,
-  'exit-codes': describeExitCodes,
-};
+const topics: ReadonlyMap<string, () => string> = new Map([
+  ['settings', describeSettings],
+  ['exit-codes', describeExitCodes],
+]);
 
 function describeExitCodes(): string {
   return [

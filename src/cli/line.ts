@@ -1,23 +1,36 @@
-import type { Answer, RawValues, Settings, SharedParts, Terminal } from './command.ts';
-import { listOptions, type ParsedLine } from './command-spec.ts';
+import { answerError } from './answer.ts';
+import {
+  type Answer,
+  listOptions,
+  type ParsedLine,
+  type RawValues,
+  type Settings,
+  type SharedParts,
+  type Terminal,
+} from './command.ts';
 import { readCommandOutputs } from './output.ts';
 import { keepSecrets, type PrintedSecrets } from './secrets-from.ts';
 import { findSettingsFile, settle } from './settings.ts';
 import type { WatchInvocation } from './watch/invocation.ts';
 
-/** The answer of a command about one server. `adjust` sees its settings before they are used, and may change them. */
+/** The answer of a command about one server, and its settings where they are known. `adjust` may change these before they are used. */
 export async function answerLine(
   { command, flags, operands }: ParsedLine,
   started: Terminal,
-  adjust: (read: Settings) => Settings,
+  adjust: (read: Settings) => Settings = (read) => read,
   shared?: SharedParts,
-): Promise<Answer> {
-  const { terminal, renew } = keepSecrets(started);
-  const asksServer = listOptions(command).includes('tokenFile');
-  const settings = adjust(await loadSettings(flags, terminal, asksServer ? renew : null));
-  readCommandOutputs(command, settings.output, terminal);
-  const { run } = await command.load();
-  return await run({ operands, settings, terminal, ...(shared === undefined ? {} : { shared }) });
+): Promise<{ readonly answer: Answer; readonly settings: Settings | null }> {
+  let settings: Settings | null = null;
+  try {
+    const { terminal, renew } = keepSecrets(started);
+    const asksServer = listOptions(command).includes('tokenFile');
+    settings = adjust(await loadSettings(flags, terminal, asksServer ? renew : null));
+    readCommandOutputs(command, settings.output, terminal);
+    const { run } = await command.load();
+    return { answer: await run({ operands, settings, terminal, ...(shared && { shared }) }), settings };
+  } catch (error) {
+    return { answer: await answerError(error), settings };
+  }
 }
 
 /** A watch of one server: its settings are loaded later, and again on SIGHUP. */

@@ -98,24 +98,18 @@ function readGivenValues(settings: Settings): ReadonlyMap<string, string> | null
   if (settings.values.length === 0) return null;
   const values = new Map<string, string>();
   for (const path of settings.values) {
-    const read = readValues(path, readText(path));
+    const name = `the values file ${path}`;
+    const text = decodeText(readNamedFile({ path, code: 'bad-values', name, largest, hint: 'check --values' }));
+    if (text === null) throw makeFailure('bad-values', `${name} is not UTF-8 text`, 'save it as UTF-8');
+    const read = readValues(path, text);
     if (read.values === null) throw new Failure(read.problems, exitCodes.invalid);
-    for (const [name, value] of read.values) values.set(name, value);
+    for (const [key, value] of read.values) values.set(key, value);
   }
   return values;
 }
 
-function readText(path: string): string {
-  const name = `the values file ${path}`;
-  const text = decodeText(readNamedFile({ path, code: 'bad-values', name, largest, hint: 'check --values' }));
-  if (text === null) throw makeFailure('bad-values', `${name} is not UTF-8 text`, 'save it as UTF-8');
-  return text;
-}
-
 /** What the manifests below a path come to, without a server. */
-export interface OfflineBuild extends Desired {
-  readonly revision: string;
-}
+export type OfflineBuild = Desired & { readonly revision: string };
 
 /** Reads and builds the manifests below `path` without server and token; e-mail addresses stay unresolved. Exit 4 without a source. */
 export async function buildOffline(invocation: Invocation, path: string): Promise<OfflineBuild> {
@@ -146,25 +140,17 @@ export async function buildFiles(
   });
   const parsed = await makeParser(invocation.settings)(files);
   const built = assemble(parsed, null, makeDesiredContext(invocation, root));
-  const problems = built.problems.map((problem) => renamePlace(problem, shownAs));
-  const unknown = problems.filter(({ code }) => definedElsewhere.has(code));
-  const others = problems.filter(({ code }) => !definedElsewhere.has(code));
+  const problems = built.problems.map(({ place, ...problem }): Problem => {
+    return place === undefined
+      ? problem
+      : { ...problem, place: { ...place, file: shownAs.get(place.file) ?? place.file } };
+  });
+  const unknown = problems.filter(({ code }) => definedElsewhere.test(code));
+  const others = problems.filter(({ code }) => !definedElsewhere.test(code));
   return { ...built, revision: digestFiles(files), problems: [...others, ...noteOf(unknown)] };
 }
 
-function renamePlace(problem: Problem, shownAs: ReadonlyMap<string, string>): Problem {
-  const { place } = problem;
-  return place === undefined
-    ? problem
-    : { ...problem, place: { ...place, file: shownAs.get(place.file) ?? place.file } };
-}
-
-const definedElsewhere: ReadonlySet<string> = new Set([
-  'unknown-network',
-  'unknown-group',
-  'unknown-user',
-  'unknown-overlay',
-]);
+const definedElsewhere = /^unknown-(?:network|group|user|overlay)$/;
 
 function noteOf(unknown: readonly Problem[]): readonly Problem[] {
   if (unknown.length === 0) return [];
@@ -185,9 +171,9 @@ const ownFiles = [
 /** Files of the program's own that no manifest may name as a secret: whoever writes manifests could publish them. */
 export function listOwnFiles(settings: Settings): readonly string[] {
   const { file } = settings;
-  const own = ownFiles.flatMap((name) => settings[name] ?? []);
-  const nested = file === null ? [] : nestedFiles(file.nested).map((path) => resolve(file.folder, path));
-  return [...own, ...(file === null ? [] : [file.path]), ...nested, `${serviceAccount}/token`];
+  const inFile =
+    file === null ? [] : [file.path, ...nestedFiles(file.nested)].map((path) => resolve(file.folder, path));
+  return [...ownFiles.flatMap((name) => settings[name] ?? []), ...inFile, `${serviceAccount}/token`];
 }
 
 function nestedFiles({ kubernetes, notify = [] }: NestedSettings): readonly string[] {

@@ -1,11 +1,11 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { getErrorCode } from '../model/result.ts';
-import { makeFailure, type Terminal } from './command.ts';
+import { type Format, makeFailure, type Terminal } from './command.ts';
+import { options } from './options.ts';
 import { explainUnwritable, writeNamedFile } from './read-file.ts';
 
-const formats = ['text', 'json', 'markdown', 'html', 'csv', 'github'] as const;
-export type Format = (typeof formats)[number];
+const formats = options.output.words;
 
 /** One output asked for; `file` null: stdout. */
 export interface Output {

@@ -76,9 +76,5 @@ export async function readManifestFiles(invocation: Invocation, written: string)
     return [{ shown: written, path, bytes: bytes.value }];
   }
   const { files } = await readFolder(invocation, path);
-  return files.map((file) => ({
-    shown: join(written, file.path),
-    path: join(path, file.path),
-    bytes: file.bytes,
-  }));
+  return files.map(({ path: below, bytes }) => ({ shown: join(written, below), path: join(path, below), bytes }));
 }

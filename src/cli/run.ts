@@ -1,18 +1,12 @@
 import { answerError, writeAnswer } from './answer.ts';
 import { parseArguments } from './arguments.ts';
-import { exitCodes, makeFailure, type RawValues, type Settings, type Terminal } from './command.ts';
+import { exitCodes, makeFailure, type RawValues, type Terminal } from './command.ts';
 import { answerLine, makeWatch } from './line.ts';
 import { readRequestedOutputs, textOnStdout } from './output.ts';
 
 /** Runs one command line and gives its exit code. Whatever goes wrong is reported in the outputs asked for. */
 export async function runCli(argv: readonly string[], terminal: Terminal): Promise<number> {
   let flags: RawValues = {};
-  let settings: Settings | null = null;
-  const settle = (read: Settings): Settings => {
-    settings = read;
-    return read;
-  };
-  const asked = () => readRequestedOutputs(argv, (settings ?? flags).output, terminal);
   try {
     const parsed = parseArguments(argv);
     if (parsed.kind === 'text') {
@@ -20,19 +14,22 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
       return exitCodes.ok;
     }
     flags = parsed.flags;
+    const { name, formats } = parsed.command;
     refuseOpenTls(terminal.env);
-    if (flags.fleet !== undefined) {
-      const { runFleet } = await import('./fleet.ts');
-      return await runFleet(parsed, terminal);
-    }
+    if (flags.fleet !== undefined) return await (await import('./fleet.ts')).runFleet(parsed, terminal);
     refuseTargets(flags);
-    if (parsed.command.name === 'watch')
-      return await (await import('./commands/watch.ts')).watch(makeWatch(parsed, terminal));
-    const answer = await answerLine(parsed, terminal, settle);
-    const outputs = parsed.command.formats.length === 0 ? [textOnStdout] : asked();
+    if (name === 'watch') return await (await import('./commands/watch.ts')).watch(makeWatch(parsed, terminal));
+    const { answer, settings } = await answerLine(parsed, terminal);
+    const asked = readRequestedOutputs(argv, (settings ?? flags).output, terminal);
+    const outputs = formats.length === 0 && answer.failed !== true ? [textOnStdout] : asked;
     return await writeAnswer(answer, outputs, settings, terminal);
   } catch (error) {
-    return await writeAnswer(await answerError(error), asked(), settings, terminal);
+    return await writeAnswer(
+      await answerError(error),
+      readRequestedOutputs(argv, flags.output, terminal),
+      null,
+      terminal,
+    );
   }
 }
 

@@ -34,7 +34,7 @@ export function settle(sources: SettingsSources): Settings {
       settings[name] = defaultOf(options[name]);
       continue;
     }
-    origins.set(name, found.place ?? found.origin);
+    origins.set(name, found.place);
     const parsed = parseValue(options[name], found.raw, found.folder);
     if ('value' in parsed) settings[name] = parsed.value;
     else problems.push({ code: 'bad-setting', severity: 'error', summary: `${found.origin} ${parsed.wrong}` });
@@ -55,23 +55,13 @@ export function findSettingsFile(sources: Omit<SettingsSources, 'file'>): string
   return raw === undefined ? null : resolve(sources.cwd, raw);
 }
 
-interface Found {
-  readonly raw: unknown;
-  /** For messages: `--base-url`, `RECONCILE_BASE_URL`, `baseUrl in the settings file`. */
-  readonly origin: string;
-  /** FILE:LINE, of what stands in the settings file. */
-  readonly place?: string;
-  /** What relative paths are relative to. */
-  readonly folder: string;
-}
-
-function lookUp(name: OptionName, sources: SettingsSources): Found | null {
-  const { flags, env, cwd, file } = sources;
-  if (flags[name] !== undefined) return { raw: flags[name], origin: formatFlag(name), folder: cwd };
+/** What was given for an option, by what name, where, and what paths in it are relative to; null: nothing. */
+function lookUp(name: OptionName, { flags, env, cwd, file }: SettingsSources) {
+  const [flag, variable] = [formatFlag(name), nameVariable(name)];
+  if (flags[name] !== undefined) return { raw: flags[name], origin: flag, place: flag, folder: cwd };
   if (!isSetting(name)) return null;
-  const variable = nameVariable(name);
   const text = nonEmpty(env[variable]);
-  if (text !== undefined) return { raw: text, origin: variable, folder: cwd };
+  if (text !== undefined) return { raw: text, origin: variable, place: variable, folder: cwd };
   const inFile = file?.options[name];
   if (inFile === undefined || file === null) return null;
   const place = `${file.path}:${file.lines?.get(name) ?? 1}`;
@@ -84,17 +74,9 @@ function nonEmpty(text: string | undefined): string | undefined {
 }
 
 function defaultOf(spec: OptionSpec): unknown {
-  switch (spec.kind) {
-    case 'switch':
-      return spec.default ?? false;
-    case 'list':
-    case 'paths':
-      return [];
-    case 'path':
-      return null;
-    default:
-      return spec.default ?? null;
-  }
+  if ('default' in spec) return spec.default;
+  if (spec.kind === 'list' || spec.kind === 'paths') return [];
+  return spec.kind === 'switch' ? false : null;
 }
 
 /** Flags and variables are texts, and what stands in the file is of its kind: `settingsSchema` says. */

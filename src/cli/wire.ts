@@ -9,7 +9,6 @@ import { findOpenGaps } from '../apply/open-gaps.ts';
 import type { ReadContext, ReadFailure } from '../apply/read.ts';
 import { guardApi } from '../controller/lease.ts';
 import { decodeSnapshot, type Snapshot } from '../live/snapshot.ts';
-import type { Problem } from '../model/problem.ts';
 import { getErrorCode, ok, type Result } from '../model/result.ts';
 import { type Approve, emptyMemory, type PassDependencies, type PassResult } from '../pass/pass.ts';
 import { endPass } from '../pass/stages.ts';
@@ -23,18 +22,8 @@ import { explainReadFailure } from './read-failure.ts';
 import { readNamedJson } from './read-file.ts';
 import { createTokenSource, type TokenSource, warnOfOpenToken } from './token.ts';
 
-/** The one place where adapters are built: what a pass needs, and how to let go of it. */
-export interface WiredPass {
-  readonly pass: PassDependencies;
-  readonly source: Source;
-  /** The snapshot that stands in for the server. */
-  readonly snapshot: { readonly takenAt: string; readonly ageMs: number } | null;
-  /** Seals a saved plan under the API token; null without a token. */
-  readonly seal: ((text: string) => string) | null;
-  /** What went wrong when the server was read, for a person. */
-  readonly explain: (failure: ReadFailure) => Problem;
-  readonly close: () => Promise<void>;
-}
+/** What a pass needs, and how to let go of it. */
+export type WiredPass = Awaited<ReturnType<typeof wirePass>>;
 
 /** Reads the source and runs the pass over it. */
 export async function runWired(
@@ -103,12 +92,13 @@ export function wireShared(
   };
 }
 
-/** What a run reads and writes: the server, or the snapshot in a file, for which there is no request, no token and no secret. */
+/**
+ * What a run reads and writes: the server, or the snapshot in a file, for which there is no request, no token and no secret. `seal` seals
+ * a saved plan under the token; `explain` says for a person what went wrong when the server was read.
+ */
 function openServer(invocation: Invocation, snapshotFile: string | null) {
-  const explainBy =
-    (token: () => string): WiredPass['explain'] =>
-    (failed) =>
-      explainReadFailure(failed, token, systemClock.wallTime());
+  const explainBy = (token: () => string) => (failed: ReadFailure) =>
+    explainReadFailure(failed, token, systemClock.wallTime());
   if (snapshotFile === null) {
     const { api, token } = wireApi(invocation);
     const { seal } = token;
@@ -121,38 +111,35 @@ function openServer(invocation: Invocation, snapshotFile: string | null) {
   return { api, users, token: null, seal: null, snapshot, explain: explainBy(() => '') };
 }
 
-/** Wires one pass over the directory `root`, or over another source. */
+/** The one place where adapters are built: wires one pass over the directory `root`, or over another source. */
 export async function wirePass(
   invocation: Invocation,
   root: string,
   source: Source | null = null,
   snapshotFile: string | null = null,
-): Promise<WiredPass> {
+) {
   const { settings, terminal, mayWrite } = invocation;
   const logger = await createLogger(invocation);
   const shared = wireShared(invocation, root);
-  const { api, users, token, seal, snapshot, explain } = openServer(invocation, snapshotFile);
+  const { api, users, token, ...server } = openServer(invocation, snapshotFile);
   if (token !== null) {
     warnOfOpenToken(token, logger);
     logProxy(invocation, logger);
   }
   const opened = settings.journal === null || token === null ? null : await openJournalAt(settings.journal);
+  const pass: PassDependencies = {
+    ...{ ...shared, logger, base: null, stop: terminal.stop },
+    api: mayWrite === undefined ? api : guardApi(api, { mayWrite }),
+    ...(users === undefined ? wireEnforcement(settings) : { users }),
+    journal: opened?.journal ?? null,
+    options: readPlanOptions(settings, token?.fingerprintKey() ?? null),
+    memory: opened === null ? emptyMemory : { ...emptyMemory, openGaps: opened.openGaps },
+  };
   return {
-    pass: {
-      ...{ ...shared, logger, base: null, stop: terminal.stop },
-      api: mayWrite === undefined ? api : guardApi(api, { mayWrite }),
-      ...(users === undefined ? wireEnforcement(settings) : { users }),
-      journal: opened?.journal ?? null,
-      options: readPlanOptions(settings, token?.fingerprintKey() ?? null),
-      memory: opened === null ? emptyMemory : { ...emptyMemory, openGaps: opened.openGaps },
-    },
+    ...server,
+    pass,
     source: source ?? createDirectorySource(root, readLimits(settings)),
-    snapshot,
-    seal,
-    explain,
-    async close() {
-      await Promise.all([api.close(), opened?.journal.close()]);
-    },
+    close: () => Promise.all([api.close(), opened?.journal.close()]),
   };
 }
 
@@ -184,10 +171,12 @@ export function createEnforcement(settings: Settings): Pick<PassDependencies, 'e
   return { enforcement: { kernel: createNftEnforcement({ netns, timeoutMs: timeout }), repair, waitMs } };
 }
 
-/** Gives the value of a reading; throws a `Failure` that says what to do where the server could not be read. */
-export type Must = <T>(read: Result<T, ReadFailure>) => T;
+type Must = <T>(read: Result<T, ReadFailure>) => T;
 
-/** Lets a command that is no pass read the server, or the snapshot in a file: with retries, until the terminal says stop. */
+/**
+ * Lets a command that is no pass read the server, or the snapshot in a file: with retries, until the terminal says stop. `must` gives the
+ * value of a reading, and throws a `Failure` that says what to do where there is none.
+ */
 export async function askServer<T>(
   invocation: Invocation,
   ask: (context: ReadContext, must: Must, server: ReturnType<typeof openServer>) => Promise<T>,

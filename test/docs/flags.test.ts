@@ -4,7 +4,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'nod
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parseArguments } from '../../src/cli/arguments.ts';
-import { type CommandSpec, listOptions } from '../../src/cli/command-spec.ts';
+import { type CommandSpec, listOptions } from '../../src/cli/command.ts';
 import { commands } from '../../src/cli/commands.ts';
 import { formatFlag, namesOf, type OptionName } from '../../src/cli/options.ts';
 import { ended, spawnReconcile } from '../cli/harness.ts';

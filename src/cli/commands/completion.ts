@@ -1,5 +1,4 @@
-import { type Answer, type Invocation, makeFailure } from '../command.ts';
-import { type CommandSpec, listOptions } from '../command-spec.ts';
+import { type Answer, type CommandSpec, type Invocation, listOptions, makeFailure } from '../command.ts';
 import { commands } from '../commands.ts';
 import { formatFlag, type OptionName, type OptionSpec, optionNames, options } from '../options.ts';
 

@@ -104,14 +104,12 @@ function examineCertificate({ host }: URL, certificate: Awaited<ReturnType<typeo
   if (typeof certificate === 'string') {
     const hint =
       'the reason says what to mend: the base URL, --ca-file, or the certificate; verification cannot be turned off';
-    const summary = `the TLS connection to ${host} failed: ${certificate}`;
-    return [makeError('api-tls', summary, hint)];
+    return [makeError('api-tls', `the TLS connection to ${host} failed: ${certificate}`, hint)];
   }
   const left = certificate.validTo - systemClock.wallTime();
   if (left >= 14 * day)
     return [`TLS: the certificate of ${host} (by ${certificate.issuer}) is accepted and valid for ${formatAge(left)}`];
-  const summary = `the certificate of ${host} expires in ${formatAge(left)}`;
-  return [{ code: 'certificate-expires', severity: 'warning', summary, hint: 'renew it' }];
+  return [makeWarning('certificate-expires', `the certificate of ${host} expires in ${formatAge(left)}`, 'renew it')];
 }
 
 /** What the token says about itself; whether it is accepted shows when it is used. */
@@ -123,10 +121,8 @@ function examineToken(token: string, now: number): Examination[number] {
   if (left >= 14 * day)
     return `token: a JWT${claims.type === null ? '' : ` (${claims.type})`} that expires in ${formatAge(left)}`;
   const hint = 'make a new one as an administrator (30 days by default, 90 at most) and put it into the token file';
-  if (left <= 0)
-    return { code: 'token-expired', severity: 'error', summary: `the token expired ${formatAge(-left)} ago`, hint };
-  const summary = `the token expires in ${formatAge(left)}; nothing can renew it`;
-  return { code: 'token-expires', severity: 'warning', summary, hint };
+  if (left <= 0) return makeError('token-expired', `the token expired ${formatAge(-left)} ago`, hint);
+  return makeWarning('token-expires', `the token expires in ${formatAge(left)}; nothing can renew it`, hint);
 }
 
 async function examineConfiguration(
@@ -141,7 +137,7 @@ async function examineConfiguration(
     const hint =
       'mend it before the server restarts: it does not boot without; changing the providers fails too until it answers';
     if (wrong === null) found.push(`provider ${id}: its discovery document is fine`);
-    else found.push({ code: 'discovery', severity: 'error', summary, hint });
+    else found.push(makeError('discovery', summary, hint));
   }
   return found;
 }
@@ -155,7 +151,7 @@ function diagnoseStored(configuration: LiveConfiguration, profile: Profile): rea
   const problems = unfit.map(({ field, reason }): Problem => {
     const summary = `${field} is stored with a value that no manifest may have: ${reason}`;
     const hint = `the server may refuse every change until it is mended: write ${field} with a fitting value in the Configuration`;
-    return { code: 'stored-value-unfit', severity: 'warning', summary, hint };
+    return makeWarning('stored-value-unfit', summary, hint);
   });
   return [...found, ...problems];
 }

@@ -16,10 +16,10 @@ import type { LiveUser } from '../../live/live-rules.ts';
 import { makeManifestSchema, printSchema } from '../../manifest/json-schema.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
 import { joinSome } from '../../model/printable.ts';
-import { compareText, type Problem } from '../../model/problem.ts';
+import { compareText, makeWarning, type Problem } from '../../model/problem.ts';
 import { getErrorCode } from '../../model/result.ts';
 import type { LiveRule } from '../../model/rule.ts';
-import { isInScope, type LiveState } from '../../model/state.ts';
+import { isInScope, type Scope } from '../../model/state.ts';
 import { renderProblems } from '../../report/problems.ts';
 import { count } from '../../report/summary.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
@@ -39,31 +39,23 @@ export async function run(invocation: Invocation): Promise<Answer> {
   };
 }
 
-/** What the server holds, as files. */
-export interface ServerExport {
-  readonly files: readonly ExportedFile[];
-  readonly problems: readonly Problem[];
-  readonly configuration: ExportedConfiguration;
-  readonly live: LiveState;
-}
-
 /** The manifests with their schema beside them, for editors. */
 export function addSchemas(files: readonly ExportedFile[]): readonly ExportedFile[] {
   return addEditorSchema(files, printSchema(makeManifestSchema()));
 }
 
 /** Reads the server, and writes what is in scope as manifests. */
-export async function exportServer(invocation: Invocation): Promise<ServerExport> {
+export async function exportServer(invocation: Invocation) {
   const { settings } = invocation;
-  const profile = readProfile(settings);
-  const { live, users } = await readServer(invocation);
+  const [profile, scope] = [readProfile(settings), readPlanScope(settings)];
+  const { live, users } = await readServer(invocation, scope);
   const selected = selectRules(live.rules, users, settings.user);
   const wanted = removeCopies(selected);
   const emails = findNameableEmails(users);
   const mayCollide = !profile.refusesCollisions;
-  const rules = readPlanScope(settings).rules ? exportRules(wanted, { emails, mayCollide }) : [];
-  const withConfiguration = live.configuration !== null && settings.user.length === 0;
-  const configuration = withConfiguration ? exportConfiguration(live.configuration.fields, profile) : nothing;
+  const rules = scope.rules ? exportRules(wanted, { emails, mayCollide }) : [];
+  const stored = settings.user.length === 0 ? live.configuration : null;
+  const configuration = stored === null ? nothing : exportConfiguration(stored.fields, profile);
   return {
     files: [...configuration.files, ...rules],
     problems: [...describeCopies(selected.length - wanted.length), ...configuration.problems],
@@ -74,12 +66,9 @@ export async function exportServer(invocation: Invocation): Promise<ServerExport
 
 const nothing: ExportedConfiguration = { files: [], problems: [], unfit: [], secrets: [] };
 
-function readServer(
-  invocation: Invocation,
-): Promise<Pick<ServerExport, 'live'> & { readonly users: readonly LiveUser[] }> {
+function readServer(invocation: Invocation, scope: Scope) {
   const { settings } = invocation;
   return askServer(invocation, async (context, must) => {
-    const scope = readPlanScope(settings);
     const wanted = { ...scope, configuration: scope.configuration && !settings.rulesOnly };
     const { live } = must(await readLive(context, wanted, null));
     const rules = live.rules.filter(({ rule }) => isInScope(rule, scope));
@@ -135,10 +124,9 @@ async function writeTo(out: string, files: readonly ExportedFile[], force: boole
 
 function warnOfOthers(out: string, others: readonly string[]): readonly Problem[] {
   if (others.length === 0) return [];
-  const shown = joinSome(others, 5);
-  const summary = `${out} holds ${count(others.length, 'manifest')} that this export did not write: ${shown}.`;
+  const summary = `${out} holds ${count(others.length, 'manifest')} that this export did not write: ${joinSome(others, 5)}.`;
   const hint = 'A plan of the directory counts them too: delete what is left of an earlier export.';
-  return [{ code: 'other-manifests', severity: 'warning', summary, hint }];
+  return [makeWarning('other-manifests', summary, hint)];
 }
 
 /** Writes one file and the folders that it needs. */

@@ -1,7 +1,6 @@
 import { join, relative, resolve } from 'node:path';
 import { isBelow, resolveLinks } from '../../adapters/secrets.ts';
-import { type Failure, makeFailure, type RawValues, type Settings } from '../command.ts';
-import type { ParsedLine } from '../command-spec.ts';
+import { type Failure, makeFailure, type ParsedLine, type RawValues, type Settings } from '../command.ts';
 import { defaultSidecar } from '../commands/status.ts';
 import type { OptionName } from '../options.ts';
 import { readFleetFile } from '../settings-file.ts';

@@ -6,8 +6,7 @@ import { addProcessMetrics, type ControllerMetrics, createMetrics } from '../../
 import { joinObservers } from '../../controller/observer.ts';
 import { version } from '../../version.ts';
 import { explainEnd } from '../answer.ts';
-import { exitCodes, Failure, makeFailure, type Settings, type Terminal } from '../command.ts';
-import type { ParsedLine } from '../command-spec.ts';
+import { exitCodes, Failure, makeFailure, type ParsedLine, type Settings, type Terminal } from '../command.ts';
 import { Keeper, watchProcess } from '../commands/watch.ts';
 import { makeWatch } from '../line.ts';
 import { createLogger } from '../logger.ts';
