@@ -1,4 +1,11 @@
-import type { DestinationReference, RuleTemplate, TemplatePorts, Written, WrittenRule } from '../manifest/manifest.ts';
+import {
+  type DestinationReference,
+  isList,
+  type OneOrList,
+  type RuleTemplate,
+  type TemplatePorts,
+  type Written,
+} from '../manifest/manifest.ts';
 import { didYouMean } from '../manifest/suggest.ts';
 import { compareNetworks, contains, type Network } from '../model/address.ts';
 import { formatPortRange, type Ports } from '../model/port-range.ts';
@@ -10,29 +17,19 @@ import type { Names, ResolvedUser } from './names.ts';
 export const mostRules = 500_000;
 
 /** The rules that a written one stands for (user × destination × ports), each once; null when there would be more than `room`. */
-export function expand(written: WrittenRule, names: Names, room: number): readonly DesiredRule[] | null {
-  if (!('rule' in written)) return expandTemplate(written, names, room);
-  if (room < 1) return null;
-  if (written.user === undefined) return [written];
-  const user = names.user(written.user);
-  return user === null
-    ? []
-    : [{ ...pickNotes(written), name: written.name, place: written.place, rule: { ...written.rule, userId: user.id } }];
-}
-
-function expandTemplate(template: RuleTemplate, names: Names, room: number): readonly DesiredRule[] | null {
+export function expand(template: RuleTemplate, names: Names, room: number): readonly DesiredRule[] | null {
   const destinations = resolveDestinations(template, names);
   const ports = template.ports === null ? [null] : mergePorts(template.ports, names.problems);
-  const users = template.users === null ? [null] : distinctUsers(names.users(template.users), names.problems);
+  const users = template.users === null ? [null] : distinctUsers(names.users(toList(template.users)), names.problems);
   if (destinations.length * ports.length * users.length > room) return null;
   const rules: DesiredRule[] = [];
   const notes = pickNotes(template);
   for (const user of users) {
-    const forUser = template.listed.users && user !== null ? `${template.name}/${user.label}` : template.name;
+    const forUser = user !== null && isList(template.users) ? `${template.name}/${user.label}` : template.name;
     for (const { value: destination, place } of destinations) {
-      const there = template.listed.destinations ? `${forUser}/${destination.text.replace('/', '-')}` : forUser;
+      const there = isList(template.destinations) ? `${forUser}/${destination.text.replace('/', '-')}` : forUser;
       for (const range of ports) {
-        const name = template.listed.ports && range !== null ? `${there}/${portName(range)}` : there;
+        const name = range !== null && isList(template.ports?.ranges) ? `${there}/${portName(range)}` : there;
         const userId = user === null ? null : user.id;
         rules.push({ ...notes, name, place, rule: { action: template.action, destination, ports: range, userId } });
       }
@@ -41,12 +38,16 @@ function expandTemplate(template: RuleTemplate, names: Names, room: number): rea
   return rules;
 }
 
+function toList<T>(written: OneOrList<T>): readonly T[] {
+  return isList(written) ? written : [written];
+}
+
 function portName({ type, low, high }: Ports): string {
   return low === high ? `${type}-${low}` : `${type}-${low}-${high}`;
 }
 
 function resolveDestinations(template: RuleTemplate, names: Names): readonly Written<Network>[] {
-  const resolved = template.destinations.flatMap((reference) => networksOf(reference, names));
+  const resolved = toList(template.destinations).flatMap((reference) => networksOf(reference, names));
   return resolved.length < 2 ? resolved : withoutNested(resolved, names.problems);
 }
 
@@ -82,7 +83,7 @@ function withoutNested(networks: readonly Written<Network>[], problems: Problem[
 }
 
 function mergePorts({ type, ranges }: TemplatePorts, problems: Problem[]): readonly Ports[] {
-  const sorted = [...ranges].sort((a, b) => a.value.low - b.value.low || b.value.high - a.value.high);
+  const sorted = [...toList(ranges)].sort((a, b) => a.value.low - b.value.low || b.value.high - a.value.high);
   const merged: { value: Ports; place: Place }[] = [];
   for (const { value, place } of sorted) {
     const last = merged.at(-1);

@@ -1,15 +1,16 @@
 import type { PortRange, PortType } from '../model/port-range.ts';
-import { type Action, pickNotes, type RuleNotes } from '../model/rule.ts';
+import type { Action, RuleNotes } from '../model/rule.ts';
 import { decodeNotes, narrowTimes, readNotes, readTimes, readTimezone } from './decode-notes.ts';
 import { type Decoding, getPlace, readName, readNetwork, readPorts, readUser, reportAt } from './decoding.ts';
-import type {
-  DestinationReference,
-  RuleManifest,
-  RuleTemplate,
-  TemplatePorts,
-  UserReference,
-  Written,
-  WrittenRule,
+import {
+  type DestinationReference,
+  isList,
+  type OneOrList,
+  type RuleManifest,
+  type RuleTemplate,
+  type TemplatePorts,
+  type UserReference,
+  type Written,
 } from './manifest.ts';
 import { findChild, findScalar, type Node } from './node.ts';
 
@@ -34,7 +35,7 @@ export function decodeRuleSet(decoding: Decoding, root: Node): RuleManifest {
     defaults === undefined ||
     (oneOf(decoding, defaults, userFields) && oneOf(decoding, defaults, ['destination', 'destinations']));
   if (!isClear) return { kind: 'RuleSet', ...named, rules: [] };
-  const rules: WrittenRule[] = [];
+  const rules: RuleTemplate[] = [];
   const names = new Map<string, Node>();
   for (const item of items?.type === 'seq' ? items.items : []) {
     const nameNode = findScalar(item, 'name');
@@ -68,7 +69,7 @@ interface TemplateSource {
   readonly notes: RuleNotes;
 }
 
-function decodeTemplate(decoding: Decoding, source: TemplateSource): WrittenRule | null {
+function decodeTemplate(decoding: Decoding, source: TemplateSource): RuleTemplate | null {
   const { spec, defaults, name } = source;
   const action = findScalar(spec, 'action') ?? findScalar(defaults, 'action');
   const destinations = decodeDestinations(decoding, source);
@@ -82,63 +83,34 @@ function decodeTemplate(decoding: Decoding, source: TemplateSource): WrittenRule
     });
   }
   if (action === undefined || destinations === null || ports === 'invalid' || users === 'invalid') return null;
-  return inLastForm({
-    ...source.notes,
-    name,
-    place: destinations.references[0]?.place ?? getPlace(decoding, spec),
-    action: action.value as Action,
-    destinations: destinations.references,
-    ports: ports.ports,
-    users: users.references,
-    listed: { destinations: destinations.listed, ports: ports.listed, users: users.listed },
-  });
+  const [first] = isList(destinations) ? destinations : [destinations];
+  const place = first?.place ?? getPlace(decoding, spec);
+  return { name, place, action: action.value as Action, destinations, ports, users, ...source.notes };
 }
 
-/** The one rule that a template stands for, where it lists nothing and names no network; else the template. */
-function inLastForm(template: RuleTemplate): WrittenRule {
-  const { name, place, action, ports, users, listed } = template;
-  const [destination] = template.destinations;
-  if (listed.destinations || listed.ports || listed.users) return template;
-  if (destination === undefined || !('network' in destination)) return template;
-  const [range] = ports?.ranges ?? [];
-  const [user] = users ?? [];
-  const rule = {
-    action,
-    destination: destination.network,
-    ports: ports === null || range === undefined ? null : { type: ports.type, ...range.value },
-    userId: user?.by === 'id' ? user.id : null,
-  };
-  const plain = { ...pickNotes(template), name, place, rule };
-  return user === undefined || user.by === 'id' ? plain : { ...plain, user };
-}
-
-interface Destinations {
-  readonly references: readonly DestinationReference[];
-  readonly listed: boolean;
-}
-
-function decodeDestinations(decoding: Decoding, { spec, defaults }: TemplateSource): Destinations | null {
+function decodeDestinations(
+  decoding: Decoding,
+  { spec, defaults }: TemplateSource,
+): OneOrList<DestinationReference> | null {
   if (!oneOf(decoding, spec, ['destination', 'destinations'])) return null;
   const inherits = findChild(spec, 'destination') === undefined && findChild(spec, 'destinations') === undefined;
   const holder = inherits ? defaults : spec;
   const list = findChild(holder, 'destinations');
   const single = findChild(holder, 'destination');
-  const nodes = list?.type === 'seq' ? list.items : single === undefined ? null : [single];
-  if (nodes === null) {
-    reportAt(decoding, spec, {
-      code: 'missing-field',
-      summary: 'The field `destination` is missing.',
-      hint: 'Write an IP address or a network in CIDR notation, such as `10.0.0.0/8`.',
-    });
-    return null;
+  if (list?.type === 'seq') {
+    const references = list.items.flatMap((node) => destinationOf(decoding, node) ?? []);
+    return references.length < list.items.length ? null : references;
   }
-  // Mapped, not pushed: an array that grows by `push` has room for 17, and there may be 100,000 of them.
-  const references = nodes.map((node) => destinationOf(decoding, node));
-  if (references.includes(null)) return null;
-  return {
-    references: references as readonly DestinationReference[],
-    listed: list !== undefined || single?.type === 'map',
-  };
+  if (single !== undefined) {
+    const reference = destinationOf(decoding, single);
+    return single.type === 'map' && reference !== null ? [reference] : reference;
+  }
+  reportAt(decoding, spec, {
+    code: 'missing-field',
+    summary: 'The field `destination` is missing.',
+    hint: 'Write an IP address or a network in CIDR notation, such as `10.0.0.0/8`.',
+  });
+  return null;
 }
 
 function destinationOf(decoding: Decoding, node: Node): DestinationReference | null {
@@ -148,15 +120,12 @@ function destinationOf(decoding: Decoding, node: Node): DestinationReference | n
   return network === null ? null : { network, place: getPlace(decoding, node) };
 }
 
-function decodePorts(
-  decoding: Decoding,
-  { spec, defaults }: TemplateSource,
-): { readonly ports: TemplatePorts | null; readonly listed: boolean } | 'invalid' {
+function decodePorts(decoding: Decoding, { spec, defaults }: TemplateSource): TemplatePorts | null | 'invalid' {
   const node = findChild(spec, 'port_range') ?? findChild(defaults, 'port_range');
   const own = findScalar(spec, 'port_type');
   const type = own ?? findScalar(defaults, 'port_type');
   if (node === undefined || (node.type === 'scalar' && node.value === null)) {
-    if (own === undefined || own.value === null) return { ports: null, listed: false };
+    if (own === undefined || own.value === null) return null;
     reportAt(decoding, own, {
       code: 'port-range-missing',
       summary: 'There is a `port_type` and no `port_range`; the server refuses that.',
@@ -165,7 +134,7 @@ function decodePorts(
     return 'invalid';
   }
   const nodes = node.type === 'seq' ? node.items : [node];
-  const ranges = nodes.map((item) => rangeOf(decoding, item));
+  const ranges = nodes.flatMap((item) => rangeOf(decoding, item) ?? []);
   if (type === undefined || type.value === null) {
     reportAt(decoding, node, {
       code: 'port-type-missing',
@@ -174,8 +143,9 @@ function decodePorts(
     });
     return 'invalid';
   }
-  if (ranges.includes(null)) return 'invalid';
-  if (ranges.length === 0) {
+  if (ranges.length < nodes.length) return 'invalid';
+  const [first] = ranges;
+  if (first === undefined) {
     reportAt(decoding, node, {
       code: 'empty-ports',
       summary: 'The list of ports is empty.',
@@ -183,8 +153,7 @@ function decodePorts(
     });
     return 'invalid';
   }
-  const ports = { type: type.value as PortType, ranges: ranges as readonly Written<PortRange>[] };
-  return { ports, listed: node.type === 'seq' };
+  return { type: type.value as PortType, ranges: node.type === 'seq' ? ranges : first };
 }
 
 function rangeOf(decoding: Decoding, node: Node): Written<PortRange> | null {
@@ -197,25 +166,21 @@ const userFields = ['user_id', 'user', 'group', 'users'];
 function decodeRuleUsers(
   decoding: Decoding,
   { spec, defaults }: TemplateSource,
-): { readonly references: readonly UserReference[] | null; readonly listed: boolean } | 'invalid' {
+): OneOrList<UserReference> | null | 'invalid' {
   if (!oneOf(decoding, spec, userFields)) return 'invalid';
   const holder = userFields.some((field) => findChild(spec, field) !== undefined) ? spec : defaults;
   const list = findChild(holder, 'users');
   if (list?.type === 'seq') {
-    const references = list.items.flatMap((item): UserReference[] => {
+    return list.items.flatMap((item): UserReference[] => {
       const group = findScalar(item, 'group');
       if (group !== undefined) return [{ by: 'group', name: group.text, place: getPlace(decoding, item) }];
       return item.type === 'scalar' ? [readUser(decoding, item)] : [];
     });
-    return { references, listed: true };
   }
   const group = findScalar(holder, 'group');
-  if (group !== undefined) {
-    return { references: [{ by: 'group', name: group.text, place: getPlace(decoding, group) }], listed: true };
-  }
+  if (group !== undefined) return [{ by: 'group', name: group.text, place: getPlace(decoding, group) }];
   const user = findScalar(holder, 'user') ?? findScalar(holder, 'user_id');
-  if (user === undefined || user.value === null) return { references: null, listed: false };
-  return { references: [readUser(decoding, user)], listed: false };
+  return user === undefined || user.value === null ? null : readUser(decoding, user);
 }
 
 /** Reports when more than one of the fields is written. */

@@ -2,7 +2,7 @@ import type { Network } from '../model/address.ts';
 import type { ConfigurationFields, ConfigurationPlaces } from '../model/configuration.ts';
 import type { PortRange, PortType } from '../model/port-range.ts';
 import type { Place, Problem } from '../model/problem.ts';
-import type { Action, DesiredRule, RuleNotes } from '../model/rule.ts';
+import type { Action, RuleNotes } from '../model/rule.ts';
 import type { Secret } from '../model/secret.ts';
 import type { PolicyCase } from '../model/state.ts';
 
@@ -42,35 +42,33 @@ export type DestinationReference =
   | { readonly network: Network; readonly place: Place }
   | { readonly networkName: string; readonly place: Place };
 
+/** What is written by itself, or several in a list. */
+export type OneOrList<T> = T | readonly T[];
+
+export function isList<T>(written: OneOrList<T>): written is readonly T[] {
+  return Array.isArray(written);
+}
+
 /** The ports of a template: ranges in written order, all of one type. */
 export interface TemplatePorts {
   readonly type: PortType;
-  readonly ranges: readonly Written<PortRange>[];
+  readonly ranges: OneOrList<Written<PortRange>>;
 }
 
 /**
- * What one Rule, or one rule of a RuleSet, asks for, before it is expanded. `listed` says which parts are written as a
- * list, a group or a network: those, and only those, become part of an expanded rule's name, so that a name depends on
- * what is written for it and never on its neighbours.
+ * What one Rule, or one rule of a RuleSet, asks for, before it is expanded. A group or a network is a list: members of lists,
+ * and only those, become part of an expanded rule's name, so that a name depends on what is written for it and never on its
+ * neighbours. What is no list is half as large, and there may be 100,000.
  */
 export interface RuleTemplate extends RuleNotes {
   /** `web` for a Rule, `contractors/web` for a rule of a set. */
   readonly name: string;
   readonly place: Place;
   readonly action: Action;
-  readonly destinations: readonly DestinationReference[];
+  readonly destinations: OneOrList<DestinationReference>;
   readonly ports: TemplatePorts | null;
   /** null: a global rule. */
-  readonly users: readonly UserReference[] | null;
-  readonly listed: { readonly destinations: boolean; readonly ports: boolean; readonly users: boolean };
-}
-
-/** A rule of a manifest. One that lists nothing is in its last form, which is half as large: there may be 100,000. */
-export type WrittenRule = RuleTemplate | PlainRule;
-
-/** `user`: whose rule it is, still to be looked up; without it `rule.userId` says so. */
-export interface PlainRule extends DesiredRule {
-  readonly user?: UserReference;
+  readonly users: OneOrList<UserReference> | null;
 }
 
 interface Named {
@@ -81,7 +79,7 @@ interface Named {
 
 export interface RuleManifest extends Named {
   readonly kind: 'Rule' | 'RuleSet';
-  readonly rules: readonly WrittenRule[];
+  readonly rules: readonly RuleTemplate[];
 }
 
 export interface UsersManifest extends Named {
