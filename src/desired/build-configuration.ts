@@ -107,29 +107,62 @@ const samlHint = 'Download the metadata document from the identity provider agai
 /** Why a text is not SAML metadata that the server can read (observed: recordings/configuration_saml). */
 type SamlFault = 'not-xml' | 'not-saml' | 'no-entity-id' | 'bad-certificate';
 
-/** A start tag with its prefix, name and attributes, and the text behind it. */
-const element = /<((?:[\w.-]+:)?)([A-Za-z_][\w.-]*)((?:\s+[\w:.-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*)\s*\/?>([^<]*)/g;
+const tag =
+  /<(?:!--[\s\S]*?-->|!\[CDATA\[[\s\S]*?\]\]>|\?[\s\S]*?\?>|!DOCTYPE[^>]*>|(\/?)([A-Za-z_][\w.-]*(?::[A-Za-z_][\w.-]*)?)((?:\s+[\w:.-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*)\s*(\/?)>)/y;
 
-/** Checks that the text looks like a whole XML document, is SAML metadata, names an entity, and holds readable certificates. */
+/** Checks that the text is well-formed XML, is SAML metadata, names an entity, and holds readable certificates. */
 export function checkSamlMetadata(text: string): SamlFault | null {
-  const [head = '', ...parts] = text.split('<!--');
-  const content = head + parts.map((part) => part.slice(part.indexOf('-->') + 3)).join('');
-  const elements = [...content.matchAll(element)].map(([, prefix = '', name = '', attributes = '', inside = '']) => ({
-    prefix,
-    name,
-    attributes,
-    inside,
-  }));
-  const [root] = elements;
-  // An XML declaration is allowed only at the very start.
-  if (root === undefined || !/^(?:<|\s*<(?!\?xml))/.test(content)) return 'not-xml';
-  const [end, closed = root.prefix + root.name] = /(?:<\/([\w:.-]+)\s*|\/)>\s*$/.exec(content) ?? [];
-  if (end === undefined || closed !== root.prefix + root.name) return 'not-xml';
+  const elements = scan(text);
+  if (elements === null) return 'not-xml';
+  const root = elements[0];
+  if (root === undefined) return 'not-xml';
   if (root.name !== 'EntityDescriptor' && root.name !== 'EntitiesDescriptor') return 'not-saml';
-  const entity = elements.find(({ name }) => name === 'EntityDescriptor');
+  const entity = elements.find((element) => element.name === 'EntityDescriptor');
   if (entity === undefined) return 'not-saml';
   if (!/\sentityID\s*=\s*(?:"[^"]+"|'[^']+')/.test(entity.attributes)) return 'no-entity-id';
-  return elements.every(({ name, inside }) => name !== 'X509Certificate' || isDer(inside)) ? null : 'bad-certificate';
+  const certificates = elements.filter((element) => element.name === 'X509Certificate');
+  return certificates.every((element) => isDer(element.text)) ? null : 'bad-certificate';
+}
+
+interface Element {
+  readonly name: string;
+  readonly attributes: string;
+  /** Character data directly inside. */
+  text: string;
+}
+
+/** The elements in order of their start tags; null when the text is not well-formed. */
+function scan(text: string): readonly Element[] | null {
+  // An XML declaration is allowed only at the very start, and nothing but space around the root.
+  if (/\S/.test(text) && !text.startsWith('<') && !/^\s*<(?!\?xml)/.test(text)) return null;
+  const elements: Element[] = [];
+  const open: { readonly element: Element; readonly name: string }[] = [];
+  let position = text.indexOf('<');
+  if (position < 0) return null;
+  while (position < text.length) {
+    tag.lastIndex = position;
+    const match = tag.exec(text);
+    if (match === null) return null;
+    const [, closing, name, attributes = '', selfClosing] = match;
+    if (name !== undefined) {
+      if (closing === '/') {
+        if (open.pop()?.name !== name) return null;
+      } else {
+        if (open.length === 0 && elements.length > 0) return null;
+        const element: Element = { name: name.slice(name.indexOf(':') + 1), attributes, text: '' };
+        elements.push(element);
+        if (selfClosing !== '/') open.push({ element, name });
+      }
+    }
+    const next = text.indexOf('<', tag.lastIndex);
+    const between = text.slice(tag.lastIndex, next < 0 ? text.length : next);
+    const inside = open.at(-1);
+    if (inside !== undefined) inside.element.text += between;
+    else if (/\S/.test(between)) return null;
+    if (next < 0) break;
+    position = next;
+  }
+  return open.length === 0 ? elements : null;
 }
 
 /** Whether the text is base64 of something that begins like a certificate (a DER sequence). */
