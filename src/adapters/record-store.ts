@@ -2,43 +2,12 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import * as z from 'zod';
 import type { LoopRecord, RecordStore, RecordText } from '../controller/record.ts';
-import { emptyRecord, listRevisions, lostRecord, mostGivenUp } from '../controller/record.ts';
+import { emptyRecord, listRevisions, lostRecord, recordShape } from '../controller/record.ts';
 import { getErrorCode, replaceError } from '../model/result.ts';
 import type { Logger } from '../ports.ts';
 import { replaceFile } from './replace-file.ts';
 
-const revision = z.string().regex(/^(?:sha256:)?[0-9a-f]{40,64}$/);
-const count = z.number().int().nonnegative();
-/** What `Date` holds: one beyond ends whoever writes it as a date. */
-const time = z.number().int().min(0).max(8_640_000_000_000_000);
-const text = z.string().max(500);
-/** A record of 0.1 has only the first five; the revision that it calls applied was accepted. */
-const shape = z.object({
-  format_version: z.literal(1),
-  appliedRevision: revision.nullable(),
-  appliedAt: time.nullable(),
-  knownRules: count.nullable(),
-  inForceRevision: revision.nullish(),
-  appliedDesired: z
-    .string()
-    .regex(/^[0-9a-f]{64}$/)
-    .nullable()
-    .default(null),
-  agreedAt: time.nullable().default(null),
-  toldUntil: time.default(0),
-  confirmedRevision: revision.nullable().default(null),
-  pendingRevision: revision.nullable().default(null),
-  pendingUntil: time.nullable().default(null),
-  graceGiven: z.boolean().default(false),
-  isLost: z.boolean().default(false),
-  givenUp: z.array(revision).max(mostGivenUp).default([]),
-  failed: z.array(revision).max(mostGivenUp).default([]),
-  suspended: z.boolean().default(false),
-  drift: count.default(0),
-  firstSeen: z.record(revision, time).default({}),
-  sentSecrets: z.array(z.object({ name: text, provider: text, host: text })).default([]),
-  seal: text.optional(),
-});
+const shape = recordShape.extend({ format_version: z.literal(1), seal: z.string().max(500).optional() });
 
 /** An annotation holds no more, and neither does a record. */
 const largest = 65_536;

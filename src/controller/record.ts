@@ -1,56 +1,71 @@
+import * as z from 'zod';
 import type { SecretBinding } from '../model/configuration.ts';
-import type { FirstSeen } from '../ports.ts';
 import type { PassEnding } from './pass-ending.ts';
+
+/** Failed revisions that a record names. */
+const mostGivenUp = 20;
+
+const revision = z.string().regex(/^(?:sha256:)?[0-9a-f]{40,64}$/);
+const count = z.number().int().nonnegative();
+/** ms since 1970, as `Date` holds it: one beyond ends whoever writes it as a date. */
+const time = z.number().int().min(0).max(8_640_000_000_000_000);
+const text = z.string().max(500);
+const binding = z.object({ name: text, provider: text, host: text });
 
 /**
  * What decisions rest on. It belongs to the lease, not to a replica: whoever becomes the writer reads it, and uses nothing of
  * its own from before. Without a lease it lies in the state folder. It holds no content and no secret (only names): content is read again
- * from the source by its revision.
+ * from the source by its revision. A record of 0.1 has only the first three, and the revision that it calls applied was accepted.
  */
-export interface LoopRecord {
-  /** The revision last fully in effect, and when (ms since 1970). */
-  readonly appliedRevision: string | null;
-  readonly appliedAt: number | null;
+export const recordShape = z.object({
+  /** The revision last fully in effect, and when. */
+  appliedRevision: revision.nullable(),
+  appliedAt: time.nullable(),
+  /** Number of live rules after the last good pass. */
+  knownRules: count.nullable(),
   /** The last good revision, last begun to be written; in force while a newer one is invalid or the source is gone. */
-  readonly inForceRevision: string | null;
+  inForceRevision: revision.nullish(),
   /** The revision that was confirmed last, and the one that waits for it. */
-  readonly confirmedRevision: string | null;
-  readonly pendingRevision: string | null;
-  /** When the time of that one is over (ms since 1970); null: it does not run yet. */
-  readonly pendingUntil: number | null;
+  confirmedRevision: revision.nullable().default(null),
+  pendingRevision: revision.nullable().default(null),
+  /** When the time of that one is over; null: it does not run yet. */
+  pendingUntil: time.nullable().default(null),
   /** Somebody who took over was given time for one run of the command: nobody is again. */
-  readonly graceGiven: boolean;
+  graceGiven: z.boolean().default(false),
   /** An earlier record could not be read, so that nobody knows which revision waited. Until one is in effect. */
-  readonly isLost: boolean;
+  isLost: z.boolean().default(false),
   /**
    * Those that nobody confirmed since another one was confirmed; a branch may be set back to each of them. The last one is taken
    * back while it is the pending one too.
    */
-  readonly givenUp: readonly string[];
+  givenUp: z.array(revision).max(mostGivenUp).readonly().default([]),
   /** Revisions that failed here: an apply of theirs ended in error, or did not converge. The newest last. */
-  readonly failed: readonly string[];
+  failed: z.array(revision).max(mostGivenUp).readonly().default([]),
   /** Digest of what the applied revision asked for then; with other values or settings it asks for something else. */
-  readonly appliedDesired: string | null;
-  /** What it says of revisions was written by a process with our token, and not by somebody who may only write the Lease. */
-  readonly isSealed: boolean;
+  appliedDesired: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/)
+    .nullable()
+    .default(null),
   /** The operator's secrets that it sent, and where to: these go there again without a binding. */
-  readonly sentSecrets: readonly SecretBinding[];
-  /** The time for which its rules were last sorted, by a clock that agreed with the server's (ms since 1970). */
-  readonly agreedAt: number | null;
-  /** People were told beforehand of what begins or ends up to here (ms since 1970). */
-  readonly toldUntil: number;
-  /** Number of live rules after the last good pass. */
-  readonly knownRules: number | null;
+  sentSecrets: z.array(binding.readonly()).readonly().default([]),
+  /** The time for which its rules were last sorted, by a clock that agreed with the server's. */
+  agreedAt: time.nullable().default(null),
+  /** People were told beforehand of what begins or ends up to here. */
+  toldUntil: time.default(0),
   /** The holder is asked not to write. */
-  readonly suspended: boolean;
+  suspended: z.boolean().default(false),
   /** How many steps would undo the drift that was found and left alone. */
-  readonly drift: number;
-  /** When the commits named here, and the newest, were first seen (ms since 1970): the time at which signatures are checked. */
-  readonly firstSeen: FirstSeen;
-}
+  drift: count.default(0),
+  /** When the commits named here, and the newest, were first seen: the time at which signatures are checked. */
+  firstSeen: z.record(revision, time).readonly().default({}),
+});
 
-/** Failed revisions that a record names. */
-export const mostGivenUp = 20;
+/** See `recordShape`. `isSealed`: a process with our token wrote what it says of revisions, and not somebody who may only write the Lease. */
+export type LoopRecord = Readonly<z.infer<typeof recordShape>> & {
+  readonly inForceRevision: string | null;
+  readonly isSealed: boolean;
+};
 
 /** The failed revisions with another one, as many of them as a record holds. */
 export function recordGivenUp(earlier: readonly string[], revision: string): readonly string[] {
@@ -63,25 +78,9 @@ export function viewRecord({ appliedRevision: applied, appliedAt, failed, givenU
 }
 
 export const emptyRecord: LoopRecord = {
-  isSealed: true,
-  appliedRevision: null,
-  appliedAt: null,
+  ...recordShape.parse({ appliedRevision: null, appliedAt: null, knownRules: null }),
   inForceRevision: null,
-  confirmedRevision: null,
-  pendingRevision: null,
-  pendingUntil: null,
-  graceGiven: false,
-  isLost: false,
-  givenUp: [],
-  failed: [],
-  appliedDesired: null,
-  sentSecrets: [],
-  agreedAt: null,
-  toldUntil: 0,
-  knownRules: null,
-  suspended: false,
-  drift: 0,
-  firstSeen: {},
+  isSealed: true,
 };
 
 /** Where an earlier record cannot be read, or is not ours. */
