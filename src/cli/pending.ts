@@ -27,8 +27,9 @@ export interface PendingApply extends ConfirmTerms {
   readonly waiting: readonly ConfigurationField[];
 }
 
-/** Removing `pending` keeps the apply, renaming it to `going-back` takes it back: one step each, and only one of them can succeed. */
-export type PendingPlace = 'pending' | 'going-back';
+/** Removing the first keeps the apply, renaming it to the second takes it back: one step each, and only one of them can succeed. */
+const places = { waits: 'pending.json', goesBack: 'going-back.json' } as const;
+type PendingPlace = keyof typeof places;
 
 const ownerFile = 'pending.owner';
 
@@ -47,15 +48,15 @@ export function pendingFolderOf(invocation: Invocation): string {
 
 /** Writes the record without secrets; without it nothing is applied. `isFirst`: of this apply; one of another process is left alone. */
 export async function savePending(folder: string, pending: PendingApply, isFirst = false): Promise<void> {
-  const { record, known, ...rest } = pending;
-  const kept = { ...rest, known: [...known], record: encodeApplyRecord(record) };
+  const { withinMs, command, until, waiting, known, record } = pending;
+  const kept = { withinMs, command, until, waiting, known: [...known], record: encodeApplyRecord(record) };
   const value = { format_version: 1, kind: 'pending-apply', ...kept };
   const files = filesOf(folder);
   let isOurs = true;
   try {
-    if (isFirst) isOurs = !existsSync(files.locate('going-back.json')) && (await files.add('pending.json', value));
+    if (isFirst) isOurs = !existsSync(files.locate(places.goesBack)) && (await files.add(places.waits, value));
     if (isOurs) await ownPending(folder);
-    if (!isFirst) await files.write('pending.json', value);
+    if (!isFirst) await files.write(places.waits, value);
   } catch (error) {
     const summary = `what must be put back if nobody confirms cannot be written in ${folder} (${getErrorCode(error)})`;
     throw makeFailure('state', summary, 'check --state-dir; nothing more is written to the server');
@@ -68,19 +69,25 @@ export async function savePending(folder: string, pending: PendingApply, isFirst
 export async function loadPending(
   invocation: Invocation,
   folder: string,
-  place: PendingPlace,
-): Promise<PendingApply | null> {
+): Promise<(PendingApply & { readonly place: PendingPlace }) | null> {
   const files = filesOf(folder);
-  const value = await files.readOwn(`${place}.json`);
-  if (value === undefined) return null;
-  const pending = decodePending(value);
-  const where = files.locate(`${place}.json`);
-  if (pending === null)
-    throw makeFailure('state', `the record of an apply in ${where} cannot be read`, `check the server, then remove it`);
-  const server = findServer(invocation.settings);
-  if (pending.record.server === server) return pending;
-  const summary = `an apply to ${escapeControls(String(pending.record.server))} waits to be confirmed, and this is ${server}`;
-  throw makeFailure('state', summary, 'check --base-url and --state-dir');
+  for (const place of ['goesBack', 'waits'] as const) {
+    const value = await files.readOwn(places[place]);
+    if (value === undefined) continue;
+    const pending = decodePending(value);
+    const where = files.locate(places[place]);
+    if (pending === null)
+      throw makeFailure(
+        'state',
+        `the record of an apply in ${where} cannot be read`,
+        'check the server, then remove it',
+      );
+    const server = findServer(invocation.settings);
+    if (pending.record.server === server) return { ...pending, place };
+    const summary = `an apply to ${escapeControls(String(pending.record.server))} waits to be confirmed, and this is ${server}`;
+    throw makeFailure('state', summary, 'check --base-url and --state-dir');
+  }
+  return null;
 }
 
 function decodePending(value: unknown): PendingApply | null {
@@ -114,7 +121,7 @@ export async function findPendingOwner(folder: string): Promise<number | null> {
 /** Whether the apply still waits. A state folder that is gone, or cannot be read, confirms nothing. */
 export function isPending(folder: string): boolean {
   try {
-    statSync(filesOf(folder).locate('pending.json'));
+    statSync(filesOf(folder).locate(places.waits));
     return true;
   } catch (error) {
     return !isRemoved(folder, error);
@@ -123,13 +130,13 @@ export function isPending(folder: string): boolean {
 
 /** Removes the record; false: it was gone already. */
 export async function removePending(folder: string, place: PendingPlace): Promise<boolean> {
-  return await filesOf(folder).remove(`${place}.json`);
+  return await filesOf(folder).remove(places[place]);
 }
 
 /** Decides that the apply is taken back; false: it was kept already. */
 export async function claimGoingBack(folder: string): Promise<boolean> {
   const files = filesOf(folder);
-  return await rename(files.locate('pending.json'), files.locate('going-back.json')).then(
+  return await rename(files.locate(places.waits), files.locate(places.goesBack)).then(
     () => true,
     (error: unknown) => !isRemoved(folder, error),
   );

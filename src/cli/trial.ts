@@ -66,15 +66,15 @@ function makeTrial(invocation: Invocation, folder: string, terms: ConfirmTerms):
       if (pending !== null) await savePending(folder, next).catch(() => undefined);
       else {
         // One that only waits for a secret makes room.
-        const earlier = await loadPending(invocation, folder, 'pending');
-        if (earlier !== null && earlier.waiting.length > 0) await removePending(folder, 'pending');
+        const earlier = await loadPending(invocation, folder);
+        if (earlier !== null && earlier.waiting.length > 0) await removePending(folder, 'waits');
         await savePending(folder, next, true);
       }
       pending = next;
     },
     async decide(applied) {
       const changed = pending === null ? 0 : countChanges(pending.record);
-      if (pending !== null && changed === 0) await removePending(folder, 'pending');
+      if (pending !== null && changed === 0) await removePending(folder, 'waits');
       if (pending === null || changed === 0) return { isKept: true, answer: applied };
       const { settings, terminal } = invocation;
       await writeAnswer(applied, readOutputs(settings.output, terminal.cwd).filter(isScreen), settings, terminal);
@@ -121,7 +121,7 @@ async function settleTrial(
 ): Promise<Answer | null> {
   const why = await awaitConfirmation(invocation, folder, pending, failed);
   if (why === null) {
-    await removePending(folder, 'pending').catch(() => {
+    await removePending(folder, 'waits').catch(() => {
       const hint = 'remove it: the next apply with this state folder would go back';
       throw makeFailure('state', `kept, but ${folder}/oneshot/pending.json cannot be removed`, hint);
     });
@@ -129,7 +129,7 @@ async function settleTrial(
     return null;
   }
   if (await claimGoingBack(folder)) return await finishBack(invocation, folder, pending, { ...terms, why });
-  if ((await loadPending(invocation, folder, 'going-back')) !== null) throw goingBackElsewhere();
+  if ((await loadPending(invocation, folder))?.place === 'goesBack') throw goingBackElsewhere();
   invocation.terminal.stderr('Kept: it was confirmed meanwhile.\n');
   return null;
 }
@@ -150,7 +150,7 @@ async function finishBack(
   // What was taken back is told, whatever became of the state folder meanwhile.
   if (taken.waiting.length > 0)
     await savePending(folder, { ...pending, until: null, waiting: taken.waiting }).catch(() => undefined);
-  if (taken.isDone) await removePending(folder, 'going-back').catch(() => undefined);
+  if (taken.isDone) await removePending(folder, 'goesBack').catch(() => undefined);
   return taken.answer;
 }
 
@@ -158,31 +158,29 @@ async function finishBack(
 export async function settleEarlier(invocation: Invocation): Promise<Answer | null> {
   const folder = findStateFolder(invocation);
   if (folder === null) return null;
-  const back = await loadPending(invocation, folder, 'going-back');
-  const pending = back ?? (await loadPending(invocation, folder, 'pending'));
+  const pending = await loadPending(invocation, folder);
   if (pending === null) return null;
+  const { place, waiting } = pending;
   const until = untilOf(pending);
-  const left = Math.max(0, until - systemClock.wallTime());
+  const left = describeLeft(Math.max(0, until - systemClock.wallTime()));
   const owner = await findPendingOwner(folder);
-  if (owner !== null && back !== null) throw goingBackElsewhere();
-  if (owner !== null && pending.waiting.length === 0) {
-    const summary = `an apply waits to be confirmed (process ${owner}), and goes back in ${describeLeft(left)}`;
-    throw makeFailure('state', summary, 'to keep it: reconcile confirm');
-  }
-  const { terminal } = invocation;
-  if (back === null && pending.waiting.length > 0) {
-    terminal.stderr(
-      `note: ${pending.waiting.join(', ')}: still as an apply left it that was taken back. Keep it: reconcile confirm\n`,
-    );
+  const { stderr } = invocation.terminal;
+  if (place === 'waits' && waiting.length > 0) {
+    stderr(`note: ${waiting.join(', ')}: still as an apply left it that was taken back. Keep it: reconcile confirm\n`);
     return null;
+  }
+  if (owner !== null) {
+    if (place === 'goesBack') throw goingBackElsewhere();
+    const summary = `an apply waits to be confirmed (process ${owner}), and goes back in ${left}`;
+    throw makeFailure('state', summary, 'to keep it: reconcile confirm');
   }
   const alone = { ...invocation, mayWrite: await watchLease(invocation) };
   await ownPending(folder);
-  if (back !== null) {
+  if (place === 'goesBack') {
     const why = 'An earlier run was ended while it went back';
-    return await finishBack(alone, folder, back, { withoutSecrets: true, why });
+    return await finishBack(alone, folder, pending, { withoutSecrets: true, why });
   }
-  terminal.stderr(`${describeEarlier(pending)} Going back in ${describeLeft(left)}; to keep it: reconcile confirm\n`);
+  stderr(`${describeEarlier(pending)} Going back in ${left}; to keep it: reconcile confirm\n`);
   return await settleTrial(alone, folder, { ...pending, until }, { withoutSecrets: true, failed: null });
 }
 

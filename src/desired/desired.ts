@@ -16,7 +16,7 @@ import {
   type Problem,
   relateTo,
 } from '../model/problem.ts';
-import { compareRules, type DesiredRule, formatRuleKey, hasTimes } from '../model/rule.ts';
+import { compareRules, type DesiredRule, formatRuleKey, hasTimes, isDesiredAt } from '../model/rule.ts';
 import { type DesiredState, isInScope, type PolicyCase } from '../model/state.ts';
 import { buildConfiguration } from './build-configuration.ts';
 import type { Desired, DesiredContext } from './context.ts';
@@ -54,7 +54,7 @@ function assembleAnew({ files, manifests }: ParsedFiles, users: KnownUsers | nul
   const written = layered.manifests.find((one) => one.kind === 'Configuration');
   const configuration = written === undefined ? null : buildConfiguration(written, { context, problems, attachments });
   const known = new Map<number, readonly DesiredRule[]>();
-  const rulesAt = (time: number) => getOrMake(known, time, () => sortByTime(rules, time).inForce);
+  const rulesAt = (time: number) => getOrMake(known, time, () => rules.filter((rule) => isDesiredAt(rule, time)));
   const tests = layered.manifests.flatMap((manifest) =>
     manifest.kind === 'PolicyTest' ? manifest.cases.flatMap((one) => policyCase(one, names, rulesAt) ?? []) : [],
   );

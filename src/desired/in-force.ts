@@ -10,30 +10,13 @@ import { compareRules, type DesiredRule, formatRuleKey, hasTimes, isDesiredAt } 
 import { type DesiredState, listBoundaries } from '../model/state.ts';
 import type { DesiredContext } from './context.ts';
 
-/** Rules by whether they are in force at a time. */
-export interface RulesByTime {
-  readonly inForce: DesiredRule[];
-  /** Ended before or at that time; still in the manifests. */
-  readonly expired: readonly DesiredRule[];
-  /** Begin later. */
-  readonly upcoming: readonly DesiredRule[];
-}
-
-/** A rule is in force from `notBefore` until `expires`: at the first instant it is, at the second no more. */
-export function sortByTime(rules: readonly DesiredRule[], now: number): RulesByTime {
-  const found = { inForce: [] as DesiredRule[], expired: [] as DesiredRule[], upcoming: [] as DesiredRule[] };
-  for (const rule of rules) found[phaseAt(rule, now)].push(rule);
-  return found;
-}
-
-/** Rules that are in force at one of these times and not at another one. */
-export function findTurning(rules: readonly DesiredRule[], times: readonly number[]): readonly DesiredRule[] {
-  return rules.filter((rule) => new Set(times.map((time) => isDesiredAt(rule, time))).size > 1);
-}
-
-function phaseAt({ notBefore, expires }: DesiredRule, now: number): keyof RulesByTime {
-  if (expires !== undefined && expires <= now) return 'expired';
-  return notBefore !== undefined && notBefore > now ? 'upcoming' : 'inForce';
+/** Rules by whether they are in force at a time; those that ended before or then are `expired`, and still in the manifests. */
+export function sortByTime(rules: readonly DesiredRule[], now: number) {
+  const hasEnded = ({ expires }: DesiredRule): boolean => expires !== undefined && expires <= now;
+  const inForce = rules.filter((rule) => isDesiredAt(rule, now));
+  if (inForce.length === rules.length) return { inForce, expired: [], upcoming: [] };
+  const others = rules.filter((rule) => !isDesiredAt(rule, now));
+  return { inForce, expired: others.filter(hasEnded), upcoming: others.filter((rule) => !hasEnded(rule)) };
 }
 
 /** Rules looked at for all times at which one begins, at most. */
@@ -51,7 +34,8 @@ export function findCollisionsFrom(
   if (begins.length * rules.length > mostLooks) return [tooManyTimes(begins.length)];
   const found = new Map<string, Problem>();
   for (const time of [now, ...begins]) {
-    for (const problem of findCollisions(sortByTime(rules, time).inForce, refusesCollisions)) {
+    const inForce = rules.filter((rule) => isDesiredAt(rule, time));
+    for (const problem of findCollisions(inForce, refusesCollisions)) {
       const key = JSON.stringify([problem.code, problem.summary, problem.place]);
       if (found.has(key)) continue;
       const summary = time === now ? problem.summary : `From ${formatInstant(time)}: ${problem.summary}`;

@@ -1,8 +1,8 @@
 import type { LiveReading, ReadFailure } from '../apply/read.ts';
-import { findTurning } from '../desired/in-force.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import { ok, type Result } from '../model/result.ts';
-import type { DesiredState } from '../model/state.ts';
+import { isDesiredAt } from '../model/rule.ts';
+import { type DesiredState, listAllRules } from '../model/state.ts';
 import type { SourceContent } from '../ports.ts';
 import type { PassDependencies } from './pass.ts';
 import { type BuiltDesired, readDesired } from './stages.ts';
@@ -59,9 +59,11 @@ function findDoubt(
 ): { readonly summary: string; readonly place: Place } | null {
   const apartMs = Math.abs(serverAheadMs);
   if (state?.at === undefined || apartMs <= mostApartMs) return null;
-  const { rules, expired = [], upcoming = [], at } = state;
-  const times = [at, at + serverAheadMs, ...(agreedAt === undefined ? [] : [agreedAt])];
-  const [first, ...others] = findTurning([...rules, ...expired, ...upcoming], times);
+  const { at } = state;
+  const times = [at + serverAheadMs, agreedAt ?? at];
+  const [first, ...others] = listAllRules(state).filter((rule) =>
+    times.some((time) => isDesiredAt(rule, time) !== isDesiredAt(rule, at)),
+  );
   if (first === undefined) return null;
   const which = `\`${first.name}\`${others.length === 0 ? '' : ` and ${others.length} more`}`;
   const minutes = Math.round(apartMs / 60_000);

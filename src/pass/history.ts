@@ -47,7 +47,12 @@ export function makeApplyRecord(
     apply === null
       ? plan.steps.map((step) => ({ step }))
       : apply.outcomes.filter(({ outcome }) => outcome === 'done' || outcome === 'unknown');
-  const rules = changedRules(done);
+  const rules = sumUp(
+    done.flatMap(({ step, liveId }, index): readonly Turn[] => [
+      ...('live' in step ? [{ gone: step.live }] : []),
+      ...('rule' in step ? [{ made: madeRule(step.rule, liveId, index) }] : []),
+    ]),
+  );
   const configured = done.flatMap(({ step }) => (step.type === 'configure' ? [step] : []));
   const change = plan.changes.find(({ kind }) => kind === 'Configuration');
   const before = change?.kind === 'Configuration' && configured.length > 0 ? change.live : null;
@@ -63,12 +68,18 @@ export function makeApplyRecord(
   };
 }
 
-function changedRules(done: readonly DoneStep[]): Pick<ApplyRecord, 'deleted' | 'created'> {
+/** A rule that an apply deleted, or created. */
+type Turn = { readonly gone: LiveRule } | { readonly made: LiveRule };
+
+/** The rules that a sequence of changes deletes, and those that it creates. */
+function sumUp(turns: readonly Turn[]): Pick<ApplyRecord, 'deleted' | 'created'> {
   const deleted = new Map<string, LiveRule>();
   const created = new Map<string, LiveRule>();
-  for (const [index, { step, liveId }] of done.entries()) {
-    if (step.type === 'delete' || step.type === 'update') note(step.live, deleted, created);
-    if (step.type === 'create' || step.type === 'update') note(madeRule(step.rule, liveId, index), created, deleted);
+  for (const turn of turns) {
+    const [rule, here, there] = 'gone' in turn ? [turn.gone, deleted, created] : [turn.made, created, deleted];
+    const key = formatRuleKey(rule.rule);
+    // A rule that came and went within one apply was not changed by it.
+    if (!there.delete(key)) here.set(key, rule);
   }
   return { deleted: [...deleted.values()], created: [...created.values()] };
 }
@@ -101,12 +112,6 @@ function describeRules(
   return { names, expires };
 }
 
-/** A rule that came and went within one apply was not changed by it. */
-function note(live: LiveRule, here: Map<string, LiveRule>, there: Map<string, LiveRule>): void {
-  const key = formatRuleKey(live.rule);
-  if (!there.delete(key)) here.set(key, live);
-}
-
 /** A created rule as it would be listed. */
 function madeRule(rule: Rule, liveId: string | undefined, index: number): LiveRule {
   const id = liveId ?? `00000000-0000-4000-8000-${String(index).padStart(12, '0')}`;
@@ -114,27 +119,24 @@ function madeRule(rule: Rule, liveId: string | undefined, index: number): LiveRu
 }
 
 /** What several applies changed together, given in their order; null: there are none. */
-export function joinApplyRecords([first, ...others]: readonly ApplyRecord[]): ApplyRecord | null {
-  return first === undefined ? null : others.reduce(joinTwo, first);
-}
-
-function joinTwo(first: ApplyRecord, second: ApplyRecord): ApplyRecord {
-  const mapOf = (rules: readonly LiveRule[]): Map<string, LiveRule> =>
-    new Map(rules.map((one) => [formatRuleKey(one.rule), one]));
-  const [deleted, created] = [mapOf(first.deleted), mapOf(first.created)];
-  for (const one of second.deleted) note(one, deleted, created);
-  for (const one of second.created) note(one, created, deleted);
-  // What the first one wrote was before it as it was; what only the second one wrote, before the second.
-  const { before = null, after = null } = second.before === null ? first : second;
-  const former = Object.fromEntries(first.fields.map((field) => [field, first.before?.fields[field]]));
+export function joinApplyRecords(records: readonly ApplyRecord[]): ApplyRecord | null {
+  const last = records.at(-1);
+  if (last === undefined) return null;
+  const { before = null, after = null } = records.findLast((one) => one.before !== null) ?? {};
+  // Each field as it was before the first apply that wrote it.
+  const former = records.toReversed().flatMap((one) => one.fields.map((field) => [field, one.before?.fields[field]]));
   return {
-    ...second,
-    deleted: [...deleted.values()],
-    created: [...created.values()],
-    names: new Map([...first.names, ...second.names]),
-    expires: new Map([...first.expires, ...second.expires]),
-    fields: [...new Set([...first.fields, ...second.fields])],
-    before: before && { ...before, fields: { ...before.fields, ...former } },
+    ...last,
+    ...sumUp(
+      records.flatMap(({ deleted, created }) => [
+        ...deleted.map((gone) => ({ gone })),
+        ...created.map((made) => ({ made })),
+      ]),
+    ),
+    names: new Map(records.flatMap(({ names }) => [...names])),
+    expires: new Map(records.flatMap(({ expires }) => [...expires])),
+    fields: [...new Set(records.flatMap(({ fields }) => fields))],
+    before: before && { ...before, fields: { ...before.fields, ...Object.fromEntries(former) } },
     after,
   };
 }

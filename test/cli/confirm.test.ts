@@ -744,10 +744,10 @@ describe('pairs of the table in docs/how-to/put-it-back.md', () => {
     const folder = join(world.folder, 'race');
     for (let round = 0; round < 20; round++) {
       await new StateFiles(folder, 'oneshot').write('pending.json', {});
-      const ends = [removePending(folder, 'pending'), claimGoingBack(folder)];
+      const ends = [removePending(folder, 'waits'), claimGoingBack(folder)];
       const [kept, back] = await Promise.all(round % 2 === 0 ? ends : ends.toReversed());
       expect(Number(kept) + Number(back)).toBe(1);
-      await removePending(folder, 'going-back');
+      await removePending(folder, 'goesBack');
     }
   });
 });
