@@ -58,15 +58,15 @@ export async function openJournal(path: string, wallTime: () => number): Promise
   let ends = '';
   const append = (line: string): void => {
     const text = `${isCut ? '\n' : ''}${ends}${line}`;
-    [ends, isCut] = ['', true];
+    isCut = true;
     appendFileSync(file.fd, text);
-    isCut = false;
+    [ends, isCut] = ['', false];
   };
   const flush = (): void => {
     try {
       if (ends !== '') append('');
     } catch {
-      // The line that follows says whether the file can be written.
+      // They go with the line that follows, which says whether the file can be written.
     }
   };
   const setAside = async (): Promise<void> => {

@@ -1,9 +1,11 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import fs, { readFileSync, writeFileSync } from 'node:fs';
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
+import { syncBuiltinESMExports } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import { openJournal } from '../../src/adapters/journal.ts';
 import { findOpenGaps } from '../../src/apply/open-gaps.ts';
@@ -17,6 +19,12 @@ import { workspace } from '../manifest/cli.ts';
 import { desiredState, rule, type TestOptions, testRun, token, user, writes } from './support.ts';
 
 const closers: (() => unknown)[] = [];
+
+/** What modules that imported it by name call from now on. */
+function replaceAppend(append: typeof fs.appendFileSync): void {
+  fs.appendFileSync = append;
+  syncBuiltinESMExports();
+}
 
 afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
@@ -297,6 +305,27 @@ describe('the journal', () => {
         .map((line) => JSON.parse(line).event),
     ).toEqual(['pass-started', 'pass-ended']);
     expect(findOpenGaps(whole.slice(0, whole.indexOf('pass-ended')))).toEqual(new Set());
+  });
+
+  test('that could not be written for a moment has the end of every write all the same', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'journal-'));
+    closers.push(() => rm(folder, { recursive: true }));
+    const path = join(folder, 'journal.jsonl');
+    const journal = await openJournal(path, () => 0);
+    closers.push(() => journal.close());
+    await journal.write({ event: 'step-started', step: 's1' });
+    await journal.write({ event: 'step-ended', step: 's1', outcome: 'done' });
+    const { appendFileSync } = fs;
+    closers.push(() => replaceAppend(appendFileSync));
+    replaceAppend(() => {
+      throw Object.assign(new Error('no space'), { code: 'ENOSPC' });
+    });
+    await nextTurn();
+    await nextTurn();
+    replaceAppend(appendFileSync);
+    await journal.write({ event: 'step-started', step: 's2' });
+    const steps = (await readFile(path, 'utf8')).split('\n').filter(Boolean);
+    expect(steps.map((line) => JSON.parse(line).event)).toEqual(['step-started', 'step-ended', 'step-started']);
   });
 
   test('that has grown is set aside once a pass has ended, never with a gap that may be open', async () => {
