@@ -5,7 +5,7 @@ import { samlProviders } from './configuration/saml.ts';
 import { Exchanges, type LoggedRequest } from './exchanges.ts';
 import { type FaultSwitchboard, Faults, faultSetting } from './faults.ts';
 import { connectFilter } from './filter/connect.ts';
-import type { PacketFilter, PacketFilterView } from './filter/filter.ts';
+import type { PacketFilterView } from './filter/filter.ts';
 import { getListeningPort, listenHttp, stopListening } from './http/listener.ts';
 import type { RawRequest } from './http/request.ts';
 import { type HttpAnswer, json } from './http/response.ts';
@@ -69,7 +69,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
     rules: () => [...store.rows()].map(({ shown }) => shown),
     users: () => users.all(),
     configuration: () => configuration.row,
-    seed: (seeds) => seeds.map((seed) => load(seed, tables, filter)),
+    seed: (seeds) => seeds.map((seed) => load(seed, tables)),
     requests: exchanges.log,
     faults,
     filter: filter.view,
@@ -96,10 +96,10 @@ function discoveryOf(options: SimulatorOptions): Discovery {
   return fetchDiscovery({ milliseconds: options.clock ?? Date.now, timeout: 15_000, ...options.discoveryFetch });
 }
 
-function load(seed: RuleSeed, { rules, newId, clock }: Tables, filter: PacketFilter): string {
+function load(seed: RuleSeed, { rules, newId, clock, events }: Tables): string {
   const row = makeSeedRow(seed, newId(), clock.now());
   rules.load(row);
-  filter.inserted(row);
+  events.emit('inserted', row);
   return row.id;
 }
 

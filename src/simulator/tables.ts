@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
+import { EventEmitter } from 'node:events';
 import { appendFileSync, closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { makeClock, type SimulatorClock } from './clock.ts';
 import type { Configuration } from './configuration/change.ts';
 import { ConfigurationStore } from './configuration/store.ts';
+import type { TableEvents } from './events.ts';
 import type { SimulatorOptions } from './options.ts';
 import { makeRow, type StoredRule } from './rules/rule.ts';
 import { RuleStore } from './rules/store.ts';
@@ -13,6 +15,7 @@ import { defaultAdmin, type StoredUser, UserStore } from './users.ts';
 export interface Tables {
   readonly clock: SimulatorClock;
   readonly newId: () => string;
+  readonly events: TableEvents;
   readonly users: UserStore;
   readonly rules: RuleStore;
   readonly configuration: ConfigurationStore;
@@ -24,14 +27,15 @@ export interface Tables {
 export function openTables(options: SimulatorOptions): Tables {
   const newId = options.newId ?? randomUUID;
   const clock = makeClock(options.clock ?? (() => performance.timeOrigin + performance.now()));
-  const users = new UserStore(clock, options.users ?? []);
-  const rules = new RuleStore({ clock, newId, constraints: options.overlapConstraints ?? true });
-  const configuration = new ConfigurationStore(clock, newId());
-  const dataFile =
-    options.dataFile === undefined ? undefined : new DataFile(options.dataFile, { rules, users, configuration });
+  const events: TableEvents = new EventEmitter();
+  const users = new UserStore(clock, events, options.users ?? []);
+  const rules = new RuleStore({ clock, events, newId, constraints: options.overlapConstraints ?? true });
+  const configuration = new ConfigurationStore(clock, events, newId());
+  const stores = { rules, users, configuration, events };
+  const dataFile = options.dataFile === undefined ? undefined : new DataFile(options.dataFile, stores);
   const tokens = options.tokens ?? new TokenStore();
   tokens.register(options.token, users.all().find((user) => user.role === 'admin')?.id ?? defaultAdmin.id);
-  return { clock, newId, users, rules, configuration, tokens, close: () => dataFile?.close() };
+  return { clock, newId, ...stores, tokens, close: () => dataFile?.close() };
 }
 
 /** One line of the file: a row, or the id of one that went. */
@@ -42,7 +46,7 @@ type Line =
   | { readonly deleted_user: string }
   | { readonly configuration: Configuration };
 
-type DataFileStores = Pick<Tables, 'rules' | 'users' | 'configuration'>;
+type DataFileStores = Pick<Tables, 'rules' | 'users' | 'configuration' | 'events'>;
 
 /** How many lines may be out of date before the file is written anew. */
 const slack = 1_000;
@@ -62,16 +66,13 @@ class DataFile {
     this.#stores = stores;
     this.#read();
     this.#compact();
-    stores.rules.listen({
-      inserted: ({ shown }) => this.#append({ rule: shown }),
-      updated: ({ shown }) => this.#append({ rule: shown }),
-      deleted: (row) => this.#append({ deleted_rule: row.id }),
-    });
-    stores.users.listen({
-      stored: (user) => this.#append({ user }),
-      deleting: (id) => this.#append({ deleted_user: id }),
-    });
-    stores.configuration.listen((configuration) => this.#append({ configuration }));
+    stores.events
+      .on('inserted', ({ shown }) => this.#append({ rule: shown }))
+      .on('updated', ({ shown }) => this.#append({ rule: shown }))
+      .on('deleted', (row) => this.#append({ deleted_rule: row.id }))
+      .on('userStored', (user) => this.#append({ user }))
+      .on('userDeleting', (id) => this.#append({ deleted_user: id }))
+      .on('configured', (configuration) => this.#append({ configuration }));
   }
 
   close(): void {

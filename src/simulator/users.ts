@@ -1,4 +1,5 @@
 import type { SimulatorClock } from './clock.ts';
+import type { TableEvents } from './events.ts';
 
 export type Role = 'admin' | 'unprivileged';
 
@@ -25,20 +26,14 @@ export interface UserSeed {
 /** The administrator who owns the token, unless a user named `admin` is given. */
 export const defaultAdmin: UserSeed = { name: 'admin', id: '9f054b2e-fff6-48e3-bd69-fc6886c493c8', role: 'admin' };
 
-export interface UserListener {
-  /** A row was written; `known` tells whether it replaces one. */
-  readonly stored: (user: StoredUser, known: boolean) => void;
-  /** A row goes now, and the user's rules after it. */
-  readonly deleting: (id: string) => void;
-}
-
 export class UserStore {
   readonly #clock: SimulatorClock;
   readonly #byId = new Map<string, StoredUser>();
-  readonly #listeners: UserListener[] = [];
+  readonly #events: TableEvents;
 
-  constructor(clock: SimulatorClock, seeds: readonly UserSeed[]) {
+  constructor(clock: SimulatorClock, events: TableEvents, seeds: readonly UserSeed[]) {
     this.#clock = clock;
+    this.#events = events;
     if (!seeds.some((seed) => seed.name === defaultAdmin.name)) this.add(defaultAdmin);
     for (const seed of seeds) this.add(seed.name === defaultAdmin.name ? { ...seed, role: 'admin' } : seed);
   }
@@ -60,18 +55,14 @@ export class UserStore {
     return user;
   }
 
-  listen(listener: UserListener): void {
-    this.#listeners.push(listener);
-  }
-
   put(user: StoredUser): void {
     const known = this.#byId.has(user.id);
     this.#byId.set(user.id, user);
-    for (const listener of this.#listeners) listener.stored(user, known);
+    this.#events.emit('userStored', user, known);
   }
 
   delete(id: string): void {
-    for (const listener of this.#listeners) listener.deleting(id);
+    this.#events.emit('userDeleting', id);
     this.#byId.delete(id);
   }
 

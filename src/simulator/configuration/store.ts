@@ -1,4 +1,5 @@
 import type { SimulatorClock } from '../clock.ts';
+import type { TableEvents } from '../events.ts';
 import { type JsonTerm, readObject } from '../http/json.ts';
 import { answerInvalid, type HttpAnswer, json } from '../http/response.ts';
 import { type ChangeRules, type Configuration, castConfiguration } from './change.ts';
@@ -25,17 +26,14 @@ const defaults: Configuration = {
 /** The one row of the configurations table. */
 export class ConfigurationStore {
   readonly #clock: SimulatorClock;
+  readonly #events: TableEvents;
   #current: Configuration;
-  readonly #listeners: ((row: Configuration) => void)[] = [];
 
-  constructor(clock: SimulatorClock, id: string) {
+  constructor(clock: SimulatorClock, events: TableEvents, id: string) {
     this.#clock = clock;
+    this.#events = events;
     const now = clock.now();
     this.#current = sortKeys({ ...defaults, id, inserted_at: now, updated_at: now });
-  }
-
-  listen(listener: (row: Configuration) => void): void {
-    this.#listeners.push(listener);
   }
 
   get row(): Configuration {
@@ -51,7 +49,7 @@ export class ConfigurationStore {
     const row = { ...this.#current, updated_at: this.#clock.now() };
     const stored = [...changed].map((name) => [name, scalarFields[name]?.store(values[name]) ?? values[name]]);
     this.#current = { ...row, ...Object.fromEntries(stored) };
-    for (const listener of this.#listeners) listener(this.#current);
+    this.#events.emit('configured', this.#current);
     return { ...values, updated_at: row.updated_at };
   }
 }

@@ -1,18 +1,5 @@
+import { formatAddressBits, parseAddress } from '../rules/address.ts';
 import type { RuleRow } from '../rules/rule.ts';
-import type { FilterPacket, FilterVerdict } from './verdict.ts';
-
-/** What a packet filter is told: rows that came and went. Updates never reach it (observed: recordings/packet_filter_patch). */
-export interface PacketFilter {
-  /** Told before a row changes, so that what is due by then happens to the rows as they were. */
-  readonly settle?: () => void;
-  readonly userAdded?: (userId: string) => void;
-  readonly inserted: (row: RuleRow) => void;
-  readonly deleted: (row: RuleRow) => void;
-  /** A user went, with its rules; told before their deletion is. */
-  readonly userDeleted: (userId: string) => void;
-  readonly view: PacketFilterView;
-  readonly close: () => void;
-}
 
 /** What the packet filter holds and does, for tests and the admin pages. */
 export interface PacketFilterView {
@@ -31,10 +18,41 @@ export interface FilterState {
   readonly lost: readonly string[];
 }
 
-/** What a packet filter may know of the server, and the one thing that it can do to it. */
-export interface FilteredServer {
-  readonly rows: () => Iterable<RuleRow>;
-  readonly userIds: () => readonly string[];
-  /** Ends the server at once, as crashes that follow too fast do (observed: recordings/packet_filter_crash_loop). */
-  readonly exit: (reason: string) => void;
+/** A packet from a device of a user (or of nobody) to an address; ports count for tcp and udp only. */
+export interface FilterPacket {
+  readonly user: string | null;
+  readonly destination: string;
+  readonly protocol: 'tcp' | 'udp' | 'icmp' | 'other';
+  readonly port?: number;
+}
+
+export type FilterVerdict = 'accept' | 'drop';
+
+/** User rules first, then port rules, accept before drop; default accept (observed: recordings/packet_filter_verdicts). */
+export function decideVerdict(elements: Iterable<RuleRow>, packet: FilterPacket): FilterVerdict {
+  const address = parseAddress(packet.destination);
+  if (address === undefined) throw new Error(`not an address: ${packet.destination}`);
+  const bits = formatAddressBits(address);
+  let best = noRank;
+  for (const element of elements) {
+    const rank = rankOf(element);
+    if (rank >= best || element.network.family !== address.family || !bits.startsWith(element.network.bits)) continue;
+    if (element.userId !== null && element.userId !== packet.user) continue;
+    if (matchesPorts(element, packet)) best = rank;
+  }
+  return best !== noRank && best % 2 === 1 ? 'drop' : 'accept';
+}
+
+const noRank = 8;
+
+/** 0 to 7: user before global, ports before none, accept (even) before drop (odd). */
+function rankOf(element: RuleRow): number {
+  return (element.userId === null ? 4 : 0) + (element.ports === null ? 2 : 0) + (element.action === 'drop' ? 1 : 0);
+}
+
+function matchesPorts(element: RuleRow, packet: FilterPacket): boolean {
+  if (element.ports === null) return true;
+  const { type, range } = element.ports;
+  const { port } = packet;
+  return packet.protocol === type && port !== undefined && port >= range.low && port <= range.high;
 }

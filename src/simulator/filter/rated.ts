@@ -1,14 +1,16 @@
 import type { NftTable } from '../nft.ts';
 import type { RuleRow } from '../rules/rule.ts';
-import type { FilteredServer, FilterState, PacketFilter } from './filter.ts';
+import type { Tables } from '../tables.ts';
+import { decideVerdict, type FilterPacket, type FilterState } from './filter.ts';
 import { ElementTable, FilterError, type Mirror } from './table.ts';
-import { decideVerdict, type FilterPacket } from './verdict.ts';
 
 export interface RatedFilterOptions {
   /** Inserts a second that reach the table; deletes take twice as long. */
   readonly rate: number;
   /** A table in a real kernel that takes each change too, one after the other. */
   readonly kernel?: NftTable;
+  /** Ends the server. */
+  readonly exit: (reason: string) => void;
   /** Milliseconds on any steady clock. */
   readonly now?: () => number;
   /** Calls back once, so many milliseconds later; returns how to call it off. */
@@ -35,8 +37,9 @@ const crashLimit = 4;
  * within 5 s ends the server (observed: recordings/packet_filter_crash, _crash_loop, _rebuild, _boot, _users).
  * The model advances to the present whenever it is asked or told something, and when its next event is due.
  */
-export class RatedFilter implements PacketFilter {
-  readonly #server: FilteredServer;
+export class RatedFilter {
+  readonly #tables: Tables;
+  readonly #exit: (reason: string) => void;
   readonly #now: () => number;
   readonly #schedule: NonNullable<RatedFilterOptions['schedule']>;
   readonly #unit: number;
@@ -60,8 +63,9 @@ export class RatedFilter implements PacketFilter {
   #closed = false;
   #cancel: () => void = () => {};
 
-  constructor(options: RatedFilterOptions, server: FilteredServer) {
-    this.#server = server;
+  constructor(options: RatedFilterOptions, tables: Tables) {
+    this.#tables = tables;
+    this.#exit = options.exit;
     this.#now = options.now ?? (() => performance.now());
     this.#schedule = options.schedule ?? scheduleTimer;
     this.#unit = 1000 / options.rate;
@@ -69,20 +73,17 @@ export class RatedFilter implements PacketFilter {
     this.#table = new ElementTable(this.#mirror);
     this.#time = this.#now();
     this.#beginRebuild();
-    this.settle();
+    this.#settle();
+    tables.events
+      // What is due by now happens to the rows as they were.
+      .on('changing', this.#settle)
+      .on('inserted', (row) => this.#receive({ carryOut: (table) => table.add(row), units: 1, rule: row.id }))
+      .on('deleted', (row) => this.#receive({ carryOut: (table) => table.delete(row), units: 2 }))
+      .on('userStored', ({ id }, known) => {
+        if (!known) this.#receive({ carryOut: (table) => table.addUser(id), units: 1 });
+      })
+      .on('userDeleting', (id) => this.#receive({ carryOut: (table) => table.deleteUser(id), units: 1 }));
   }
-
-  readonly inserted = (row: RuleRow): void => {
-    this.#receive({ carryOut: (table) => table.add(row), units: 1, rule: row.id });
-  };
-
-  readonly deleted = (row: RuleRow): void => {
-    this.#receive({ carryOut: (table) => table.delete(row), units: 2 });
-  };
-
-  readonly userAdded = (id: string): void => this.#receive({ carryOut: (table) => table.addUser(id), units: 1 });
-
-  readonly userDeleted = (id: string): void => this.#receive({ carryOut: (table) => table.deleteUser(id), units: 1 });
 
   readonly view = {
     verdict: (packet: FilterPacket) => decideVerdict(this.#elements(), packet),
@@ -97,18 +98,18 @@ export class RatedFilter implements PacketFilter {
 
   #receive(change: Change): void {
     if (this.#closed) return;
-    this.settle();
+    this.#settle();
     this.#mailbox.push(change);
-    this.settle();
+    this.#settle();
   }
 
   #elements(): Iterable<RuleRow> {
-    this.settle();
+    this.#settle();
     return this.#table.elements();
   }
 
   #state(): FilterState {
-    this.settle();
+    this.#settle();
     return {
       pending: this.#mailbox.length + this.#handed.length + this.#behind,
       rebuilding: this.#rebuild !== undefined,
@@ -118,7 +119,7 @@ export class RatedFilter implements PacketFilter {
   }
 
   /** Lets everything happen that is due by now. */
-  readonly settle = (): void => {
+  readonly #settle = (): void => {
     const now = this.#now();
     for (;;) {
       if (this.#closed) return;
@@ -138,7 +139,7 @@ export class RatedFilter implements PacketFilter {
   #wait(now: number, next: number): void {
     this.#time = now;
     this.#cancel();
-    this.#cancel = next === Number.POSITIVE_INFINITY ? () => {} : this.#schedule(next - now, this.settle);
+    this.#cancel = next === Number.POSITIVE_INFINITY ? () => {} : this.#schedule(next - now, this.#settle);
   }
 
   #handOver(): void {
@@ -193,7 +194,7 @@ export class RatedFilter implements PacketFilter {
     this.#deadline = undefined;
     if (this.#crashes.filter((time) => this.#time - time < crashWindowMs).length >= crashLimit) {
       this.close();
-      this.#server.exit(`the packet filter crashed ${crashLimit} times within 5 s (${reason})`);
+      this.#exit(`the packet filter crashed ${crashLimit} times within 5 s (${reason})`);
       return;
     }
     this.#beginRebuild();
@@ -208,19 +209,19 @@ export class RatedFilter implements PacketFilter {
     this.#mirrored = this.#mirrored
       .then(async () => {
         const isTaken = isStale() || (await change(kernel));
-        this.settle();
+        this.#settle();
         if (!isTaken && !isStale()) this.#crash('the kernel refused a change');
       })
-      .catch((error: unknown) => this.#server.exit(error instanceof Error ? error.message : String(error)))
+      .catch((error: unknown) => this.#exit(error instanceof Error ? error.message : String(error)))
       .finally(() => {
         this.#behind--;
-        this.settle();
+        this.#settle();
       });
   };
 
   #beginRebuild(): void {
-    const users = new Set(this.#server.userIds());
-    const rows = [...this.#server.rows()].filter(({ userId }) => userId === null || users.has(userId));
+    const users = new Set(this.#tables.users.all().map(({ id }) => id));
+    const rows = [...this.#tables.rules.rows()].filter(({ userId }) => userId === null || users.has(userId));
     this.#life++;
     this.#table.reset(users);
     this.#rebuild = rows;

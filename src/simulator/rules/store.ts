@@ -1,21 +1,14 @@
 import type { SimulatorClock } from '../clock.ts';
+import type { TableEvents } from '../events.ts';
 import type { StoredValues } from './change.ts';
 import { OverlapIndex } from './overlap.ts';
 import { makeRow, type RuleRow } from './rule.ts';
 
 export interface RuleStoreOptions {
   readonly clock: SimulatorClock;
+  readonly events: TableEvents;
   readonly newId: () => string;
   readonly constraints: boolean;
-}
-
-/** What happens to rows, in order: for the packet filter and the data file. */
-export interface RuleListener {
-  /** Called before any row changes. */
-  readonly changing?: () => void;
-  readonly inserted: (row: RuleRow) => void;
-  readonly updated?: (row: RuleRow) => void;
-  readonly deleted: (row: RuleRow) => void;
 }
 
 /** The rules table: rows in no promised order, with the overlap constraints. */
@@ -23,15 +16,10 @@ export class RuleStore {
   readonly #options: RuleStoreOptions;
   readonly #heap = new Heap<RuleRow>();
   readonly #overlaps = new OverlapIndex();
-  readonly #listeners: RuleListener[] = [];
   #list: Buffer | undefined;
 
   constructor(options: RuleStoreOptions) {
     this.#options = options;
-  }
-
-  listen(listener: RuleListener): void {
-    this.#listeners.push(listener);
   }
 
   get size(): number {
@@ -61,9 +49,9 @@ export class RuleStore {
     const now = this.#options.clock.now();
     const row = makeRow({ ...values, id: this.#options.newId(), inserted_at: now, updated_at: now });
     if (this.#options.constraints && this.#overlaps.conflicts(row)) return undefined;
-    for (const listener of this.#listeners) listener.changing?.();
+    this.#options.events.emit('changing');
     this.#put(row);
-    for (const listener of this.#listeners) listener.inserted(row);
+    this.#options.events.emit('inserted', row);
     return row;
   }
 
@@ -75,20 +63,20 @@ export class RuleStore {
       this.#overlaps.add(before);
       return undefined;
     }
-    for (const listener of this.#listeners) listener.changing?.();
+    this.#options.events.emit('changing');
     this.#heap.delete(before.id);
     this.#put(row);
-    for (const listener of this.#listeners) listener.updated?.(row);
+    this.#options.events.emit('updated', row);
     return row;
   }
 
   delete(row: RuleRow): void {
-    for (const listener of this.#listeners) listener.changing?.();
+    this.#options.events.emit('changing');
     this.drop(row);
-    for (const listener of this.#listeners) listener.deleted(row);
+    this.#options.events.emit('deleted', row);
   }
 
-  /** Puts a row as it is, without constraint and without telling anybody: for seeds and data files. */
+  /** Puts a row as it is, without constraint and without telling anybody: for data files. */
   load(row: RuleRow): void {
     const before = this.#heap.get(row.id);
     if (before !== undefined) this.drop(before);

@@ -1,0 +1,18 @@
+import type { EventEmitter } from 'node:events';
+import type { Configuration } from './configuration/change.ts';
+import type { RuleRow } from './rules/rule.ts';
+import type { StoredUser } from './users.ts';
+
+/** What happens to the tables, in order: for the packet filter and the data file. */
+export type TableEvents = EventEmitter<{
+  /** Before any rule changes. */
+  changing: [];
+  inserted: [row: RuleRow];
+  updated: [row: RuleRow];
+  deleted: [row: RuleRow];
+  /** A user was written; `known` tells whether it replaces one. */
+  userStored: [user: StoredUser, known: boolean];
+  /** A user goes now, and its rules after it. */
+  userDeleting: [id: string];
+  configured: [row: Configuration];
+}>;
