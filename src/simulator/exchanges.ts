@@ -56,7 +56,7 @@ export class Exchanges {
       return;
     }
     void this.#answer(exchange.request).then((answer) => {
-      this.#record(exchange.request, statusOf(answer));
+      this.#record(exchange.request, answer.status);
       sendAnswer(exchange, answer);
     });
   };
@@ -85,12 +85,10 @@ export class Exchanges {
     const isBefore = fault.kind === 'reset-before' || (fault.kind === 'status' && fault.commit !== true);
     const answer = isBefore ? crashAnswer : await this.#answer(request);
     const status = fault.kind === 'status' ? fault.status : 0;
-    this.#record(request, isBefore ? status : statusOf(answer));
+    this.#record(request, isBefore ? status : answer.status);
     spoilAnswer(exchange, answer, fault, staleList);
   }
 }
-
-const statusOf = (answer: HttpAnswer): number => (answer.kind === 'crash' ? 500 : answer.status);
 
 function spoilAnswer(exchange: Exchange, answer: HttpAnswer, fault: Fault, staleList: Buffer): void {
   switch (fault.kind) {
@@ -110,7 +108,7 @@ function spoilAnswer(exchange: Exchange, answer: HttpAnswer, fault: Fault, stale
     case 'lost-answer':
       return;
     case 'stale-list':
-      sendAnswer(exchange, answer.kind === 'json' && answer.status === 200 ? { ...answer, body: staleList } : answer);
+      sendAnswer(exchange, answer.status === 200 ? { ...answer, body: staleList } : answer);
       return;
     case 'status':
       sendStatus(exchange, fault);

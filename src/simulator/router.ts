@@ -2,18 +2,22 @@ import type { ChangeRules } from './configuration/change.ts';
 import { updateConfiguration } from './configuration/store.ts';
 import { ServerCrash } from './crash.ts';
 import { negotiate } from './http/accept.ts';
-import type { JsonTerm } from './http/json.ts';
+import { type JsonTerm, readObject, type TermMap } from './http/json.ts';
 import { type ParsedRequest, parseRequest, type RawRequest } from './http/request.ts';
-import { crashAnswer, type HttpAnswer, json, notFound, unauthorized } from './http/response.ts';
-import { changeRule, insertRule, type RuleParts, removeRule, showRule } from './rules/endpoints.ts';
+import { answerInvalid, crashAnswer, type HttpAnswer, json, notFound, unauthorized } from './http/response.ts';
+import { castRule, echo, noRule, type StoredValues, storeValues } from './rules/change.ts';
+import type { RuleRow } from './rules/rule.ts';
 import type { Tables } from './tables.ts';
 import type { TokenStore } from './tokens.ts';
-import { changeUser, insertUser, removeUser, showUser } from './user-endpoints.ts';
-import type { StoredUser, UserStore } from './users.ts';
+import type { Role, StoredUser, UserStore } from './users.ts';
+import { isUuidShaped, readUuid } from './uuid.ts';
 
-export interface RouterParts extends Tables, RuleParts {
+/** What requests are answered from. */
+interface Parts extends Tables {
   /** What a change of the configuration has to keep to. */
   readonly changeRules: ChangeRules;
+  /** Without port rules, ports are dropped. */
+  readonly portRules: boolean;
 }
 
 /** What a call brings beside its path; `sent` is what stands in the route's wrapper. */
@@ -26,15 +30,15 @@ interface Call {
 /** What a method and path lead to. The wrapper must be there before the caller's rights are looked at. */
 interface Route {
   readonly wrapper?: 'rule' | 'configuration' | 'user';
-  run(parts: RouterParts, call: Call): HttpAnswer | Promise<HttpAnswer>;
+  run(parts: Parts, call: Call): HttpAnswer | Promise<HttpAnswer>;
 }
 
 const routes: Readonly<Record<string, Route>> = {
-  'GET rules': { run: ({ rules }) => ({ kind: 'json', status: 200, body: rules.listBody() }) },
+  'GET rules': { run: ({ rules }) => ({ status: 200, body: rules.listBody() }) },
   'POST rules': { wrapper: 'rule', run: (parts, { sent }) => insertRule(parts, sent) },
-  'GET rules/id': { run: (parts, { id }) => showRule(parts, id) },
-  'PATCH rules/id': { wrapper: 'rule', run: (parts, { id, sent }) => changeRule(parts, id, sent) },
-  'DELETE rules/id': { run: (parts, { id }) => removeRule(parts, id) },
+  'GET rules/id': { run: actOn(findRule, (_, row) => ({ status: 200, body: `{"data":${row.text}}` })) },
+  'PATCH rules/id': { wrapper: 'rule', run: actOn(findRule, changeRule) },
+  'DELETE rules/id': { run: actOn(findRule, removeRule) },
   'GET configuration': { run: ({ configuration }) => json(200, { data: configuration.row }) },
   'PATCH configuration': {
     wrapper: 'configuration',
@@ -42,14 +46,25 @@ const routes: Readonly<Record<string, Route>> = {
   },
   'GET users': { run: ({ users }) => json(200, { data: users.all() }) },
   'POST users': { wrapper: 'user', run: (parts, { sent }) => insertUser(parts, sent) },
-  'GET users/id': { run: (parts, { id }) => showUser(parts, id) },
-  'PATCH users/id': { wrapper: 'user', run: (parts, { id, sent, callerId }) => changeUser(parts, id, sent, callerId) },
-  'DELETE users/id': { run: (parts, { id, callerId }) => removeUser(parts, id, callerId) },
+  'GET users/id': { run: actOn(findUser, (_, user) => json(200, { data: user })) },
+  'PATCH users/id': { wrapper: 'user', run: actOn(findUser, changeUser) },
+  'DELETE users/id': { run: actOn(findUser, removeUser) },
   'GET devices': { run: () => json(200, { data: [] }) },
 };
 
+/** Runs on what the path's id stands for, if anything. */
+function actOn<T>(
+  find: (parts: Parts, id: string) => T | undefined,
+  act: (parts: Parts, found: T, call: Call) => HttpAnswer,
+): Route['run'] {
+  return (parts, call) => {
+    const found = find(parts, call.id);
+    return found === undefined ? notFound : act(parts, found, call);
+  };
+}
+
 /** Answers one request, in the real server's order of checks; whatever raises becomes the empty 500. */
-export async function answerRequest(parts: RouterParts, raw: RawRequest): Promise<HttpAnswer> {
+export async function answerRequest(parts: Parts, raw: RawRequest): Promise<HttpAnswer> {
   try {
     const request = parseRequest(raw);
     const route = routeOf(request);
@@ -60,7 +75,7 @@ export async function answerRequest(parts: RouterParts, raw: RawRequest): Promis
     if (formatOf(request, ['json']) === undefined) return crashAnswer;
     const now = parts.clock.milliseconds();
     const caller = authenticate(request.headers['authorization'], parts.tokens, parts.users, now);
-    if ('kind' in caller) return caller;
+    if ('status' in caller) return caller;
     const sent = route.wrapper === undefined ? null : request.params.get(route.wrapper);
     if (sent === undefined) throw new ServerCrash(`no wrapper ${route.wrapper}`);
     if (caller.role !== 'admin') return unauthorized;
@@ -103,3 +118,93 @@ function authenticate(
 }
 
 const refusal = (auth: string): HttpAnswer => json(401, { errors: { auth } });
+
+const overlapMessage = answerInvalid({ destination: ['destination overlaps with an existing rule'] });
+const badPort = answerInvalid({ port_range: ['port is not within valid range'] });
+const noUser = answerInvalid({ user: ['does not exist'] });
+
+function insertRule(parts: Parts, sent: JsonTerm): HttpAnswer {
+  const change = castRule(noRule, readObject(sent), parts.portRules);
+  if (!change.ok) return answerInvalid(change.errors);
+  const row = write(parts, storeValues(change.values), (values) => parts.rules.insert(values));
+  if (!('id' in row)) return row;
+  const body = JSON.stringify({ data: echo(change.values, row) });
+  return { status: 201, body, location: `/v0/rules/${row.id}` };
+}
+
+function changeRule(parts: Parts, before: RuleRow, { sent }: Call): HttpAnswer {
+  const change = castRule(before.shown, readObject(sent), parts.portRules);
+  if (!change.ok) return answerInvalid(change.errors);
+  if (change.changed.size === 0) return json(200, { data: echo(change.values, before) });
+  const row = write(parts, storeValues(change.values), (values) => parts.rules.update(before, values));
+  return 'id' in row ? json(200, { data: echo(change.values, row) }) : row;
+}
+
+function removeRule({ rules }: Parts, row: RuleRow): HttpAnswer {
+  rules.delete(row);
+  return { status: 204 };
+}
+
+/** One constraint speaks at a time, in the database's order: check, exclusion, foreign key. */
+function write(
+  { users }: Parts,
+  values: StoredValues | undefined,
+  store: (values: StoredValues) => RuleRow | undefined,
+): RuleRow | HttpAnswer {
+  if (values === undefined) return badPort;
+  if (values.user_id !== null && users.get(values.user_id) === undefined) return noUser;
+  return store(values) ?? overlapMessage;
+}
+
+/** Raises ServerCrash for an id of the right shape that is no UUID; any other text is simply unknown. */
+function findRule({ rules }: Parts, id: string): RuleRow | undefined {
+  return isUuidShaped(id) ? rules.get(readUuid(id)) : undefined;
+}
+
+// Users are not managed by this project; enough of them is here to list, find, add and remove one (recordings/users).
+
+function insertUser({ users, newId }: Parts, sent: JsonTerm): HttpAnswer {
+  const fields = readObject(sent);
+  const errors = checkUser(users, fields);
+  if (Object.keys(errors).length > 0) return answerInvalid(errors);
+  const role: Role = fields.get('role') === 'admin' ? 'admin' : 'unprivileged';
+  const email = String(fields.get('email')).trim();
+  const user = users.add({ name: email, email, id: newId(), role });
+  return { status: 201, body: JSON.stringify({ data: user }), location: `/v0/users/${user.id}` };
+}
+
+function changeUser({ users }: Parts, user: StoredUser, { sent, callerId }: Call): HttpAnswer {
+  const role = readObject(sent).get('role');
+  if (role === undefined || role === user.role) return json(200, { data: user });
+  if (role !== 'admin' && role !== 'unprivileged') return answerInvalid({ role: ['is invalid'] });
+  if (user.id === callerId) return answerInvalid({ role: ['You cannot change your own role'] });
+  const changed: StoredUser = { ...user, role };
+  users.put(changed);
+  return json(200, { data: changed });
+}
+
+function removeUser({ users, rules }: Parts, user: StoredUser, { callerId }: Call): HttpAnswer {
+  if (user.id === callerId) throw new ServerCrash('an administrator deletes itself');
+  users.delete(user.id);
+  for (const row of [...rules.rows()]) if (row.userId === user.id) rules.delete(row);
+  return { status: 204, typed: true };
+}
+
+function checkUser(users: UserStore, fields: TermMap): Record<string, string[]> {
+  const email = fields.get('email') ?? '';
+  const password = fields.get('password') ?? '';
+  const errors: Record<string, string[]> = {};
+  if (email === '') errors['email'] = ["can't be blank"];
+  else if (typeof email !== 'string') errors['email'] = ['is invalid'];
+  else if (!email.includes('@')) errors['email'] = ['is invalid email address'];
+  if (typeof password === 'string' && password !== '' && password.length < 12) {
+    errors['password'] = ['should be at least 12 character(s)'];
+  }
+  const taken = typeof email === 'string' && users.byEmail(email.trim()) !== undefined;
+  if (Object.keys(errors).length === 0 && taken) errors['email'] = ['has already been taken'];
+  return errors;
+}
+
+function findUser({ users }: Parts, idOrEmail: string): StoredUser | undefined {
+  return isUuidShaped(idOrEmail) ? users.get(readUuid(idOrEmail)) : users.byEmail(idOrEmail);
+}

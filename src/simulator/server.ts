@@ -125,7 +125,7 @@ function answerAdmin(parts: AdminParts, request: RawRequest): HttpAnswer {
       return setFault(parts, request);
     case 'DELETE faults':
       parts.faults.clear(argument === undefined ? undefined : Number(argument));
-      return { kind: 'empty', status: 204, typed: false };
+      return { status: 204 };
     default:
       return json(404, { error: 'no such page: there are verdict, filter and faults' });
   }

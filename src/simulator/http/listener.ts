@@ -88,11 +88,11 @@ function statusOf(error: NodeJS.ErrnoException): 400 | 431 {
 function unknownRoute(packet: Buffer | undefined): string {
   const text = packet?.toString('latin1') ?? '';
   const accept = /^accept:[ \t]*(.*?)[ \t]*\r?$/im.exec(text)?.[1];
-  if (negotiate(accept, ['html', 'json']) !== 'json' || notFound.kind !== 'json') {
+  if (negotiate(accept, ['html', 'json']) !== 'json') {
     return 'HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n';
   }
   const head = Object.entries(headersOf(undefined, notFound)).map(([name, value]) => `${name}: ${value}\r\n`);
-  return `HTTP/1.1 404 Not Found\r\n${head.join('')}connection: close\r\n\r\n${String(notFound.body)}`;
+  return `HTTP/1.1 404 Not Found\r\n${head.join('')}connection: close\r\n\r\n${notFound.body}`;
 }
 
 const served = new WeakMap<object, number>();
@@ -116,15 +116,15 @@ function receive(message: IncomingMessage, response: ServerResponse, exchange: (
 /** Requests that never get past the real server's HTTP layer. */
 function refusal(message: IncomingMessage): HttpAnswer | undefined {
   const target = message.url ?? '/';
-  if (target.length > longestQuery + 16) return { kind: 'refuse', status: 414 };
+  if (target.length > longestQuery + 16) return { status: 414, bare: 'closes' };
   const raw = message.rawHeaders;
-  if (raw.length / 2 > mostHeaders) return { kind: 'refuse', status: 431 };
+  if (raw.length / 2 > mostHeaders) return { status: 431, bare: 'closes' };
   for (let index = 1; index < raw.length; index += 2) {
-    if ((raw[index]?.length ?? 0) > longestHeader) return { kind: 'refuse', status: 431 };
+    if ((raw[index]?.length ?? 0) > longestHeader) return { status: 431, bare: 'closes' };
   }
-  if (message.method === 'TRACE') return { kind: 'refuse', status: 501 };
-  if (message.httpVersion !== '1.0' && message.headers.host === undefined) return { kind: 'refuse', status: 400 };
-  if (/\bh2c\b/i.test(message.headers.upgrade ?? '')) return { kind: 'refuse', status: 400 };
+  if (message.method === 'TRACE') return { status: 501, bare: 'closes' };
+  if (message.httpVersion !== '1.0' && message.headers.host === undefined) return { status: 400, bare: 'closes' };
+  if (/\bh2c\b/i.test(message.headers.upgrade ?? '')) return { status: 400, bare: 'closes' };
   return undefined;
 }
 
@@ -138,12 +138,13 @@ function requestId(sent: string | undefined): string {
 }
 
 function headersOf(request: RawRequest | undefined, answer: HttpAnswer): Record<string, string> {
-  if (answer.kind === 'crash' || answer.kind === 'refuse') return { 'content-length': '0' };
+  if (answer.bare !== undefined) return { 'content-length': '0' };
+  const { body, location, typed } = answer;
   const headers: Record<string, string> = { 'cache-control': 'max-age=0, private, must-revalidate' };
-  if (answer.kind === 'json') headers['content-length'] = String(Buffer.byteLength(answer.body));
-  if (answer.kind === 'json' || answer.typed) headers['content-type'] = 'application/json; charset=utf-8';
+  if (body !== undefined) headers['content-length'] = String(Buffer.byteLength(body));
+  if (body !== undefined || typed) headers['content-type'] = 'application/json; charset=utf-8';
   headers['date'] = new Date().toUTCString();
-  if (answer.kind === 'json' && answer.location !== undefined) headers['location'] = answer.location;
+  if (location !== undefined) headers['location'] = location;
   headers['server'] = 'Cowboy';
   headers['x-request-id'] = requestId(request?.headers['x-request-id']);
   return headers;
@@ -164,13 +165,13 @@ export function sendAnswer(
   response.sendDate = false;
   for (const [name, value] of Object.entries(headersOf(request, answer))) response.setHeader(name, value);
   if (aheadMs !== 0) response.setHeader('date', new Date(Date.now() + aheadMs).toUTCString());
-  if (answer.kind === 'refuse') response.shouldKeepAlive = false;
+  if (answer.bare === 'closes') response.shouldKeepAlive = false;
   if (!response.shouldKeepAlive) response.setHeader('connection', 'close');
   else if (message.httpVersion === '1.0') response.setHeader('connection', 'keep-alive');
   else response.removeHeader('connection');
-  if (answer.kind === 'empty') response.removeHeader('transfer-encoding');
-  response.statusCode = answer.kind === 'crash' ? 500 : answer.status;
-  const body = answer.kind === 'json' ? answer.body : undefined;
+  const { status, body } = answer;
+  if (body === undefined) response.removeHeader('transfer-encoding');
+  response.statusCode = status;
   if (!torn || body === undefined) {
     response.end(body);
     return;

@@ -1,19 +1,20 @@
-/** An answer before it is written; `crash` is the bare 500, `refuse` the bare answer that also closes the connection. */
-export type HttpAnswer =
-  | { readonly kind: 'json'; readonly status: number; readonly body: string | Buffer; readonly location?: string }
-  | { readonly kind: 'empty'; readonly status: 204; readonly typed: boolean }
-  | { readonly kind: 'crash' }
-  | { readonly kind: 'refuse'; readonly status: 400 | 414 | 431 | 501 };
+/** An answer before it is written. */
+export interface HttpAnswer {
+  readonly status: number;
+  /** JSON. */
+  readonly body?: string | Buffer;
+  readonly location?: string;
+  /** Names its type without a body. */
+  readonly typed?: true;
+  /** Has no headers but its length; `closes`: and ends the connection. */
+  readonly bare?: 'stays' | 'closes';
+}
 
-export const json = (status: number, body: unknown): HttpAnswer => ({
-  kind: 'json',
-  status,
-  body: JSON.stringify(body),
-});
+export const json = (status: number, body: unknown): HttpAnswer => ({ status, body: JSON.stringify(body) });
 
-export const crashAnswer: HttpAnswer = { kind: 'crash' };
-export const notFound: HttpAnswer = { kind: 'json', status: 404, body: '{"error":"not_found"}' };
-export const unauthorized: HttpAnswer = { kind: 'json', status: 401, body: '{"error":"Unauthorized"}' };
+export const crashAnswer: HttpAnswer = { status: 500, bare: 'stays' };
+export const notFound = { status: 404, body: '{"error":"not_found"}' } as const;
+export const unauthorized: HttpAnswer = { status: 401, body: '{"error":"Unauthorized"}' };
 
 /** Messages by field, as the 422 body shows them. */
 export type FieldErrors = Readonly<Record<string, unknown>>;
