@@ -4,8 +4,8 @@ import type { RawAnswer } from './exchange.ts';
 
 /** What reading an answer needs to know of its request. */
 export interface AnswerContext {
-  readonly method: string;
-  readonly path: string;
+  /** The request, for messages: `GET /v0/rules to HOST`. */
+  readonly where: string;
   readonly base: BaseUrl;
   readonly parse: (text: string) => ParsedBody;
 }
@@ -29,8 +29,7 @@ function isOfFewParts(text: string): boolean {
 export function readAnswer(answer: RawAnswer, context: AnswerContext): ApiResult {
   const { status, headers, text } = answer;
   const lose = (code: string, because: string): NoAnswer => {
-    const message = `${context.method} ${context.path} to ${context.base.host}: ${because}`;
-    return { kind: 'no-answer', sent: 'maybe', code, message, status };
+    return { kind: 'no-answer', sent: 'maybe', code, message: `${context.where}: ${because}`, status };
   };
   const serverTime = Date.parse(first(headers['date']) ?? '');
   const heard = {

@@ -118,7 +118,8 @@ function methodsOf(connection: Connection): ApiClient {
       if (!body.ok) return neverSent('PATCH', '/v0/configuration', 'unknown-secret', body.error);
       const answer = await call({ method: 'PATCH', path: '/v0/configuration', body: body.value.text, signal });
       const refused = answer.kind === 'answer' && answer.status >= 300;
-      return refused ? { ...answer, body: body.value.scrub(answer.body) } : answer;
+      // A server's error may quote what was sent.
+      return refused ? { ...answer, body: removeSecrets(answer.body, body.value.secrets) } : answer;
     },
     // Not `close`, which waits for the connections of requests that ended long ago: behind a silent proxy for ever.
     close: () => connection.dispatcher.destroy(),
@@ -161,11 +162,9 @@ async function send(connection: Connection, request: Request): Promise<ApiResult
     request: { origin: base.origin, path: base.prefix + path, method, headers, body: request.body ?? null },
     ...{ timeoutMs, signal, maxBodyBytes },
   });
-  if (!answer.ok) {
-    const { host } = base;
-    return explainNoAnswer({ method, path, host, timeoutMs, aborted: signal.aborted, ...answer.error });
-  }
-  const read = readAnswer(answer.value, { method, path, base, parse });
+  const where = `${method} ${path} to ${base.host}`;
+  if (!answer.ok) return explainNoAnswer({ where, timeoutMs, aborted: signal.aborted, ...answer.error });
+  const read = readAnswer(answer.value, { where, base, parse });
   // A proxy's error may quote the request with its headers.
   const quotes = read.kind === 'answer' && read.status >= 300;
   return quotes ? { ...read, body: removeSecrets(read.body, new Set([token])) } : read;
@@ -175,11 +174,10 @@ function neverSent(method: string, path: string, code: string, because: string):
   return { kind: 'no-answer', sent: 'no', code, message: `${method} ${path}: ${because}`, status: null };
 }
 
-/** A request body on its way out, and the means to keep its secrets out of what comes back. */
+/** A request body on its way out, and its secrets. */
 interface SecretBody {
   readonly text: string;
-  /** The same JSON value with every secret of this body replaced in its texts: a server's error may quote what was sent. */
-  scrub(answer: unknown): unknown;
+  readonly secrets: ReadonlySet<string>;
 }
 
 /** A request body as JSON: the one place where a `Secret` becomes bytes. Fails when a secret has no value in this process. */
@@ -195,7 +193,7 @@ function toBytes(body: Readonly<Record<string, unknown>>): Result<SecretBody, st
     return revealed;
   });
   if (missing) return fail('a secret that the request needs has no value here');
-  return ok({ text, scrub: (answer) => removeSecrets(answer, secrets) });
+  return ok({ text, secrets });
 }
 
 /** A JSON value with each secret replaced in its texts and keys, however it is spelt there. */

@@ -1,5 +1,5 @@
+import { setMaxListeners } from 'node:events';
 import type { Dispatcher } from 'undici';
-import { getOrMake } from '../../model/group-by.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
@@ -31,7 +31,7 @@ export interface CutAnswer {
 
 /**
  * Sends a request and reads its answer: undici's `request` without a stream for each body and an `AbortSignal` for each request,
- * which cost as much as all the rest. Never rejects.
+ * which cost as much as all the rest (and Node 20 lets an `AbortSignal.any` never fire once it was collected). Never rejects.
  */
 export function exchange(
   dispatcher: Dispatcher,
@@ -45,7 +45,7 @@ export function exchange(
     let stopped: 'in-time' | 'late' | null = null;
     const end = (result: Result<RawAnswer, CutAnswer>): void => {
       clearTimeout(timer);
-      release();
+      signal.removeEventListener('abort', onAbort);
       resolve(result);
     };
     const cut = (error: unknown): void => {
@@ -59,7 +59,9 @@ export function exchange(
       else controller.abort(new Error('stopped'));
     };
     const timer = setTimeout(() => stop('late'), timeoutMs);
-    const release = onAbort(signal, () => stop('in-time'));
+    const onAbort = (): void => stop('in-time');
+    setMaxListeners(0, signal); // Node warns of more than ten requests that wait for one signal
+    signal.addEventListener('abort', onAbort, { once: true });
     dispatcher.dispatch(request, {
       onRequestStart: (started) => {
         controller = started;
@@ -93,27 +95,4 @@ export function locate({ origin, pathname, search }: URL): { readonly origin: st
 /** As undici names it. */
 function tooLarge(): Error {
   return Object.assign(new Error('too large'), { code: 'UND_ERR_RES_EXCEEDED_MAX_SIZE' });
-}
-
-const listeners = new WeakMap<AbortSignal, { readonly acts: Set<() => void>; readonly listener: () => void }>();
-
-/**
- * Acts when the signal aborts; returns what lets go of it. One listener for all requests, and none when there are none: Node warns
- * of many, holds on to each `AbortSignal.any`, and Node 20 lets that never fire once the garbage collector has seen it.
- */
-function onAbort(signal: AbortSignal, act: () => void): () => void {
-  const { acts, listener } = getOrMake(listeners, signal, () => {
-    const waiting = new Set<() => void>();
-    const abort = (): void => {
-      for (const one of waiting) one();
-    };
-    signal.addEventListener('abort', abort, { once: true });
-    return { acts: waiting, listener: abort };
-  });
-  acts.add(act);
-  return () => {
-    if (!acts.delete(act) || acts.size > 0) return;
-    listeners.delete(signal);
-    signal.removeEventListener('abort', listener);
-  };
 }

@@ -2,9 +2,8 @@ import type { NoAnswer } from '../../ports.ts';
 import type { CutAnswer } from './exchange.ts';
 
 interface FailedRequest extends CutAnswer {
-  readonly method: string;
-  readonly path: string;
-  readonly host: string;
+  /** The request, for messages: `GET /v0/rules to HOST`. */
+  readonly where: string;
   readonly timeoutMs: number;
   /** The caller's signal aborted. */
   readonly aborted: boolean;
@@ -47,8 +46,7 @@ export function explainTlsError(code: string): string {
 /** Turns whatever undici or a socket threw into one clear sentence. The error's own text is never used: it may quote. */
 export function explainNoAnswer(request: FailedRequest): NoAnswer {
   const { code, because, sent } = classify(codesOf(request.error), request);
-  const where = `${request.method} ${request.path}`;
-  return { kind: 'no-answer', sent, code, message: `${where} to ${request.host}: ${because}`, status: request.status };
+  return { kind: 'no-answer', sent, code, message: `${request.where}: ${because}`, status: request.status };
 }
 
 interface Classified {
