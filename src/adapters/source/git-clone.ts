@@ -7,7 +7,7 @@ import { askpassScript, connectTo } from './git-access.ts';
 import type { GitTarget } from './git-address.ts';
 import { runGit } from './git-process.ts';
 import { chooseTip, explainRemote, type RemoteSettings, type RemoteTip } from './git-remote.ts';
-import { GitRepository, type RepositoryContext, runLocal } from './git-repository.ts';
+import { GitRepository } from './git-repository.ts';
 
 /** A remote and the clone of it, and what all runs of git for the two get. */
 export interface CloneSettings extends RemoteSettings {
@@ -43,14 +43,31 @@ interface Call {
 export class Clone extends GitRepository {
   readonly #settings: CloneSettings;
 
-  constructor(settings: CloneSettings, context: RepositoryContext) {
-    super(context);
+  constructor(settings: CloneSettings, signal: AbortSignal) {
+    const { folder: gitDir, home, environment, caps } = settings;
+    super({ gitDir, home, environment, caps, signal });
     this.#settings = settings;
+  }
+
+  /** Makes the clone, unless it is there. One of another URL is removed first, and so is what a killed git left in it. */
+  async make(): Promise<void> {
+    const { folder, home, askpass, remote } = this.#settings;
+    await mkdir(home, { recursive: true, mode: 0o700 });
+    await writeFile(askpass, askpassScript, { mode: 0o700 });
+    if (existsSync(folder)) await removeLeftovers(folder);
+    if (existsSync(path.join(folder, 'HEAD'))) {
+      const known = await this.run(['config', '--local', '--get', 'remote.origin.url'], [0, 1, 128]);
+      if (known.text === remote.url) return void (await this.run(forgetPromise, [0, 5]));
+    }
+    await rm(folder, { recursive: true, force: true });
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await this.run(['init', '--quiet', '--bare', '--initial-branch=none', folder]);
+    await this.run(['config', '--local', 'remote.origin.url', remote.url]);
   }
 
   /** Keeps a commit, by a name of ours, from being collected. */
   async keep(name: string, commit: string): Promise<void> {
-    await runLocal(this.context, ['update-ref', '--end-of-options', name, commit]);
+    await this.run(['update-ref', '--end-of-options', name, commit]);
   }
 
   /** What the remote has behind the target. */
@@ -90,20 +107,17 @@ export class Clone extends GitRepository {
       config: ['remote.origin.promisor=true', ...config],
       ...(stdin === undefined ? {} : { stdin }),
     });
-    await runGit({ ...this.#bounds(), args: forgetPromise });
+    await this.run(forgetPromise, [0, 5]).catch(() => undefined); // the next start does it again
     if (!fetched.ok) await removeLeftovers(gitDir);
     return fetched.ok ? ok(null) : fetched;
   }
 
   async #ask(call: Call): Promise<Result<string, Problem>> {
-    const { remote, access, askpass } = this.#settings;
-    const run = await runGit({ ...this.#bounds(), ...call, connection: connectTo(remote, access, askpass) });
+    const { remote, access, askpass, timeoutMs } = this.#settings;
+    const connection = connectTo(remote, access, askpass);
+    const run = await runGit({ ...this.context, ...call, connection, timeoutMs, maxOutput: 16_000_000 });
     const isGood = run.end === 'exit' && run.code === 0;
     return isGood ? ok(run.stdout.toString('utf8')) : fail(explainRemote(run, this.#settings, call.gitDir !== null));
-  }
-
-  #bounds(): RepositoryContext & { readonly timeoutMs: number; readonly maxOutput: number } {
-    return { ...this.context, timeoutMs: this.#settings.timeoutMs, maxOutput: 16_000_000 };
   }
 }
 
@@ -112,30 +126,11 @@ export class Clone extends GitRepository {
  * `isChecked`: this process has looked at it before, and found it good.
  */
 export async function openClone(settings: CloneSettings, isChecked: boolean, signal: AbortSignal): Promise<Clone> {
-  const { folder, home, askpass, environment, caps } = settings;
-  const context = { gitDir: folder, environment, home, caps, signal };
+  const { folder, home, askpass } = settings;
+  const clone = new Clone(settings, signal);
   const parts = [path.join(folder, 'HEAD'), home, askpass];
-  if (!isChecked || !parts.every((part) => existsSync(part))) await makeClone(settings, context);
-  return new Clone(settings, context);
-}
-
-/** Makes the clone, unless it is there. One of another URL is removed first, and so is what a killed git left in it. */
-async function makeClone(
-  { folder, home, askpass, remote: { url } }: CloneSettings,
-  context: RepositoryContext,
-): Promise<void> {
-  await mkdir(home, { recursive: true, mode: 0o700 });
-  await writeFile(askpass, askpassScript, { mode: 0o700 });
-  if (existsSync(folder)) await removeLeftovers(folder);
-  if (existsSync(path.join(folder, 'HEAD'))) {
-    const asked = ['config', '--local', '--get', 'remote.origin.url'];
-    const known = await runLocal(context, asked, [0, 1, 128]);
-    if (known.stdout.toString('utf8').trim() === url) return void (await runLocal(context, forgetPromise, [0, 5]));
-  }
-  await rm(folder, { recursive: true, force: true });
-  await mkdir(folder, { recursive: true, mode: 0o700 });
-  await runLocal(context, ['init', '--quiet', '--bare', '--initial-branch=none', folder]);
-  await runLocal(context, ['config', '--local', 'remote.origin.url', url]);
+  if (!isChecked || !parts.every((part) => existsSync(part))) await clone.make();
+  return clone;
 }
 
 /** Removes the locks and the half-written packs of a git that was killed: nobody else works in this folder. */

@@ -56,33 +56,32 @@ export class GitRepository {
   /** The commit that a name stands for; null when it is not there. The name must have passed a check: git reads `A..B`, `:/text`. */
   async commitOf(name: string): Promise<string | null> {
     const args = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${name}^{commit}`];
-    const run = await runLocal(this.context, args, [0, 1, 128]);
-    const id = run.stdout.toString('latin1').trim();
-    return run.code === 0 && /^[0-9a-f]{40,64}$/.test(id) ? id : null;
+    const { code, text } = await this.run(args, [0, 1, 128]);
+    return code === 0 && /^[0-9a-f]{40,64}$/.test(text) ? text : null;
   }
 
   /** What these objects are (ids, or `COMMIT^{tree}`), in their order; null for one that is not here. */
   async headsOf(asked: readonly string[]): Promise<readonly (ObjectHead | null)[]> {
     if (asked.length === 0) return [];
-    const answer = await catFile(this.context, '--batch-check', asked, asked.length * 200);
+    const answer = await this.#catFile('--batch-check', asked, asked.length * 200);
     const lines = answer.toString('latin1').split('\n');
     return asked.map((_, index) => headOf(lines[index] ?? ''));
   }
 
   /** The entries of trees (ids, or `COMMIT^{tree}`), in their order. Throws a `RangeError` when they have more than `maxBytes` together. */
   async readTrees(asked: readonly string[], maxBytes: number): Promise<readonly Tree[]> {
-    const trees = await readObjects(this.context, 'tree', asked, maxBytes);
+    const trees = await this.#readObjects('tree', asked, maxBytes);
     return trees.map(({ id, bytes }) => ({ entries: parseTree(bytes, id.length / 2), bytes: bytes.length }));
   }
 
   /** Contents of blobs by id. Throws a `RangeError` when they have more than `maxBytes` together. */
   async readBlobs(ids: readonly string[], maxBytes: number): Promise<ReadonlyMap<string, Buffer>> {
-    return new Map((await readObjects(this.context, 'blob', ids, maxBytes)).map(({ id, bytes }) => [id, bytes]));
+    return new Map((await this.#readObjects('blob', ids, maxBytes)).map(({ id, bytes }) => [id, bytes]));
   }
 
   /** A commit as it is stored. Throws a `RangeError` beyond a megabyte. */
   async readCommit(id: string): Promise<Buffer> {
-    const [commit] = await readObjects(this.context, 'commit', [id], 1_000_000);
+    const [commit] = await this.#readObjects('commit', [id], 1_000_000);
     return commit?.bytes ?? Buffer.alloc(0);
   }
 
@@ -90,37 +89,61 @@ export class GitRepository {
   async historyOf(id: string): Promise<readonly Commit[]> {
     const format = '--format=%H%x00%P%x00%ct%x00%an%x00%s';
     const args = ['rev-list', '--topo-order', '--reverse', '--encoding=UTF-8', format, '--end-of-options', id];
-    const output = await readOutput(this.context, { args, maxOutput: mostHistory });
+    const output = await this.#readOutput(args, mostHistory);
     return output.toString('utf8').split('\n').flatMap(parseCommit);
   }
 
   /** Whether `to` holds `from` in its history, as far as the history is here. */
   async isAncestor(from: string, to: string): Promise<boolean> {
     if (from === to) return true;
-    return (await runLocal(this.context, ['merge-base', '--is-ancestor', from, to], [0, 1, 128])).code === 0;
+    return (await this.run(['merge-base', '--is-ancestor', from, to], [0, 1, 128])).code === 0;
   }
 
   /** The nearest commit that both hold in their history; null when none is here. */
   async mergeBaseOf(a: string, b: string): Promise<string | null> {
-    const run = await runLocal(this.context, ['merge-base', a, b], [0, 1]);
-    return run.code === 0 ? run.stdout.toString('latin1').trim().split('\n')[0] || null : null;
+    const { code, text } = await this.run(['merge-base', a, b], [0, 1]);
+    return code === 0 ? text.split('\n')[0] || null : null;
   }
 
   async isShallow(): Promise<boolean> {
-    const run = await runLocal(this.context, ['rev-parse', '--is-shallow-repository']);
-    return run.stdout.toString().trim() === 'true';
+    return (await this.run(['rev-parse', '--is-shallow-repository'])).text === 'true';
   }
-}
 
-/** Runs a short command on a repository; throws when git is missing, or ends with another code than `good`. */
-export async function runLocal(
-  context: RepositoryContext,
-  args: readonly string[],
-  good: readonly number[] = [0],
-): Promise<ProcessRun> {
-  const run = await runShortGit({ ...context, args, timeoutMs, maxOutput: shortOutput });
-  if (run.end === 'exit' && good.includes(run.code ?? -1)) return run;
-  throw explainRun(args[0] ?? '', run);
+  /** Runs a short command; throws when git is missing, or ends with another code than `good`. */
+  protected async run(args: readonly string[], good: readonly (number | null)[] = [0]) {
+    const run = await runShortGit({ ...this.context, args, timeoutMs, maxOutput: shortOutput });
+    if (run.end !== 'exit' || !good.includes(run.code)) throw explainRun(args[0] ?? '', run);
+    return { code: run.code, text: run.stdout.toString('utf8').trim() };
+  }
+
+  /** What a command wrote whose output may be long; throws a `RangeError` beyond `maxOutput`. */
+  async #readOutput(args: readonly string[], maxOutput: number, stdin = ''): Promise<Buffer> {
+    const run = await runGit({ ...this.context, args, maxOutput, stdin, timeoutMs });
+    const [name = ''] = args;
+    if (run.end === 'too-much-output' || isCapped(run)) throw new RangeError(`git ${name} came to its limits`);
+    if (run.end !== 'exit' || run.code !== 0) throw explainRun(name, run);
+    return run.stdout;
+  }
+
+  /** `cat-file` with these objects on its input, whose answers come in the same order. */
+  #catFile(how: '--batch' | '--batch-check', asked: readonly string[], maxOutput: number): Promise<Buffer> {
+    return this.#readOutput(['cat-file', how, '--buffer'], maxOutput, `${asked.join('\n')}\n`);
+  }
+
+  async #readObjects(type: 'tree' | 'blob' | 'commit', asked: readonly string[], maxBytes: number) {
+    if (asked.length === 0) return [];
+    const answer = await this.#catFile('--batch', asked, maxBytes + asked.length * 100);
+    const found: { readonly id: string; readonly bytes: Buffer }[] = [];
+    let at = 0;
+    for (const name of asked) {
+      const end = answer.indexOf(10, at);
+      const head = end < 0 ? null : headOf(answer.toString('latin1', at, end));
+      if (head?.type !== type) throw new GitError('git-broken', `git cat-file: no ${type} ${name}`);
+      found.push({ id: head.id, bytes: answer.subarray(end + 1, end + 1 + head.bytes) });
+      at = end + 1 + head.bytes + 1;
+    }
+    return found;
+  }
 }
 
 const ends = {
@@ -136,51 +159,9 @@ function explainRun(command: string, { end, code, stderr }: ProcessRun): GitErro
   return new GitError(reason, message);
 }
 
-/** What a command wrote whose output may be long; throws a `RangeError` beyond `maxOutput`. */
-async function readOutput(
-  context: RepositoryContext,
-  command: Pick<GitCommand, 'args' | 'stdin' | 'maxOutput'>,
-): Promise<Buffer> {
-  const run = await runGit({ ...context, ...command, timeoutMs });
-  const [name = ''] = command.args;
-  if (run.end === 'too-much-output' || isCapped(run)) throw new RangeError(`git ${name} came to its limits`);
-  if (run.end !== 'exit' || run.code !== 0) throw explainRun(name, run);
-  return run.stdout;
-}
-
-/** `cat-file` with these objects on its input, whose answers come in the same order. */
-function catFile(
-  context: RepositoryContext,
-  how: '--batch' | '--batch-check',
-  asked: readonly string[],
-  maxOutput: number,
-): Promise<Buffer> {
-  return readOutput(context, { args: ['cat-file', how, '--buffer'], stdin: `${asked.join('\n')}\n`, maxOutput });
-}
-
 function headOf(line: string): ObjectHead | null {
   const [, id = '', type = '', bytes] = /^([0-9a-f]{40,64}) ([a-z]+) ([0-9]+)$/.exec(line) ?? [];
   return bytes === undefined ? null : { id, type, bytes: Number(bytes) };
-}
-
-async function readObjects(
-  context: RepositoryContext,
-  type: 'tree' | 'blob' | 'commit',
-  asked: readonly string[],
-  maxBytes: number,
-): Promise<readonly { readonly id: string; readonly bytes: Buffer }[]> {
-  if (asked.length === 0) return [];
-  const answer = await catFile(context, '--batch', asked, maxBytes + asked.length * 100);
-  const found: { readonly id: string; readonly bytes: Buffer }[] = [];
-  let at = 0;
-  for (const name of asked) {
-    const end = answer.indexOf(10, at);
-    const head = end < 0 ? null : headOf(answer.toString('latin1', at, end));
-    if (head?.type !== type) throw new GitError('git-broken', `git cat-file: no ${type} ${name}`);
-    found.push({ id: head.id, bytes: answer.subarray(end + 1, end + 1 + head.bytes) });
-    at = end + 1 + head.bytes + 1;
-  }
-  return found;
 }
 
 /** More output than this, in bytes, a history may not take. */
