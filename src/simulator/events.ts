@@ -1,7 +1,19 @@
 import type { EventEmitter } from 'node:events';
 import type { Configuration } from './configuration/change.ts';
 import type { RuleRow } from './rules/rule.ts';
-import type { StoredUser } from './users.ts';
+
+export type Role = 'admin' | 'unprivileged';
+
+export interface StoredUser {
+  readonly disabled_at: string | null;
+  readonly email: string;
+  readonly id: string;
+  readonly inserted_at: string;
+  readonly last_signed_in_at: null;
+  readonly last_signed_in_method: null;
+  readonly role: Role;
+  readonly updated_at: string;
+}
 
 /** What happens to the tables, in order: for the packet filter and the data file. */
 export type TableEvents = EventEmitter<{

@@ -1,5 +1,4 @@
 import type { FetchDiscoveryOptions } from './configuration/discovery.ts';
-import type { RatedFilterOptions } from './filter/rated.ts';
 import type { NftTableOptions } from './nft.ts';
 import type { TokenStore } from './tokens.ts';
 import type { UserSeed } from './users.ts';
@@ -31,8 +30,11 @@ export interface SimulatorOptions {
   readonly dataFile?: string;
   /** Inserts and deletes a second that reach the packet filter; without it at once, and it never fails. */
   readonly filterRate?: number;
-  /** The clock and the timer of a filter with a rate, for tests. */
-  readonly filterTime?: Pick<RatedFilterOptions, 'now' | 'schedule'>;
+  /** The clock of a filter with a rate (any steady one, in ms), and its timer, which returns how to call it off; for tests. */
+  readonly filterTime?: {
+    readonly now?: () => number;
+    readonly schedule?: (milliseconds: number, callback: () => void) => () => void;
+  };
   /** Adds the pages below `/admin`: verdicts, the filter, the fault switchboard. */
   readonly admin?: boolean;
   /** Told of a mistake of the simulator's own, answered with an empty 500; without it the mistake is thrown. */

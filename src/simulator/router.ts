@@ -1,6 +1,7 @@
 import type { ChangeRules } from './configuration/change.ts';
 import { updateConfiguration } from './configuration/store.ts';
 import { ServerCrash } from './crash.ts';
+import type { Role, StoredUser } from './events.ts';
 import { negotiate } from './http/accept.ts';
 import { type JsonTerm, readObject, type TermMap } from './http/json.ts';
 import { type ParsedRequest, parseRequest, type RawRequest } from './http/request.ts';
@@ -9,7 +10,7 @@ import { castRule, echo, noRule, type StoredValues, storeValues } from './rules/
 import type { RuleRow } from './rules/rule.ts';
 import type { Tables } from './tables.ts';
 import type { TokenStore } from './tokens.ts';
-import type { Role, StoredUser, UserStore } from './users.ts';
+import type { UserStore } from './users.ts';
 import { isUuidShaped, readUuid } from './uuid.ts';
 
 /** What requests are answered from. */

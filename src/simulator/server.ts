@@ -2,6 +2,7 @@ import { prettifyError } from 'zod';
 import { acceptDiscovery, type Discovery, fetchDiscovery } from './configuration/discovery.ts';
 import { makeOpenidKind } from './configuration/oidc.ts';
 import { samlProviders } from './configuration/saml.ts';
+import type { StoredUser } from './events.ts';
 import { Exchanges, type LoggedRequest } from './exchanges.ts';
 import { type FaultSwitchboard, Faults, faultSetting } from './faults.ts';
 import { connectFilter } from './filter/connect.ts';
@@ -17,7 +18,7 @@ import { formatNetwork } from './rules/inet.ts';
 import type { RuleRow, StoredRule } from './rules/rule.ts';
 import { openTables, type Tables } from './tables.ts';
 import type { TokenStore } from './tokens.ts';
-import type { StoredUser, UserStore } from './users.ts';
+import type { UserStore } from './users.ts';
 
 export type { SimulatorOptions } from './options.ts';
 

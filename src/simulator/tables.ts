@@ -4,12 +4,12 @@ import { appendFileSync, closeSync, fsyncSync, openSync, readFileSync, renameSyn
 import { makeClock, type SimulatorClock } from './clock.ts';
 import type { Configuration } from './configuration/change.ts';
 import { ConfigurationStore } from './configuration/store.ts';
-import type { TableEvents } from './events.ts';
+import type { StoredUser, TableEvents } from './events.ts';
 import type { SimulatorOptions } from './options.ts';
 import { makeRow, type StoredRule } from './rules/rule.ts';
 import { RuleStore } from './rules/store.ts';
 import { TokenStore } from './tokens.ts';
-import { defaultAdmin, type StoredUser, UserStore } from './users.ts';
+import { defaultAdmin, UserStore } from './users.ts';
 
 /** Everything that the simulated server remembers. */
 export interface Tables {

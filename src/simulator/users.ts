@@ -1,18 +1,5 @@
 import type { SimulatorClock } from './clock.ts';
-import type { TableEvents } from './events.ts';
-
-export type Role = 'admin' | 'unprivileged';
-
-export interface StoredUser {
-  readonly disabled_at: string | null;
-  readonly email: string;
-  readonly id: string;
-  readonly inserted_at: string;
-  readonly last_signed_in_at: null;
-  readonly last_signed_in_method: null;
-  readonly role: Role;
-  readonly updated_at: string;
-}
+import type { Role, StoredUser, TableEvents } from './events.ts';
 
 /** A user to begin with; the e-mail address defaults to NAME@example.test. */
 export interface UserSeed {

@@ -1,20 +1,17 @@
 import type { NftTable } from '../nft.ts';
+import type { SimulatorOptions } from '../options.ts';
 import type { RuleRow } from '../rules/rule.ts';
 import type { Tables } from '../tables.ts';
 import { decideVerdict, type FilterPacket, type FilterState } from './filter.ts';
 import { ElementTable, FilterError, type Mirror } from './table.ts';
 
-export interface RatedFilterOptions {
+interface RatedFilterOptions extends NonNullable<SimulatorOptions['filterTime']> {
   /** Inserts a second that reach the table; deletes take twice as long. */
   readonly rate: number;
   /** A table in a real kernel that takes each change too, one after the other. */
   readonly kernel?: NftTable;
   /** Ends the server. */
   readonly exit: (reason: string) => void;
-  /** Milliseconds on any steady clock. */
-  readonly now?: () => number;
-  /** Calls back once, so many milliseconds later; returns how to call it off. */
-  readonly schedule?: (milliseconds: number, callback: () => void) => () => void;
 }
 
 /** What the table has yet to hear of. */
