@@ -106,33 +106,8 @@ export function makeState(
 export function expandManifests(files: readonly FileManifests[], users: KnownUsers | null, context: DesiredContext) {
   const layered = applyLayers(files, context.overlay ?? null);
   const names = new Names(layered.manifests, context.profile, users);
-  const problems: Problem[] = [
-    ...layered.files.flatMap((file) => nameNetworks(file, names.networks)),
-    ...layered.problems,
-  ];
+  const problems: Problem[] = [...layered.files.flatMap((file) => file.problems), ...layered.problems];
   return { layered, names, problems, rules: expandAll(layered.manifests, names) };
-}
-
-/** The file's problems; a name where an address should be is explained, when a network has that name. */
-function nameNetworks(
-  { problems, namesAsAddresses = [] }: FileManifests,
-  networks: ReadonlyMap<string, unknown>,
-): readonly Problem[] {
-  const known = new Map(
-    namesAsAddresses.flatMap(({ value, place }) =>
-      networks.has(value) ? [[`${place.line}:${place.column}`, value]] : [],
-    ),
-  );
-  if (known.size === 0) return problems;
-  return problems.map((problem) => {
-    const name = known.get(`${problem.place?.line}:${problem.place?.column}`);
-    if (name === undefined || problem.code !== 'address-hostname') return problem;
-    return {
-      ...problem,
-      summary: `\`${name}\` is the name of a \`kind: Network\`, not an address.`,
-      hint: `Write \`{network: ${name}}\`; only the rules of a \`kind: RuleSet\` may name a network.`,
-    };
-  });
 }
 
 function expandAll(manifests: readonly Manifest[], names: Names): DesiredRule[] {

@@ -47,7 +47,7 @@ const addressSentences: Readonly<Record<AddressFault, Sentence>> = {
   },
   hostname: {
     summary: 'This is a name, and the packet filter of the server knows only IP addresses.',
-    hint: 'Write the address of that host, or a network such as `10.0.0.0/8`.',
+    hint: 'Write the address of that host, or a network such as `10.0.0.0/8`; a `kind: Network` is `{network: NAME}` in a RuleSet.',
   },
 };
 

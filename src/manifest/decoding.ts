@@ -3,16 +3,14 @@ import { type PortRange, parsePortRange } from '../model/port-range.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { describeAddressFault, describeHostBits, describePortFault } from './address-faults.ts';
-import type { UserReference, Written } from './manifest.ts';
+import type { UserReference } from './manifest.ts';
 import { findChild, findScalar, type Node, type Reporter, type ScalarNode } from './node.ts';
-import { isUuid, namePattern } from './schema.ts';
+import { isUuid } from './schema.ts';
 
 /** What decoding one document works with. The document's shape was checked before. */
 export interface Decoding {
   readonly reporter: Reporter;
   readonly profile: Profile;
-  /** Names where an address should be: a network of another file may have one of them. */
-  readonly namesAsAddresses: Written<string>[];
 }
 
 export function getPlace(decoding: Decoding, node: Node): Place {
@@ -33,9 +31,6 @@ export function readNetwork(decoding: Decoding, node: Node): Network | null {
   const parsed = parseNetwork(node.text);
   if (!parsed.ok) {
     decoding.reporter.add(describeAddressFault(parsed.error, node.text), node.start);
-    if (parsed.error === 'hostname' && namePattern.test(node.text)) {
-      decoding.namesAsAddresses.push({ value: node.text, place: getPlace(decoding, node) });
-    }
     return null;
   }
   if (parsed.value.hostBits) decoding.reporter.add(describeHostBits(parsed.value), node.start);

@@ -156,6 +156,4 @@ export interface FileManifests {
   readonly suppressions: readonly Suppression[];
   /** What reading the file cost: a number of units, the same on every machine. */
   readonly work: number;
-  /** Names where an address should be, each with its problem; absent without any. */
-  readonly namesAsAddresses?: readonly Written<string>[];
 }

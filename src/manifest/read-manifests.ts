@@ -6,7 +6,7 @@ import { decodeConfiguration } from './decode-configuration.ts';
 import { decodeGroup, decodeNetwork, decodeOverlay, decodePolicyTest, decodeUsersManifest } from './decode-other.ts';
 import { decodeRule, decodeRuleSet } from './decode-rule.ts';
 import type { Decoding } from './decoding.ts';
-import { apiVersion, type FileManifests, type Kind, kinds, type Manifest, type Written } from './manifest.ts';
+import { apiVersion, type FileManifests, type Kind, kinds, type Manifest } from './manifest.ts';
 import { findChild, findEntry, type Node, type Reporter } from './node.ts';
 import { parseFile } from './parse.ts';
 import { defaultFileWork, type Work } from './read-tokens.ts';
@@ -39,7 +39,6 @@ export function readManifests(request: ReadRequest): FileManifests {
   }
   const work: Work = { spent: 0, most: request.work ?? defaultFileWork };
   const manifests: Manifest[] = [];
-  const namesAsAddresses: Written<string>[] = [];
   const problems = parseFile({
     path,
     text,
@@ -49,7 +48,7 @@ export function readManifests(request: ReadRequest): FileManifests {
     fields,
     onDocument(root, reporter) {
       request.onRoot?.(root);
-      const manifest = readDocument(root, { reporter, profile, namesAsAddresses });
+      const manifest = readDocument(root, { reporter, profile });
       if (manifest !== null) manifests.push(manifest);
     },
   });
@@ -64,7 +63,6 @@ export function readManifests(request: ReadRequest): FileManifests {
     ),
     suppressions: found.suppressions,
     work: work.spent,
-    ...(namesAsAddresses.length === 0 ? {} : { namesAsAddresses }),
   };
 }
 
