@@ -1,20 +1,8 @@
+import type { PassResult } from '../pass/pass.ts';
 import { findClosedWindow } from '../plan/guard/windows.ts';
 import { formatStepKey, type Plan } from '../plan/plan.ts';
-import type { Verdict } from './failure.ts';
-import type { FightMemory } from './fight.ts';
+import { findUnfinished, type Verdict } from './failure.ts';
 import type { LoopParts, LoopPassRequest } from './loop-parts.ts';
-import type { Stalled } from './stall.ts';
-
-/** What the controller's own gate knows when a plan that no guard refused is about to be written. */
-export interface GateInput extends Pick<LoopParts, 'clock' | 'lease' | 'settings'>, Pick<LoopPassRequest, 'back'> {
-  /** ms until the content has been stable long enough to delete; 0: it has. */
-  readonly deleteWaitMs: () => number;
-  /** The plan is for the revision that is applied already: what it corrects is drift. */
-  readonly isDrift: boolean;
-  /** A plan of these steps alone is not written again. */
-  readonly stalled: Stalled | null;
-  readonly fights: FightMemory;
-}
 
 /** The gate's word: null lets the plan through. `waitMs`: look again after that. */
 export interface Held extends Verdict {
@@ -35,45 +23,131 @@ export const unconfirmedBefore = held(
   0,
 );
 
+/** Passes with the same plan that may end without convergence. */
+const mostAttempts = 3;
+
+// A fight: the same step was needed for drift so often within the window. Its next correction waits, twice as long each time.
+const fightAt = 3;
+const fightWindowMs = 14_400_000;
+const [firstPauseMs, maxPauseMs] = [120_000, 1_800_000];
+
+/** A plan that no guard refused, about to be written. */
+interface GateInput extends Pick<LoopPassRequest, 'back'> {
+  /** ms until the content has been stable long enough to delete; 0: it has. */
+  readonly deleteWaitMs: () => number;
+  /** The plan is for the revision that is applied already: what it corrects is drift. */
+  readonly isDrift: boolean;
+}
+
 /**
- * Decides whether a plan may be written now. The first row that applies counts:
- *
- *   another replica writes        | Standby
- *   going back                    | null
- *   suspended                     | Suspended
- *   all of it failed for good     | Stalled, with the old reason
- *   drift, and drift is reported  | DriftReported
- *   drift, and another writer     |
- *     undoes the same correction  | Fighting, until its pause is over
- *   rules vanish, content is new  | Settling, until it has been stable for long
- *   no window is open, and the    |
- *     plan opens or configures    | OutsideWindow, until one is
+ * The controller's own gate. While this replica leads it remembers what the server refuses for good, what never converges, and
+ * which corrections another writer undoes, so that two writers do not flap the packet filter for ever.
  */
-export function checkGate(plan: Plan, { clock, lease, isDrift, stalled, ...input }: GateInput): Held | null {
-  const { suspended, onDrift, windows } = input.settings();
-  const wallTime = clock.wallTime();
-  const steps = plan.steps.map(formatStepKey);
-  if (!lease.mayStart()) return held('Standby', 'another replica holds the lease', null);
-  if (input.back !== undefined) return null;
-  if (suspended) return held('Suspended', `suspended; pending writes: ${steps.length}`, null);
-  if (stalled !== null && steps.every((step) => stalled.steps.has(step))) return { ...stalled.verdict, waitMs: null };
-  if (isDrift) {
-    const changed = `the live state was changed by others: ${steps.length} writes would undo it`;
-    if (onDrift === 'report') return held('DriftReported', changed, null);
-    const { fought, waitMs } = input.fights.find(steps, clock.now());
-    if (waitMs > 0) {
-      const message = `another writer keeps undoing ${fought.length} corrections (${fought[0] ?? ''}); the next one waits`;
-      return held('Fighting', message, waitMs);
+export class Gate {
+  readonly #parts: Pick<LoopParts, 'clock' | 'lease' | 'settings'>;
+  /** A plan of these steps alone is not written again while nothing changes. */
+  #stalled: { readonly steps: ReadonlySet<string>; readonly verdict: Verdict } | null = null;
+  #unconverged = { key: '', times: 0 };
+  /** When each correction was written (monotonic, ms). */
+  readonly #corrections = new Map<string, readonly number[]>();
+
+  constructor(parts: Pick<LoopParts, 'clock' | 'lease' | 'settings'>) {
+    this.#parts = parts;
+  }
+
+  /** Corrections that another writer keeps undoing. */
+  get fights(): number {
+    return [...this.#corrections.values()].filter((times) => times.length >= fightAt).length;
+  }
+
+  /**
+   * Decides whether a plan may be written now. The first row that applies counts:
+   *
+   *   another replica writes        | Standby
+   *   going back                    | null
+   *   suspended                     | Suspended
+   *   all of it failed for good     | Stalled, with the old reason
+   *   drift, and drift is reported  | DriftReported
+   *   drift, and another writer     |
+   *     undoes the same correction  | Fighting, until its pause is over
+   *   rules vanish, content is new  | Settling, until it has been stable for long
+   *   no window is open, and the    |
+   *     plan opens or configures    | OutsideWindow, until one is
+   */
+  check(plan: Plan, { back, isDrift, ...input }: GateInput): Held | null {
+    const { clock, lease, settings } = this.#parts;
+    const { suspended, onDrift, windows } = settings();
+    const wallTime = clock.wallTime();
+    const steps = plan.steps.map(formatStepKey);
+    if (!lease.mayStart()) return held('Standby', 'another replica holds the lease', null);
+    if (back !== undefined) return null;
+    if (suspended) return held('Suspended', `suspended; pending writes: ${steps.length}`, null);
+    const stalled = this.#stalled;
+    if (stalled !== null && steps.every((step) => stalled.steps.has(step))) return { ...stalled.verdict, waitMs: null };
+    if (isDrift) {
+      const changed = `the live state was changed by others: ${steps.length} writes would undo it`;
+      if (onDrift === 'report') return held('DriftReported', changed, null);
+      const fight = this.#findFight(steps, clock.now());
+      if (fight !== null) return fight;
     }
+    const deleteWaitMs = isDrift || countDeletes(plan) === 0 ? 0 : input.deleteWaitMs();
+    if (deleteWaitMs > 0) {
+      const message = 'rules would be deleted: waiting until the content has been stable for longer';
+      return held('Settling', message, deleteWaitMs);
+    }
+    const closed = findClosedWindow(windows, plan, wallTime);
+    if (closed === null) return null;
+    return held('OutsideWindow', closed.message, closed.opensAt === null ? null : closed.opensAt - wallTime);
   }
-  const deleteWaitMs = isDrift || countDeletes(plan) === 0 ? 0 : input.deleteWaitMs();
-  if (deleteWaitMs > 0) {
-    const message = 'rules would be deleted: waiting until the content has been stable for longer';
-    return held('Settling', message, deleteWaitMs);
+
+  #findFight(steps: readonly string[], now: number): Held | null {
+    const fought = steps.filter((step) => this.#listRecent(step, now).length >= fightAt);
+    const waits = fought.map((step) => {
+      const times = this.#listRecent(step, now);
+      return (times.at(-1) ?? now) + Math.min(maxPauseMs, firstPauseMs * 2 ** (times.length - fightAt)) - now;
+    });
+    const waitMs = waits.reduce((longest, one) => Math.max(longest, one), 0);
+    if (waitMs === 0) return null;
+    const message = `another writer keeps undoing ${fought.length} corrections (${fought[0]}); the next one waits`;
+    return held('Fighting', message, waitMs);
   }
-  const closed = findClosedWindow(windows, plan, wallTime);
-  if (closed === null) return null;
-  return held('OutsideWindow', closed.message, closed.opensAt === null ? null : closed.opensAt - wallTime);
+
+  /** This plan, which corrects drift, is written now. */
+  correct(plan: Plan): void {
+    const now = this.#parts.clock.now();
+    for (const step of this.#corrections.keys()) {
+      const recent = this.#listRecent(step, now);
+      if (recent.length > 0) this.#corrections.set(step, recent);
+      else this.#corrections.delete(step);
+    }
+    for (const step of plan.steps.map(formatStepKey))
+      this.#corrections.set(step, [...this.#listRecent(step, now), now]);
+  }
+
+  #listRecent(step: string, now: number): readonly number[] {
+    return (this.#corrections.get(step) ?? []).filter((time) => now - time < fightWindowMs);
+  }
+
+  /** The verdict on a pass; terminal when it wrote and the same plan will not be written again. */
+  learn(verdict: Verdict, { plan, end, apply }: PassResult): Verdict {
+    if (plan === null || end !== 'applied') return verdict;
+    if (verdict.kind === 'terminal') {
+      const failed = findUnfinished(apply?.outcomes ?? []).map(({ step }) => formatStepKey(step));
+      if (failed.length > 0) this.#stalled = { steps: new Set(failed), verdict };
+    }
+    if (verdict.reason !== 'NotConverging') return verdict;
+    const steps = plan.steps.map(formatStepKey);
+    const key = steps.join('\n');
+    this.#unconverged = { key, times: this.#unconverged.key === key ? this.#unconverged.times + 1 : 1 };
+    if (this.#unconverged.times < mostAttempts) return verdict;
+    this.#stalled = { steps: new Set(steps), verdict: { ...verdict, kind: 'terminal' } };
+    return this.#stalled.verdict;
+  }
+
+  /** Revision, settings or token are new: plans that failed for good may be written again. */
+  forgetStall(): void {
+    this.#stalled = null;
+  }
 }
 
 function held(reason: Verdict['reason'], message: string, waitMs: number | null): Held {

@@ -137,7 +137,7 @@ export class Loop {
     const { clock, settings } = this.#parts;
     const interval = pickInterval(settings().intervalMs, clock.random());
     await this.#takeLead(); // said before the source is asked, which may take long
-    if (askedAnew.some((trigger) => triggers.has(trigger))) this.#lead?.runner.forgetStall();
+    if (askedAnew.some((trigger) => triggers.has(trigger))) this.#lead?.runner.gate.forgetStall();
     const reading = await this.#observe();
     if (this.#stop.signal.aborted) return { waitMs: 0, judged: null };
     const lead = await this.#takeLead();
@@ -173,7 +173,7 @@ export class Loop {
     const observed = reading.content?.revision ?? reading.observed;
     if (observed === undefined) return reading;
     if (observed !== this.#board.status.revisions.observed) {
-      this.#lead?.runner.forgetStall();
+      this.#lead?.runner.gate.forgetStall();
       logger.info('A revision was observed', { revision: observed });
     }
     this.#board.revisions({ observed });
@@ -224,7 +224,7 @@ export class Loop {
     if (inEffect !== null) await leadership.applied(inEffect, end.result ?? null);
     await leadership.judged(end);
     // After the wait and all at once, so that nobody sees one revision in effect beside what is said of another.
-    if (end.result) this.#board.passed(end.result, end, leadership.runner.fights);
+    if (end.result) this.#board.passed(end.result, end, leadership.runner.gate.fights);
     const { applied, appliedAt, failed } = viewRecord(leadership.record);
     this.#board.revisions({ failed, ...(inEffect === null ? {} : { applied: inEffect.revision, appliedAt }) });
     if (verdict.kind === 'good') this.#board.update({ lastSuccessAt: clock.wallTime() });

@@ -2,15 +2,12 @@ import type { Outcome } from '../apply/outcome.ts';
 import type { Secret } from '../model/secret.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { PassPart } from '../pass/pass.ts';
-import { formatStepKey, type Plan } from '../plan/plan.ts';
 import { findUnfinished, judge, type Verdict } from './failure.ts';
-import { FightMemory } from './fight.ts';
-import { checkGate, type Held } from './gate.ts';
+import { Gate, type Held } from './gate.ts';
 import type { LoopParts, PassGoal } from './loop-parts.ts';
 import { createGapClock } from './observer.ts';
 import { joinRuns, mayBeOnePart, type PassRun } from './pass-ending.ts';
 import { logDrift, logFailures, logInternalError, logTimes, logUnknownRules } from './pass-log.ts';
-import { StallMemory } from './stall.ts';
 import type { StatusBoard } from './status-board.ts';
 
 /** A goal, and what may hold it back. */
@@ -21,26 +18,21 @@ export interface PassOrder extends PassGoal {
   readonly deleteWaitMs: () => number;
 }
 
-/** Runs passes for one loop, each plan past the controller's own gate, and remembers what the gate needs. */
+/** Runs passes for one loop, each plan past the controller's own gate. */
 export class PassRunner {
   readonly #parts: LoopParts;
+  readonly gate: Gate;
   readonly #board: StatusBoard;
   readonly #stop: AbortSignal;
   readonly #touch: () => void;
-  readonly #stall = new StallMemory();
-  readonly #fights = new FightMemory();
   #serverWasDown = false;
 
   constructor(parts: LoopParts, board: StatusBoard, stop: AbortSignal, touch: () => void) {
     this.#parts = parts;
+    this.gate = new Gate(parts);
     this.#board = board;
     this.#stop = stop;
     this.#touch = touch;
-  }
-
-  /** Revision, settings or token are new: plans that failed for good may be written again. */
-  forgetStall(): void {
-    this.#stall.forget();
   }
 
   /** One pass over everything; when a part of it stands in the way of the other, each part by itself. */
@@ -48,11 +40,6 @@ export class PassRunner {
     const whole = await this.#runOne(order);
     if (!mayBeOnePart(whole.result)) return whole;
     return joinRuns(await this.#runOne(order, 'rules'), await this.#runOne(order, 'configuration'));
-  }
-
-  /** Corrections that another writer keeps undoing. */
-  get fights(): number {
-    return this.#fights.size;
   }
 
   /** Applies what began or ended by time, as a plan of its own. */
@@ -82,10 +69,11 @@ export class PassRunner {
           const isTimes = part === 'ends' || part === 'boundaries';
           const isDrift = !isTimes && isDriftOf(order, desired.state);
           const isFirst = record.knownRules === null && !isDrift && back === undefined;
-          const [stalled, fights] = [this.#stall.stalled, this.#fights];
-          hold = checkGate(plan, { ...this.#parts, ...order, isDrift, stalled, fights });
-          hold ??= await order.begin(desired.state);
-          if (hold === null && isDrift) this.#correcting(plan);
+          hold = this.gate.check(plan, { ...order, isDrift }) ?? (await order.begin(desired.state));
+          if (hold === null && isDrift) {
+            this.gate.correct(plan);
+            logDrift(logger, plan);
+          }
           // Nothing is known of an earlier pass: this is the first apply to this server from here.
           if (hold === null && isFirst) logUnknownRules(logger, plan);
           if (hold === null) this.#board.update({ progress: { done: 0, total: plan.steps.length } });
@@ -102,7 +90,7 @@ export class PassRunner {
     this.#board.update({ progress: null });
     observer.phaseEnded(approvedAt === null ? 'plan' : 'apply', clock.now() - (approvedAt ?? from));
     if (!result) return { result: null, verdict: internalError, holdMs: null, outcomes, isDrift: false };
-    const verdict = this.#stall.judged(judge(result, hold), result);
+    const verdict = this.gate.learn(judge(result, hold), result);
     logFailures(logger, findUnfinished(result.apply?.outcomes ?? []));
     this.#serverWasDown = result.end === 'unreadable' && ['refused', 'reset'].includes(result.failure?.code ?? '');
     for (const one of result.problems) {
@@ -110,12 +98,6 @@ export class PassRunner {
     }
     const isDrift = isDriftOf(order, result.desired?.state ?? null);
     return { result, verdict, holdMs: waitOf(hold), outcomes: result.apply?.outcomes ?? outcomes, isDrift };
-  }
-
-  #correcting(plan: Plan): void {
-    const { clock, logger } = this.#parts;
-    this.#fights.remember(plan.steps.map(formatStepKey), clock.now());
-    logDrift(logger, plan);
   }
 }
 

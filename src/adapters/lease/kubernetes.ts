@@ -208,18 +208,20 @@ function createLeaseApi(settings: KubernetesLeaseSettings) {
   const object = `${collection}/${encodeURIComponent(name)}`;
   let open: { readonly ca: string | null; readonly agent: Agent } | null = null;
   /** Both files are renewed under us, and are read anew for each call; another CA means new connections. */
-  const connect = async (): Promise<Agent> => {
+  const connect = (): Agent => {
     const ca = caFile === null ? null : readOwn(caFile);
     if (open?.ca === ca) return open.agent;
-    await open?.agent.close();
+    const before = open?.agent;
     const connect = { rejectUnauthorized: true, ...(ca === null ? {} : { ca }) };
     open = { ca, agent: new Agent({ maxResponseSize: largestAnswer, connect }) };
+    // Not awaited: a renewal must not wait for old connections to end.
+    before?.close().catch(() => undefined);
     return open.agent;
   };
   const call = async (method: 'GET' | 'POST' | 'PUT', url: string, body?: unknown): Promise<LeaseAnswer> => {
     const response = await request(url, {
       method,
-      dispatcher: await connect(),
+      dispatcher: connect(),
       headers: {
         authorization: `Bearer ${readOwn(tokenFile).trim()}`,
         accept: 'application/json',
