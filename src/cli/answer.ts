@@ -15,7 +15,7 @@ import {
   type Terminal,
   type TextDisplay,
 } from './command.ts';
-import { isScreen, isStdoutTaken, type Output, wantsColor, writeOutput } from './output.ts';
+import { isScreen, type Output, wantsColor, writeOutput } from './output.ts';
 import { readForge, readRevision } from './revision.ts';
 
 /** What ended a run before it had an answer: the problems, in words on stderr and in every other format asked for. */
@@ -83,9 +83,20 @@ export async function writeAnswer(
   const said = new Set(answer.failed === true ? reportIn(answer.report).problems.map(({ summary }) => summary) : []);
   let { exit = exitCodes.ok } = answer;
   if (answer.failed === true && !outputs.some(isScreen)) screens.stderr((display) => answer.text?.(display));
+  const documents = outputs.filter(({ format, file }) => file === null && format !== 'text' && format !== 'github');
+  // GitHub's commands; it reads stderr too.
+  const writeCommands = terminal[documents.length > 0 ? 'stderr' : 'stdout'];
+  const writeOne = async (output: Output): Promise<void> => {
+    const { format, file } = output;
+    if (format === 'github') await writeGithub(answer, file, terminal.env, writeCommands);
+    else if (format !== 'text') writeOutput(output, await renderAnswer(format, answer, terminal.env), terminal);
+    else if (file !== null) writeOutput(output, answer.text?.({ color: false }) ?? '', terminal);
+    // What went wrong belongs on stderr, so that a pipe does not hide it.
+    else screens[answer.failed === true ? 'stderr' : 'stdout']((display) => answer.text?.(display));
+  };
   for (const output of outputs) {
     try {
-      await writeOne(answer, output, { screens, terminal, stdoutTaken: isStdoutTaken(outputs) });
+      await writeOne(output);
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       exit = replaceExitCode(exit);
@@ -120,41 +131,17 @@ export function openScreens(
   };
 }
 
-interface Writing {
-  readonly screens: ReturnType<typeof openScreens>;
-  readonly terminal: Terminal;
-  readonly stdoutTaken: boolean;
-}
-
-async function writeOne(answer: Answer, output: Output, { screens, terminal, stdoutTaken }: Writing): Promise<void> {
-  if (output.format === 'github') await writeGithub(answer, output, terminal, stdoutTaken);
-  else if (output.format !== 'text')
-    writeOutput(output, await renderAnswer(output.format, answer, terminal.env), terminal);
-  else if (!isScreen(output)) writeOutput(output, answer.text?.({ color: false }) ?? '', terminal);
-  // What went wrong belongs on stderr, so that a pipe does not hide it.
-  else screens[answer.failed === true ? 'stderr' : 'stdout']((display) => answer.text?.(display));
-}
-
-/** GitHub's commands; where a document has stdout to itself they go to stderr, which it reads too. */
-async function writeGithub(
-  answer: Answer,
-  { file }: Output,
-  { env, stdout, stderr }: Terminal,
-  stdoutTaken: boolean,
-): Promise<void> {
+/** GitHub's commands, and the job summary, which belongs to every step of the job: it is added to. */
+async function writeGithub(answer: Answer, file: string | null, env: Env, write: Terminal['stdout']): Promise<void> {
   const summary = file ?? env['GITHUB_STEP_SUMMARY'] ?? '';
-  if (summary !== '') appendSummary(summary, await renderAnswer('markdown', answer, env));
-  (stdoutTaken ? stderr : stdout)(await renderAnswer('github', answer, env));
-}
-
-/** The job summary belongs to every step of the job: it is added to. */
-function appendSummary(file: string, text: string): void {
+  const text = summary === '' ? '' : await renderAnswer('markdown', answer, env);
   try {
-    appendFileSync(file, text);
+    if (summary !== '') appendFileSync(summary, text);
   } catch (error) {
-    const summary = `the job summary ${file} cannot be written (${getErrorCode(error)})`;
-    throw makeFailure('output', summary, 'check --output and GITHUB_STEP_SUMMARY');
+    const wrong = `the job summary ${summary} cannot be written (${getErrorCode(error)})`;
+    throw makeFailure('output', wrong, 'check --output and GITHUB_STEP_SUMMARY');
   }
+  write(await renderAnswer('github', answer, env));
 }
 
 /** Why a process was told to stop, as `process.ts` says it: whoever reads on then throws it. */

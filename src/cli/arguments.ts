@@ -146,11 +146,13 @@ function usage(error: CommanderError, argv: readonly string[]): Failure {
   const owner = commands.find((spec) => listOptions(spec).some((name) => formatFlag(name) === flag));
   if (owner !== undefined) return makeFailure('usage', first, `${flag} goes with \`reconcile ${owner.name}\`.`);
   const hint = more.join(' ').replace(/[()]/g, '').trim();
-  return makeFailure('usage', first, hint !== '' ? hint : helpHint(word));
+  return makeFailure('usage', first, hint !== '' ? hint : helpHint(word, flag));
 }
 
-function helpHint(word: string): string {
+function helpHint(word: string, flag = ''): string {
   const meant = nearestCommand(word);
+  const older = isCommand(word) ? null : suggest(flag, ['--plan', '--watch']);
+  if (older !== null) return `Did you mean ${older}?`;
   return meant === null
     ? 'reconcile --help shows the commands and their options'
     : `Did you mean \`reconcile ${meant}\`?`;

@@ -13,28 +13,23 @@ import { readLimits } from './plan-settings.ts';
 import { requireGit } from './revision.ts';
 
 /** The manifests last applied, as `--base` names them. */
-export interface Base {
-  /** Null when they hold errors: then no change can be attributed, and `problems` says so. */
-  readonly state: DesiredState | null;
-  readonly problems: readonly Problem[];
-}
+export type Base = NonNullable<Awaited<ReturnType<typeof loadBase>>>;
 
 /**
- * Loads `--base REF|DIR` for the manifests below `path`, read as `pass` reads; null without the option. Throws a `Failure` for a wrong ref, and where
- * `--fail-on drift` asks for what cannot be told: without a base, or with an invalid one, nothing is known to be drift.
+ * Loads `--base REF|DIR` for the manifests below `path`, read as `pass` reads; null without the option. Without a `state` they hold errors:
+ * no change can be attributed. Throws a `Failure` for a wrong ref, and where `--fail-on drift` asks for what cannot be told.
  */
-export async function loadBase(invocation: Invocation, path: string, pass: PassDependencies): Promise<Base | null> {
+export async function loadBase(invocation: Invocation, path: string, pass: PassDependencies) {
   const { base, failOn } = invocation.settings;
   const mustTell = failOn.includes('drift');
-  if (base === null && mustTell) {
-    const hint = 'name the manifests last applied: a Git ref, or a directory';
-    throw makeFailure('usage', '--fail-on drift needs --base', hint);
-  }
+  const missing = 'name the manifests last applied: a Git ref, or a directory';
+  if (base === null && mustTell) throw makeFailure('usage', '--fail-on drift needs --base', missing);
   if (base === null || !isDirectory(path)) return null; // a PATH that is not there is said by whoever reads it
   const content = await readBaseContent(invocation, { path, base, parse: pass.parse });
   if (content.files.length === 0) return { state: nothingYet, problems: [] };
-  const root = isDirectory(resolve(invocation.terminal.cwd, base)) ? resolve(invocation.terminal.cwd, base) : path;
-  const built = await readDesired(content, { ...pass, desired: makeDesiredContext(invocation, root) });
+  const folder = resolve(invocation.terminal.cwd, base);
+  const desired = makeDesiredContext(invocation, isDirectory(folder) ? folder : path);
+  const built = await readDesired(content, { ...pass, desired });
   if (!built.ok) return { state: null, problems: [] }; // the pass asks the same of the server, and says what is wrong
   const { state, problems } = built.value.desired;
   if (state !== null) return { state, problems: [] };
@@ -61,8 +56,7 @@ export async function readBaseContent(
     if (problems.every((problem) => problem.code === 'no-manifests')) return { revision: base, files: [] };
     throw new Failure(problems);
   }
-  const instead = 'write the base into a folder first (docs/how-to/ci.md)';
-  requireGit(terminal.env, `--base ${base} is not a folder`, instead);
+  requireGit(terminal.env, `--base ${base} is not a folder`, 'write the base into a folder first (docs/how-to/ci.md)');
   return await readRevisionContent({ settings, terminal }, { directory: path, ref: base, parse });
 }
 
@@ -96,7 +90,7 @@ export async function readAtBase(invocation: Invocation, path: string, base: str
   if (!isDirectory(path)) {
     const summary = `${path} cannot be used: it is not a directory that is there`;
     const hint = '--base looks up what that directory was: name the one that holds the manifests';
-    throw new Failure([{ code: 'no-source', severity: 'error', summary, hint }], exitCodes.invalid);
+    throw makeFailure('no-source', summary, hint, exitCodes.invalid);
   }
   const content = await readBaseContent(invocation, { path, base, parse: makeParser(invocation.settings) });
   return { description: base, read: () => Promise.resolve({ content, problems: [] }) };

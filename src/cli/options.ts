@@ -225,10 +225,7 @@ export const options = {
 export type OptionsTable = typeof options;
 export type OptionName = keyof OptionsTable;
 
-function namesIn(table: OptionTable): readonly OptionName[] {
-  return Object.keys(table) as OptionName[];
-}
-
+const namesIn = (table: OptionTable): readonly OptionName[] => Object.keys(table) as OptionName[];
 /** Names of all options, in the order of the table. */
 export const optionNames = namesIn(options);
 /** The same of each group. */
@@ -243,17 +240,10 @@ export const namesOf = {
   common: namesIn(common),
 } as const;
 
-const settable: readonly OptionName[] = ['snapshot', 'live'];
-const flagsOnly: ReadonlySet<OptionName> = new Set([
-  ...namesIn(own).filter((name) => !settable.includes(name)),
-  ...namesOf.fleet,
-  'config',
-  'once',
-]);
-
 /** Whether it may stand in the environment or the settings file; else it is what one run does, and a flag alone. */
 export function isSetting(name: OptionName): boolean {
-  return !flagsOnly.has(name);
+  if (name === 'snapshot' || name === 'live') return true;
+  return !(name in own || name in fleetOptions || name === 'config' || name === 'once');
 }
 
 const readAgain: readonly OptionName[] = ['once', 'allowRewind', 'interval', 'quiet', 'deleteQuiet', 'onDrift'];

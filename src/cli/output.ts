@@ -20,9 +20,8 @@ export const textOnStdout: Output = { format: 'text', file: null };
 export function readOutputs(list: readonly string[], cwd: string): readonly Output[] {
   const outputs = list.map((text) => parseOutput(text, cwd));
   const onStdout = outputs.filter((output) => output.file === null && output.format !== 'github');
-  if (onStdout.length > 1) {
+  if (onStdout.length > 1)
     throw makeFailure('usage', 'two outputs on stdout', 'write one of them to a file: --output markdown=plan.md');
-  }
   const files = outputs.flatMap(({ format, file }) => (file === null || format === 'github' ? [] : [file]));
   const twice = files.find((file, index) => files.indexOf(file) < index);
   if (twice !== undefined) throw makeFailure('usage', `two outputs into ${twice}`, 'give each a file of its own');
@@ -50,11 +49,6 @@ export function readCommandOutputs(
 /** Whether it is what a person reads where the command runs. */
 export function isScreen({ format, file }: Output): boolean {
   return format === 'text' && file === null;
-}
-
-/** Whether a document has stdout to itself, so that the commands of GitHub must go elsewhere. */
-export function isStdoutTaken(outputs: readonly Output[]): boolean {
-  return outputs.some(({ format, file }) => file === null && ['json', 'markdown', 'html', 'csv'].includes(format));
 }
 
 function parseOutput(text: string, cwd: string): Output {

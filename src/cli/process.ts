@@ -15,8 +15,11 @@ export async function runMain(): Promise<void> {
   const cwd = currentDirectory();
   const code = cwd === null ? exitCodes.failed : await runCli(process.argv.slice(2), { ...terminal, cwd });
   await Promise.all([flushed(process.stdout), flushed(process.stderr)]);
+  const failure = stdout.failure();
+  if (failure !== null) process.stderr.write(`error [output] stdout cannot be written (${failure})\n`);
+  await flushed(process.stderr);
   letGoOfTerminal();
-  process.exit(stdout.failure() === null ? code : await withoutStdout(stdout.failure(), code));
+  process.exit(failure === null ? code : replaceExitCode(code));
 }
 
 /** Node aborts at its end where it cannot put back a terminal that is gone. */
@@ -150,13 +153,6 @@ function lastingStdout() {
   };
   const isFile = fstatSync(process.stdout.fd).isFile();
   return { write: isFile ? toFile : (text: string) => void process.stdout.write(text), failure: () => failed };
-}
-
-/** Says that not all of stdout was written; whoever reads it must not take what is there for the whole. */
-async function withoutStdout(reason: string | null, code: number): Promise<number> {
-  process.stderr.write(`error [output] stdout cannot be written (${reason})\n`);
-  await flushed(process.stderr);
-  return replaceExitCode(code);
 }
 
 /** Resolves when all that was written has left the process, or cannot. */

@@ -22,6 +22,7 @@ export function makeScreen(invocation: Invocation) {
   let shown = false;
   const progress = startProgress(invocation);
   return {
+    ...progress,
     /** Shows the plan on a terminal before a question or an apply. */
     showPlan(report: RunReport, aboutToAsk: boolean): void {
       progress.onPlan(report.plan?.steps.length ?? 0);
@@ -30,9 +31,6 @@ export function makeScreen(invocation: Invocation) {
         screens[name]((display) => renderPlan(nameFor(report, terminal[`${name}IsTerminal`]), { ...display, full }));
       shown = showsText;
     },
-    onApply: progress.onApply,
-    onOutcome: progress.onOutcome,
-    end: progress.end,
     /**
      * What the run came to; a plan that stands on stdout already is not repeated there. `obstacle`: what kept it from writing;
      * `declined`: nobody said yes.

@@ -38,12 +38,10 @@ async function runCommand(
   const { runProcess } = await import('../adapters/run-process.ts');
   const bounds = { timeoutMs, maxOutput: mostBytes, signal: stop };
   const run = await runProcess({ program, args, cwd: folder, env: given, ...bounds });
+  const where = `${path}:${lines?.get('secretsFrom') ?? 1}`;
+  const hint = `run ${program} by hand in ${folder} to see why; nothing that it prints is shown here`;
   const wrong = (reason: string): Failure =>
-    makeFailure(
-      'bad-setting',
-      `the command of secretsFrom (${path}:${lines?.get('secretsFrom') ?? 1}) ${reason}`,
-      `run ${program} by hand in ${folder} to see why; nothing that it prints is shown here`,
-    );
+    makeFailure('bad-setting', `the command of secretsFrom (${where}) ${reason}`, hint);
   if (run.end !== 'exit') throw wrong(endings[run.end]);
   if (run.code !== 0) throw wrong(`ended with ${run.code ?? 'a signal'}`);
   const secrets = readSecrets(run.stdout.toString('utf8'));

@@ -47,12 +47,8 @@ type OperatorDocument = { readonly root: Node; readonly locator: Locator };
 function readDocument(path: string, name: string, hint: string): OperatorDocument | null {
   const documents: OperatorDocument[] = [];
   const text = readNamedText({ path, code: 'bad-setting', name: `the ${name} ${path}`, largest, hint });
-  const problems = parseFile({
-    path,
-    text,
-    values: null,
-    onDocument: (root, { locator }) => documents.push({ root, locator }),
-  });
+  const onDocument = (root: Node, { locator }: { readonly locator: Locator }) => documents.push({ root, locator });
+  const problems = parseFile({ path, text, values: null, onDocument });
   if (problems.length > 0) throw new Failure(problems);
   if (documents.length > 1) throw makeFailure('bad-setting', `the ${name} ${path} must be one YAML document`);
   return documents[0] ?? null;
@@ -83,7 +79,7 @@ function problemsOf(issue: z.core.$ZodIssue, name: string, schema: z.ZodType): r
   }
   if (issue.code === 'custom') return [{ path: issue.path, summary: `${where}: ${issue.message}` }];
   const wanted = describeWanted(issue.path, schema);
-  const summary = wanted === null ? `${where} has a value that is not allowed` : `${where} must be ${wanted}`;
+  const summary = `${where} ${wanted === null ? 'has a value that is not allowed' : `must be ${wanted}`}`;
   return [{ path: issue.path, summary, hint: describeList(name) }];
 }
 
@@ -95,10 +91,8 @@ function describeList(name: string): string {
 
 function unknownKey(key: string, parent: readonly PropertyKey[], name: string, schema: z.ZodType): Found {
   const path = [...parent, key];
-  if (key === 'token') {
-    const hint = 'put it in a file of its own and name that with tokenFile';
-    return { path, summary: `${name} must not hold the token`, hint };
-  }
+  const instead = 'put it in a file of its own and name that with tokenFile';
+  if (key === 'token') return { path, summary: `${name} must not hold the token`, hint: instead };
   const known = parent.length === 0 && schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
   const near = suggest(key, known);
   const hint = near === null ? describeList(name) : `did you mean \`${near}\`?`;

@@ -754,6 +754,8 @@ describe('what was meant', () => {
     [['help', 'doctr'], 'Did you mean `reconcile doctor`?'],
     [['help', 'nonsense'], 'reconcile --help shows the commands'],
     [['--ys', 'm'], 'Did you mean --yes?'],
+    [['--pln', 'm'], 'Did you mean --plan?'],
+    [['help', 'constructor'], 'reconcile --help shows the commands and their options'],
     [['sync', 'm'], 'there is no command `sync`'],
     [['plan', '--interval', '5m', 'm'], '--interval goes with `reconcile watch`'],
     [['validate', '--stric', 'm'], 'Did you mean --strict?'],

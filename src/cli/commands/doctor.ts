@@ -19,16 +19,15 @@ import { readProfile } from '../plan-settings.ts';
 import { readClaims } from '../token.ts';
 import { askServer, createEnforcement } from '../wire.ts';
 
-/** What was looked at: what is well in one sentence each, and what is not as problems. */
-export type Examination = readonly (string | Problem)[];
+/** What was looked at: what is well in one sentence each, and what is not. */
+type Findings = readonly (string | Problem)[];
 
 const day = 86_400_000;
 
 /** `reconcile doctor`: connection, certificate, clock, token, stored state; each finding with its fix. Never writes. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const examination = await examineServer(invocation);
-  const problems = listExaminedProblems(examination);
-  const well = examination.filter((one) => typeof one === 'string');
+  const { well, problems } = examination;
   return {
     exit: chooseExitCode({ failed: hasErrors(problems) }),
     result: problems.find(({ severity }) => severity === 'error')?.summary ?? 'well',
@@ -37,22 +36,16 @@ export async function run(invocation: Invocation): Promise<Answer> {
   };
 }
 
-/** What is not well. */
-export function listExaminedProblems(examination: Examination): readonly Problem[] {
-  return examination.filter((one) => typeof one !== 'string');
-}
-
 /** Looks at the connection, the token and what is stored. */
-export async function examineServer(invocation: Invocation): Promise<Examination> {
-  const { settings } = invocation;
-  return await askServer(invocation, async (context, _must, { token, explain }) => {
-    const connection = await examineConnection(new URL(settings.baseUrl ?? ''), invocation);
-    const found = [...connection, examineToken(token?.read() ?? '', systemClock.wallTime())];
+export async function examineServer(invocation: Invocation) {
+  const found = await askServer(invocation, async (context, _must, { token, explain }): Promise<Findings> => {
+    const connection = await examineConnection(new URL(invocation.settings.baseUrl ?? ''), invocation);
+    const before = [...connection, examineToken(token?.read() ?? '', systemClock.wallTime())];
     const live = await readLive({ ...context, attempts: 2 }, wholeScope, null);
     if (live.ok) {
       const { rules, configuration } = live.value.live;
       return [
-        ...found,
+        ...before,
         `API: answers; ${count(rules.length, 'rule')}`,
         ...(rules.some(({ rule }) => rule.ports !== null) ? ['port rules: supported (some are stored)'] : []),
         ...diagnoseRules(rules),
@@ -62,13 +55,17 @@ export async function examineServer(invocation: Invocation): Promise<Examination
     }
     const problem = explain(live.error);
     // A TLS failure was found when the connection was looked at, and is not told twice.
-    const isKnown = listExaminedProblems(connection).some(({ code }) => code === 'api-tls' && problem.code === code);
-    return isKnown ? found : [...found, problem];
+    const isTold = (one: string | Problem): boolean => typeof one !== 'string' && one.code === 'api-tls';
+    return problem.code === 'api-tls' && connection.some(isTold) ? before : [...before, problem];
   });
+  return {
+    well: found.filter((one) => typeof one === 'string'),
+    problems: found.filter((one) => typeof one !== 'string'),
+  };
 }
 
 /** Whether the kernel's packet filter holds the live rules, when `--enforcement` asks for it. */
-async function examineKernel(rules: readonly LiveRule[], { settings, terminal }: Invocation): Promise<Examination> {
+async function examineKernel(rules: readonly LiveRule[], { settings, terminal }: Invocation): Promise<Findings> {
   const { enforcement } = createEnforcement({ ...settings, waitEnforced: null, repair: false });
   if (enforcement === undefined) return [];
   const report = await enforcement.kernel.check(rules, new Map(), terminal.stop);
@@ -78,7 +75,7 @@ async function examineKernel(rules: readonly LiveRule[], { settings, terminal }:
   return [...well, ...listEnforcementProblems(report).map((problem): Problem => ({ ...problem, severity: 'error' }))];
 }
 
-async function examineConnection(url: URL, { settings, terminal }: Invocation): Promise<Examination> {
+async function examineConnection(url: URL, { settings, terminal }: Invocation): Promise<Findings> {
   const probe = { caFile: settings.caFile, signal: terminal.stop, timeoutMs: settings.timeout };
   const found =
     url.protocol === 'https:'
@@ -98,7 +95,7 @@ async function examineConnection(url: URL, { settings, terminal }: Invocation): 
   return [...found, problem];
 }
 
-function examineCertificate({ host }: URL, certificate: Awaited<ReturnType<typeof readCertificate>>): Examination {
+function examineCertificate({ host }: URL, certificate: Awaited<ReturnType<typeof readCertificate>>): Findings {
   // Without any connection there is nothing to say of TLS; the reading of the API says why.
   if (typeof certificate === 'string' && certificate.startsWith('no connection')) return [];
   if (typeof certificate === 'string') {
@@ -113,7 +110,7 @@ function examineCertificate({ host }: URL, certificate: Awaited<ReturnType<typeo
 }
 
 /** What the token says about itself; whether it is accepted shows when it is used. */
-function examineToken(token: string, now: number): Examination[number] {
+function examineToken(token: string, now: number): Findings[number] {
   const claims = readClaims(token);
   if (claims === null) return 'token: not a JWT, so nothing is known of its expiry';
   if (claims.expiresAt === null) return 'token: a JWT without an expiry';
@@ -128,7 +125,7 @@ function examineToken(token: string, now: number): Examination[number] {
 async function examineConfiguration(
   configuration: LiveConfiguration,
   { settings, terminal }: Invocation,
-): Promise<Examination> {
+): Promise<Findings> {
   const found: (string | Problem)[] = [...diagnoseStored(configuration, readProfile(settings))];
   if (!settings.checkDiscovery) return found;
   for (const { id, discovery_document_uri: uri } of configuration.fields.openid_connect_providers) {
@@ -159,10 +156,11 @@ function diagnoseStored(configuration: LiveConfiguration, profile: Profile): rea
 const storedCodes: ReadonlySet<string> = new Set(['poisoned-configuration', 'stored-value-refused']);
 
 /** One line for each thing that is well, then the problems. */
-export function renderExamination(examination: Examination, color: boolean): string {
+export function renderExamination(
+  { well, problems }: Awaited<ReturnType<typeof examineServer>>,
+  color: boolean,
+): string {
   const paint = createPaint(color);
-  const well = examination.filter((one) => typeof one === 'string');
-  const problems = listExaminedProblems(examination);
   const lines = well.map((text) => `${paint('strong', 'ok')} ${text}\n`).join('');
   return `${lines}${renderProblems(problems, color)}\n${formatProblemCounts(problems)}.\n`;
 }

@@ -9,14 +9,14 @@ import { version } from '../../version.ts';
 import { findServer } from '../approval.ts';
 import { type Answer, exitCodes, type Invocation } from '../command.ts';
 import { runPass } from '../pass-run.ts';
-import { examineServer, listExaminedProblems, renderExamination } from './doctor.ts';
+import { examineServer, renderExamination } from './doctor.ts';
 import { addSchemas, describeSecrets, exportServer, listOtherManifests, writeExported } from './export.ts';
 import { run as runValidate } from './validate.ts';
 
 type Forge = 'github' | 'gitlab';
 
-/** Where the repository is made, and for which server. */
-type Place = { readonly folder: string; readonly server: string; readonly forge: Forge | null };
+/** Where the repository and the policy in it are made, and for which server. */
+type Place = Readonly<Record<'folder' | 'path' | 'written' | 'server', string>> & { readonly forge: Forge | null };
 
 const policy = 'policy';
 
@@ -28,13 +28,15 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings, terminal } = invocation;
   const folder = resolve(terminal.cwd, operands[0] ?? '.');
   const server = findServer(settings) ?? 'https://vpn.example.com';
-  const place = { folder, server, forge: readForge(settings.forge, folder) };
+  const path = join(folder, policy);
+  const written = relative(terminal.cwd, path) || '.';
+  const place = { folder, path, written, server, forge: readForge(settings.forge, folder) };
   return settings.example ? initExample(invocation, place) : initFromServer(invocation, place);
 }
 
 async function initFromServer(invocation: Invocation, place: Place): Promise<Answer> {
   const examination = await examineServer(invocation);
-  if (hasErrors(listExaminedProblems(examination))) {
+  if (hasErrors(examination.problems)) {
     const end = '\nNothing was written.\n';
     return { exit: exitCodes.failed, text: ({ color }) => `${renderExamination(examination, color)}${end}` };
   }
@@ -47,7 +49,7 @@ async function initFromServer(invocation: Invocation, place: Place): Promise<Ans
   const written = await writeMissing(place, addSchemas(files), bindings);
   const plan = await runPass(
     { ...invocation, settings: { ...invocation.settings, detailedExitcode: true } },
-    { ...policyIn(place, invocation), planOnly: true, saved: null },
+    { path: place.path, written: place.written, planOnly: true, saved: null },
   );
   return {
     ...plan,
@@ -59,13 +61,8 @@ async function initFromServer(invocation: Invocation, place: Place): Promise<Ans
 
 async function initExample(invocation: Invocation, place: Place): Promise<Answer> {
   const written = await writeMissing(place, addSchemas([{ path: 'office.yaml', text: exampleRules }]), []);
-  const checked = await runValidate({ ...invocation, operands: [policyIn(place, invocation).written] });
+  const checked = await runValidate({ ...invocation, operands: [place.written] });
   return { ...checked, text: (display) => `${written}\n${checked.text?.(display) ?? ''}\n${describeNext(place)}` };
-}
-
-function policyIn({ folder }: Place, { terminal }: Invocation): { readonly path: string; readonly written: string } {
-  const path = join(folder, policy);
-  return { path, written: relative(terminal.cwd, path) || '.' };
 }
 
 /** Writes what is not there; manifests only where there is none yet, since those that are there may mean the same. */
@@ -75,7 +72,7 @@ async function writeMissing(
   bindings: readonly SecretBinding[],
 ): Promise<string> {
   const { folder } = place;
-  const isNew = !existsSync(join(folder, policy)) || listOtherManifests(join(folder, policy), []).length === 0;
+  const isNew = !existsSync(place.path) || listOtherManifests(place.path, []).length === 0;
   const below = isNew ? manifests.map(({ path, text }) => ({ path: `${policy}/${path}`, text })) : [];
   const lines = isNew ? [] : [`  kept     ${policy}, which holds manifests\n`];
   for (const { path, text } of [...below, ...filesAround(place, bindings)]) {

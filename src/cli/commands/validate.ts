@@ -13,7 +13,7 @@ import { readManifestFiles, readPathOperand } from '../path-operand.ts';
 import { parseWithin } from '../plan-settings.ts';
 
 /** The build with what the lint finds in it, where the manifests have no errors. */
-export function lintBuild(built: OfflineBuild, withinMs: number | null = null): OfflineBuild {
+function lintBuild(built: OfflineBuild, withinMs: number | null = null): OfflineBuild {
   if (built.state === null) return built;
   const ending = withinMs === null ? [] : findEndingSoon(built.state, withinMs);
   const findings = applySuppressions([...lint(built.state), ...ending], built.suppressions);
