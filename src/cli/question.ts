@@ -73,13 +73,13 @@ export interface Subject {
 }
 
 /** The rules and names of the manifests, or of the server; throws a `Failure` when the manifests are invalid. */
-export async function loadSubject(invocation: Invocation): Promise<Subject> {
+export async function loadSubject(invocation: Invocation, command: string): Promise<Subject> {
   const { settings } = invocation;
   if (settings.user.length === 0 && settings.origins.has('user'))
     throw makeFailure('usage', '--user is empty', 'name a user, or leave --user out');
   const isLive = settings.liveRules || settings.snapshot !== null;
   if (isLive && invocation.operands.length === 0) return await liveSubject(invocation, null);
-  const built = await buildOperand(invocation, 'explain');
+  const built = await buildOperand(invocation, command);
   const { problems } = built;
   if (built.state === null || hasErrors(problems)) throw new Failure(problems, exitCodes.invalid);
   const { rules, userNames } = built.state;

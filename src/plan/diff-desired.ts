@@ -1,80 +1,58 @@
-import { type ConfigurationFields, configurationFields, type DesiredConfiguration } from '../model/configuration.ts';
+import { type ConfigurationFields, configurationFields } from '../model/configuration.ts';
+import { groupBy } from '../model/group-by.ts';
+import { formatInstant } from '../model/instant.ts';
 import { createTouches } from '../model/intervals.ts';
-import type { Profile } from '../model/profile.ts';
-import { compareRules, type DesiredRule, type LiveRule } from '../model/rule.ts';
-import type { DesiredState, Scope } from '../model/state.ts';
+import { formatCount } from '../model/printable.ts';
+import { compareRules, type DesiredRule, isDesiredAt, type Rule } from '../model/rule.ts';
+import type { DesiredState } from '../model/state.ts';
+import { computeOwnEffect } from '../policy/effect.ts';
+import type { Effect } from '../policy/traffic.ts';
 import { decideRules } from './decide.ts';
 import { decideConfiguration } from './decide-configuration.ts';
-import { addTimes, computeEffectAt, findLaterEffects, hasSameTimes, manyTimes, type Sides } from './diff-times.ts';
 import { guardPlan } from './guard/guard.ts';
-import type { PlanInput, PlanOptions } from './input.ts';
+import type { PlanInput } from './input.ts';
 import { summarise } from './make-plan.ts';
-import type { Change, Plan, RuleChange } from './plan.ts';
+import type { Change, FieldChange, LaterEffect, Plan, Refusal, RuleChange } from './plan.ts';
 
-export interface DesiredComparison {
+interface Comparison extends Pick<PlanInput, 'profile' | 'scope' | 'options'> {
   readonly before: DesiredState;
   readonly after: DesiredState;
-  readonly profile: Profile;
-  readonly scope: Scope;
-  readonly options: PlanOptions;
 }
 
 /**
  * The changes, effect and refusals of going from one desired state to another, without steps and guards of a server. Rules that begin
  * later, and other times of a rule, are changes too: nobody would see them otherwise before they open something.
  */
-export function diffDesired({ before, after, profile, scope, options }: DesiredComparison): Plan {
-  const input: PlanInput = {
-    desired: after,
-    live: { rules: [], configuration: configurationOf(before.configuration) },
-    base: before,
-    // Neither side holds rules that collide.
-    profile: { ...profile, ruleUpdates: 'patch', refusesCollisions: false },
-    scope,
-    options: {
-      ...options,
-      prune: 'all',
-      maxDeletes: { share: Number.POSITIVE_INFINITY },
-      maxChanges: { share: Number.POSITIVE_INFINITY },
-      allowEmpty: true,
-      allowLockout: true,
-    },
-  };
-  const rules = findDifferences(listLasting(before), listLasting(after));
+export function diffDesired(comparison: Comparison): Plan {
+  const { before, after, profile } = comparison;
+  const rules = findDifferences(before, after);
+  const input = makeInput(comparison, rules);
   const decided = decideConfiguration(input);
   // Secrets are never looked up: a Configuration that is the same but for them is the same.
   const configuration = decided?.change.reason === 'unknown-secret' ? null : decided;
-  const changes: readonly Change[] = [
-    ...decideDifferences(rules, input),
-    ...(configuration === null ? [] : [configuration.change]),
-  ];
+  const former = new Map(rules.left.map((one) => [one.name, one]));
+  const ofRules = decideRules(input, rules.kept).map((change) => addTimes(change, former.get(change.live?.id ?? '')));
+  const changes: readonly Change[] = configuration === null ? ofRules : [...ofRules, configuration.change];
   const sides = findSides(rules);
   const at = before.at ?? after.at ?? 0;
   const effect = computeEffectAt(sides, at);
   const later = findLaterEffects(sides, at, effect);
   const effects = [effect, ...(later ?? []).map((one) => one.effect)];
   const guarded = { opens: effects.flatMap((one) => one.opens), closes: effects.flatMap((one) => one.closes) };
+  const refusals = guardPlan({ input, changes, configuration, effect: guarded, exposure: [] });
   return {
     profile: profile.name,
     ruleUpdates: 'patch',
     changes,
     steps: [],
     problems: [],
-    refusals: [
-      ...guardPlan({ input, changes, configuration, effect: guarded, exposure: [] }),
-      ...(later === null ? [manyTimes] : []),
-    ],
+    refusals: later === null ? [...refusals, manyTimes] : refusals,
     effect,
     ...(later === null || later.length === 0 ? {} : { later }),
     exposure: [],
     summary: summarise(changes, []),
     ...(after.at === undefined ? {} : { at: after.at }),
   };
-}
-
-/** The rules that are in force or will be. */
-function listLasting({ rules, upcoming = [] }: DesiredState): readonly DesiredRule[] {
-  return [...rules, ...upcoming];
 }
 
 /** Rules that are the same on both sides, under their names and with their times, and the others of either side. */
@@ -84,26 +62,67 @@ interface Differences {
   readonly changed: readonly DesiredRule[];
 }
 
-function findDifferences(before: readonly DesiredRule[], after: readonly DesiredRule[]): Differences {
-  const left = new Map(before.map((one) => [one.name, one]));
+function findDifferences(before: DesiredState, after: DesiredState): Differences {
+  const [were, are] = [before, after].map(({ rules, upcoming = [] }) => [...rules, ...upcoming]);
+  const left = new Map(were?.map((one) => [one.name, one]));
   const [kept, changed]: [DesiredRule[], DesiredRule[]] = [[], []];
-  for (const one of after) {
+  for (const one of are ?? []) {
     const former = left.get(one.name);
     const isSame = former && (former.rule === one.rule || compareRules(former.rule, one.rule) === 0);
-    if (isSame && hasSameTimes(former, one) && left.delete(one.name)) kept.push(one);
+    const hasSameTimes = former?.notBefore === one.notBefore && former?.expires === one.expires;
+    if (isSame && hasSameTimes && left.delete(one.name)) kept.push(one);
     else changed.push(one);
   }
   return { kept, left: [...left.values()], changed };
 }
 
-function decideDifferences({ kept, left, changed }: Differences, input: PlanInput): readonly RuleChange[] {
-  const live = { ...input.live, rules: left.map(asLive) };
-  const desired = { ...input.desired, rules: changed };
-  const base = { ...(input.base ?? desired), rules: left };
-  const former = new Map(left.map((one) => [one.name, one]));
-  return decideRules({ ...input, desired, live, base }, kept).map((change) =>
-    addTimes(change, former.get(change.live?.id ?? '')),
-  );
+/** A server that holds what differs of the rules before, under their names, and of the Configuration what is managed: the rest shows as null. */
+function makeInput({ before, after, profile, scope, options }: Comparison, { left, changed }: Differences): PlanInput {
+  const rules = left.map(({ name, rule }) => {
+    return { id: name, rule, destinationText: rule.destination.text, insertedAt: '', updatedAt: '' };
+  });
+  const nothing = Object.fromEntries(configurationFields.map((field) => [field, null]));
+  const lists = { openid_connect_providers: [], saml_identity_providers: [] };
+  const fields = { ...nothing, ...lists, ...before.configuration?.fields } as unknown as ConfigurationFields;
+  const noLimit = { share: Number.POSITIVE_INFINITY };
+  return {
+    desired: { ...after, rules: changed },
+    live: { rules, configuration: { id: '', fields } },
+    base: { ...before, rules: left },
+    // Neither side holds rules that collide.
+    profile: { ...profile, ruleUpdates: 'patch', refusesCollisions: false },
+    scope,
+    options: {
+      ...options,
+      ...{ prune: 'all', maxDeletes: noLimit, maxChanges: noLimit, allowEmpty: true, allowLockout: true },
+    },
+  };
+}
+
+/** A rule that both sides have, and that begins or ends at another time, is changed as one with other fields is. */
+function addTimes(change: RuleChange, former: DesiredRule | undefined): RuleChange {
+  const { desired } = change;
+  if (former === undefined || desired === null) return change;
+  const fields = timeFields.flatMap(([name, key]): readonly (readonly [string, FieldChange])[] => {
+    const [before = null, after = null] = [former[key], desired[key]];
+    const formatTime = (time: number | null): string | null => (time === null ? null : formatInstant(time));
+    return before === after ? [] : [[name, { before: formatTime(before), after: formatTime(after) }]];
+  });
+  if (fields.length === 0) return change;
+  const all = { ...change.fields, ...Object.fromEntries(fields) };
+  return { ...change, action: 'update', via: 'patch', reason: 'differs', fields: all };
+}
+
+const timeFields = [
+  ['not_before', 'notBefore'],
+  ['expires', 'expires'],
+] as const;
+
+/** Rules of both sides that are in force now or later, and the users whom an answer tells apart at all times. */
+interface Sides {
+  readonly before: readonly DesiredRule[];
+  readonly after: readonly DesiredRule[];
+  readonly users: readonly string[];
 }
 
 /** What decides where traffic may differ: the rules that differ, and those that share addresses with one. */
@@ -115,13 +134,54 @@ function findSides({ kept, left, changed }: Differences): Sides {
   return { before: [...near, ...left], after: [...near, ...changed], users: [...new Set(users)] };
 }
 
-function asLive({ name, rule }: DesiredRule): LiveRule {
-  return { id: name, rule, destinationText: rule.destination.text, insertedAt: '', updatedAt: '' };
+function computeEffectAt({ before, after, users }: Sides, time: number): Effect {
+  const rulesOf = (side: readonly DesiredRule[]): readonly Rule[] =>
+    side.filter((one) => isDesiredAt(one, time)).map(({ rule }) => rule);
+  return computeOwnEffect([rulesOf(before)], rulesOf(after), users);
 }
 
-/** A server that holds what is managed; of the other fields nothing is known, which is shown as null. */
-function configurationOf(configuration: DesiredConfiguration | null): PlanInput['live']['configuration'] {
-  const nothing = Object.fromEntries(configurationFields.map((field) => [field, null]));
-  const lists = { openid_connect_providers: [], saml_identity_providers: [] };
-  return { id: '', fields: { ...nothing, ...lists, ...configuration?.fields } as unknown as ConfigurationFields };
+/** Rules looked at for all times at which one begins or ends, at most; one whose traffic is computed counts ten times. */
+const mostLooks = 50_000_000;
+
+/**
+ * What differs from later times on: one entry for each time after `at` at which a rule begins or ends and the difference in traffic
+ * becomes another one; `now` is the difference at `at`. Null where that takes too many looks at a rule.
+ */
+function findLaterEffects(sides: Sides, at: number, now: Effect): readonly LaterEffect[] | null {
+  const rules = [...sides.before, ...sides.after];
+  const turns = rules.flatMap(({ rule, notBefore = at, expires = at }) =>
+    [notBefore, expires].flatMap((time) => (time > at ? { time, rule } : [])),
+  );
+  const later: LaterEffect[] = [];
+  let [then, last, looks] = [at, JSON.stringify(now), 0];
+  for (const [from, turning] of [...groupBy(turns, ({ time }) => time)].sort(([a], [b]) => a - b)) {
+    const near = selectNear(sides, turning);
+    // What begins or ends changes nothing elsewhere.
+    const [earlier, present] = [then, from].map((time) => JSON.stringify(computeEffectAt(near, time)));
+    then = from;
+    looks += rules.length + (earlier === present ? 0 : 10 * rules.length);
+    if (looks > mostLooks) return null;
+    if (earlier === present) continue;
+    const effect = computeEffectAt(sides, from);
+    const text = JSON.stringify(effect);
+    if (text !== last) later.push({ from, effect });
+    last = text;
+  }
+  return later;
 }
+
+/** The rules that decide with these about the same packets: those that share addresses with one, of the same users or of everybody. */
+function selectNear({ before, after, users }: Sides, turning: readonly { readonly rule: Rule }[]): Sides {
+  const touches = createTouches(turning.map(({ rule }) => rule.destination));
+  const owners = new Set(turning.map(({ rule }) => rule.userId));
+  const isNear = ({ rule: { userId, destination } }: DesiredRule): boolean =>
+    (userId === null || owners.has(userId) || owners.has(null)) && touches(destination);
+  return { before: before.filter(isNear), after: after.filter(isNear), users };
+}
+
+/** Who asks for a refusal of traffic that opens must not be told that there is none where nobody looked. */
+const manyTimes: Refusal = {
+  code: 'too-many-times',
+  summary: `The rules begin and end at more times than can be compared (${formatCount(mostLooks)} looks at a rule).`,
+  hint: 'Let rules begin and end on the same day, or compare smaller folders.',
+};

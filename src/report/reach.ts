@@ -1,5 +1,6 @@
 import type { Network } from '../model/address.ts';
 import { escapeControls } from '../model/printable.ts';
+import { compareText } from '../model/problem.ts';
 import { type ReachableTraffic, restrictTraffic } from '../policy/reach.ts';
 import type { Traffic } from '../policy/traffic.ts';
 import type { Table } from './table.ts';
@@ -15,36 +16,41 @@ export function tellReach({ accepted, dropped }: ReachableTraffic, people: Peopl
   return [['who', 'verdict', 'traffic'], ...rows('accept', accepted), ...rows('drop', dropped)];
 }
 
-/** Each user with rules of their own and everyone else against each named network: what of it they reach. */
-export function tellMatrix(
-  { accepted }: ReachableTraffic,
-  people: People,
-  networks: ReadonlyMap<string, readonly Network[]>,
-): Table {
-  const columns = [...networks].sort(([a], [b]) => (a < b ? -1 : 1));
-  const nameOf = (user: string | null): string =>
-    user === null ? 'everyone else' : formatPeople(new Set([user]), { ...people, groups: new Map() });
-  const rows = [null, ...[...people.withRules].sort()].map((source) => {
-    const theirs = accepted.filter(({ user }) => user === source);
-    return [nameOf(source), ...columns.map(([, own]) => cellText(theirs, own, people))];
-  });
-  return [['who', ...columns.map(([name]) => escapeControls(name))], ...rows];
+/** Networks under one name. */
+interface NamedNetworks {
+  readonly name: string;
+  readonly networks: readonly { readonly value: Network }[];
 }
 
-function cellText(accepted: readonly Traffic[], networks: readonly Network[], people: People): string {
-  const lines = networks.flatMap((network) =>
+/** Each user with rules of their own and everyone else against each named network: what of it they reach. */
+export function tellMatrix({ accepted }: ReachableTraffic, people: People, networks: readonly NamedNetworks[]): Table {
+  const columns = networks.toSorted((a, b) => compareText(a.name, b.name));
+  const rows = [null, ...[...people.withRules].sort()].map((user) => {
+    const who = user === null ? 'everyone else' : formatPeople(new Set([user]), { ...people, groups: new Map() });
+    const theirs = accepted.filter((one) => one.user === user);
+    return [who, ...columns.map((column) => cellText(theirs, column, people))];
+  });
+  return [['who', ...columns.map(({ name }) => escapeControls(name))], ...rows];
+}
+
+function cellText(accepted: readonly Traffic[], { networks }: NamedNetworks, people: People): string {
+  const lines = networks.flatMap(({ value: network }) =>
     describeTraffic(restrictTraffic(accepted, { network, protocol: null, ports: null }), people, true),
   );
   if (lines.length === 0) return 'nothing';
-  const named = new Set(lines.flatMap((line) => (line.networks.length === 0 ? [''] : line.networks)));
-  const whole = networks.every(({ text }) => named.has(text)) && named.size === networks.length;
-  const [first] = lines;
-  if (whole && lines.every(({ words }) => words === first?.words))
-    return first?.words === '' ? 'all' : (first?.words ?? '');
-  return lines.map(({ what }) => what).join('; ');
+  const words = lines[0]?.words ?? '';
+  // All of the networks is reached, and alike.
+  const isWhole = networks.every(({ value }, at) => lines[at]?.what === `${value.text} ${words}`.trimEnd());
+  return isWhole && lines.length === networks.length ? words || 'all' : lines.map(({ what }) => what).join('; ');
 }
 
 /** The exact traffic for machines. */
 export function makeReachMembers({ accepted, dropped }: ReachableTraffic): Readonly<Record<string, unknown>> {
   return { accepted: accepted.map(makeTrafficDocument), dropped: dropped.map(makeTrafficDocument) };
+}
+
+/** The table of `tellMatrix` for machines. */
+export function makeMatrixMembers([head = [], ...rows]: Table): Readonly<Record<string, unknown>> {
+  const networksOf = (cells: readonly string[]) => Object.fromEntries(cells.map((cell, at) => [head[at + 1], cell]));
+  return { matrix: rows.map(([who, ...cells]) => ({ who, networks: networksOf(cells) })) };
 }

@@ -54,6 +54,12 @@ it('prints people against networks, as CSV for a review that Git compares', asyn
   expect(run.out).toBe('who,replicas\r\neveryone else,nothing\r\nalice,tcp 5432\r\nbob,tcp 5432\r\n');
   const markdown = await world.cli(['reach', 'm', '--output', 'markdown']);
   expect(markdown.out).toContain('| alice | tcp 5432 |');
+  const matrix = JSON.parse((await world.cli(['reach', 'm', '--output', 'json'])).out) as { matrix: unknown };
+  expect(matrix.matrix).toEqual([
+    { who: 'everyone else', networks: { replicas: 'nothing' } },
+    { who: 'alice', networks: { replicas: 'tcp 5432' } },
+    { who: 'bob', networks: { replicas: 'tcp 5432' } },
+  ]);
   const json = JSON.parse((await world.cli(['reach', 'm', '--user', 'bob', '--output', 'json'])).out) as {
     accepted: unknown;
   };

@@ -4,7 +4,7 @@ import type { Problem } from '../../model/problem.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 import type { SourceContent } from '../../ports.ts';
 import { findBadEntry, findFolders, makeFiles } from './git-content.ts';
-import { askRepository, fetchAll, loadAt, type RevisionRequest, refuseRevision } from './git-ref.ts';
+import { askRepository, fetchAll, findCommit, loadAt, type RevisionRequest, refuseRevision } from './git-ref.ts';
 import type { GitRepository } from './git-repository.ts';
 import { listManifestEntries } from './git-tree.ts';
 
@@ -29,9 +29,9 @@ export async function openHistory(
   return await askRepository(request, async (repository, path) => {
     if (await repository.isShallow())
       return fail(refuseRevision('this clone is shallow: its history ends before it began', fetchAll));
-    const head = await repository.commitOf('HEAD');
-    if (head === null) return fail(refuseRevision('the repository has no commit', 'commit the manifests first'));
-    const commits = await repository.historyOf(head);
+    const head = await findCommit(repository, 'HEAD');
+    if (!head.ok) return head;
+    const commits = await repository.historyOf(head.value);
     return ok({ commits, contents: () => readContents({ repository, path, limits: request.limits }, commits) });
   });
 }

@@ -97,7 +97,7 @@ export async function findMergeBase(
 }
 
 /** The commit that a name stands for. One that is not there has, in a shallow clone, one likely reason. */
-async function findCommit(repository: GitRepository, name: string): Promise<Result<string, Problem>> {
+export async function findCommit(repository: GitRepository, name: string): Promise<Result<string, Problem>> {
   if (!refPattern.test(name) || name.includes('..')) {
     const summary = `${JSON.stringify(name)} is not the name of a commit`;
     return fail(refuseRevision(summary, 'write a branch, a tag or a commit id'));
@@ -106,6 +106,7 @@ async function findCommit(repository: GitRepository, name: string): Promise<Resu
   if (commit !== null) return ok(commit);
   if (await repository.isShallow())
     return fail(refuseRevision(`${name} is not in this clone, which is shallow`, fetchAll));
+  if (name === 'HEAD') return fail(refuseRevision('the repository has no commit', 'commit the manifests first'));
   const hint = 'fetch it first: git fetch origin; then name it as origin/main';
   return fail(refuseRevision(`${name} is not in the repository that holds PATH`, hint));
 }

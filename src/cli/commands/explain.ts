@@ -19,7 +19,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   if (asked !== null && destination !== null)
     throw makeFailure('usage', '--rule and --destination are two questions', 'ask one of them');
   const question = asked === null ? readPacket(settings) : null;
-  const subject = await loadSubject(invocation);
+  const subject = await loadSubject(invocation, 'explain');
   const { rules, userNames, problems } = subject;
   const index = indexRules(rules);
   if (question === null) {

@@ -44,7 +44,7 @@ export async function runBlame(invocation: Invocation): Promise<Answer> {
     throw makeFailure('usage', '--port is missing', 'blame follows one packet: name its port');
   const { origins, since: from } = invocation.settings;
   const isAsked = origins.has('user');
-  const id = isAsked ? findNamedUser(user ?? '', await loadSubject(invocation)) : null;
+  const id = isAsked ? findNamedUser(user ?? '', await loadSubject(invocation, 'blame')) : null;
   const packet: Packet = { ...asked, port: port ?? 0, user: id };
   return await answerFromHistory(
     invocation,
