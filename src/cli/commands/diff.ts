@@ -101,62 +101,50 @@ async function build(invocation: Invocation, { folder, revision: ref }: Side, pa
 }
 
 async function findSides(invocation: Invocation): Promise<Sides> {
-  const { cwd, env } = invocation.terminal;
+  const { settings, terminal } = invocation;
   const [first = '', second] = invocation.operands;
   const example = 'for example `reconcile diff main..HEAD .` or `reconcile diff main`';
   if (first === '') throw makeFailure('usage', 'diff needs what to compare', example);
   const root = second ?? '.';
-  const folder = resolve(cwd, root);
-  const range = isDirectory(resolve(cwd, first)) ? null : /^(?!\.{0,2}\/)(.*?)\.\.(?!\.)(.*)$/.exec(first);
-  if (range === null && (await isNamedFolder(invocation, first, folder))) return findFolders(invocation, first, second);
+  const folder = resolve(terminal.cwd, root);
+  const isFolder = await isNamedFolder(invocation, first, folder);
+  if (isFolder && second === undefined) {
+    const hint = 'name two folders: `reconcile diff OLD NEW`; or a revision: `reconcile diff main PATH`';
+    throw makeFailure('usage', `${first} is one folder`, hint);
+  }
+  if (!isDirectory(folder)) {
+    const hint = 'two revisions are written A..B, two folders OLD NEW; PATH is the folder of the manifests';
+    throw makeFailure(isFolder ? 'usage' : 'no-source', `${root} is not a folder that is there`, hint);
+  }
+  if (isFolder) {
+    if (settings.mergeBase) throw makeFailure('usage', '--merge-base needs two revisions', 'such as main..HEAD');
+    const before = { written: first, folder: resolve(terminal.cwd, first) };
+    return { before, after: { written: root, folder }, root: null };
+  }
+  requireGit(
+    terminal.env,
+    'diff of a revision needs git',
+    'write the revisions into folders first (docs/how-to/ci.md)',
+  );
   if (first.includes('...')) {
     const hint = 'write A..B; with --merge-base it means what A...B does to git';
     throw makeFailure('usage', `${first} has three dots`, hint);
   }
-  if (!isDirectory(folder)) {
-    const hint = 'two revisions are written A..B, two folders OLD NEW; PATH is the folder of the manifests';
-    throw makeFailure('no-source', `${root} is not a folder that is there`, hint);
-  }
-  requireGit(env, 'diff of a revision needs git', 'write the revisions into folders first (docs/how-to/ci.md)');
   // As git does, a side that is left out is HEAD.
-  const [from, to] = range === null ? [first, null] : [range[1] || 'HEAD', range[2] || 'HEAD'];
-  const revision = (name: string): Side => ({ written: name, folder, revision: name });
-  return {
-    before: invocation.settings.mergeBase
-      ? await findParting(invocation, [from, to ?? 'HEAD'], folder)
-      : revision(from),
-    after: to === null ? { written: 'the work tree', folder } : revision(to),
-    root,
-  };
-}
-
-function findFolders({ settings, terminal }: Invocation, first: string, second: string | undefined): Sides {
-  if (second === undefined || !isDirectory(resolve(terminal.cwd, second))) {
-    const summary = second === undefined ? `${first} is one folder` : `${second} is not a folder`;
-    const hint = 'name two folders: `reconcile diff OLD NEW`; or a revision: `reconcile diff main PATH`';
-    throw makeFailure('usage', summary, hint);
-  }
-  if (settings.mergeBase) throw makeFailure('usage', '--merge-base needs two revisions', 'such as main..HEAD');
-  const side = (written: string): Side => ({ written, folder: resolve(terminal.cwd, written) });
-  return { before: side(first), after: side(second), root: null };
-}
-
-/** Where two branches parted. */
-async function findParting(
-  { terminal }: Invocation,
-  names: readonly [string, string],
-  directory: string,
-): Promise<Side> {
+  const [from = first, to] = (/^(.*?)\.\.(.*)$/.exec(first) ?? []).slice(1).map((name) => name || 'HEAD');
+  const after = to === undefined ? { written: 'the work tree', folder } : { written: to, folder, revision: to };
+  if (!settings.mergeBase) return { before: { written: from, folder, revision: from }, after, root };
+  const names = [from, to ?? 'HEAD'] as const;
   const { findMergeBase } = await import('../../adapters/source/git-ref.ts');
-  const found = await findMergeBase(names, { directory, environment: terminal.env, signal: terminal.stop });
+  const found = await findMergeBase(names, { directory: folder, environment: terminal.env, signal: terminal.stop });
   if (!found.ok) throw new Failure([found.error]);
-  return { written: `${names[0]} where ${names[1]} left it`, folder: directory, revision: found.value };
+  return { before: { written: `${from} where ${names[1]} left it`, folder, revision: found.value }, after, root };
 }
 
 /** Whether the operand is a folder. What is a folder and a revision too must be told apart by the user. */
 async function isNamedFolder({ terminal }: Invocation, written: string, directory: string): Promise<boolean> {
   const { cwd, env: environment, stop: signal } = terminal;
-  if (/^[./]/.test(written)) return true;
+  if (/^(\.\.?$|\.{0,2}\/)/.test(written)) return true;
   if (written.startsWith('refs/') || !isDirectory(resolve(cwd, written))) return false;
   if (readRevision(environment) !== null || !isDirectory(directory) || findWorkTree(directory) === null) return true;
   const { isRevision } = await import('../../adapters/source/git-ref.ts');
