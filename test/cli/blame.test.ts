@@ -370,6 +370,14 @@ describe('a history', () => {
     expect((await cli(['blame', ...question.slice(0, 5)])).err).toContain('--port is missing');
     writeFileSync(join(folder, 'net/a.yaml'), rulesText('a', [closed]));
     expect((await cli(['blame', ...question, '--user', 'carol'])).err).toContain('there is no user carol');
+    const people =
+      'apiVersion: firezone/v0\nkind: Users\nmetadata: {name: p}\nspec: {carol: ca110c4b-adc3-4574-932a-94461cf85c07}\n';
+    writeFileSync(join(folder, 'net/p.yaml'), people);
+    writeFileSync(join(folder, 'net/broken.yaml'), 'broken: [');
+    expect(await cli(['blame', ...question, '--user', 'carol'])).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('from a device of'),
+    });
     const shallow = join(folder, 'shallow');
     execFileSync('git', ['clone', '-q', '--depth', '1', `file://${folder}`, shallow], { stdio: 'pipe' });
     mkdirSync(join(shallow, 'net'));

@@ -212,6 +212,12 @@ describe('revisions', () => {
     expect((await diff(['main..feature', 'nowhere'])).err).toContain('nowhere is not a folder that is there');
   });
 
+  it('of a repository without commits are none', async () => {
+    put('net/rules.yaml', rulesText(wall));
+    git('init', '-q');
+    expect((await diff(['HEAD', 'net'])).err).toContain('the repository has no commit');
+  });
+
   it('of a shallow clone that lacks them say what to fetch', async () => {
     history();
     execFileSync('git', ['clone', '-q', '--depth', '1', `file://${folder}`, join(folder, 'shallow')], {

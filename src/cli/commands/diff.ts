@@ -22,9 +22,7 @@ interface Side {
   readonly revision?: string;
 }
 
-interface Sides {
-  readonly before: Side;
-  readonly after: Side;
+interface Sides extends Readonly<Record<'before' | 'after', Side>> {
   /** PATH as it was written, for places in outputs; null where the sides are two folders. */
   readonly root: string | null;
 }
@@ -121,24 +119,27 @@ async function findSides(invocation: Invocation): Promise<Sides> {
     const before = { written: first, folder: resolve(terminal.cwd, first) };
     return { before, after: { written: root, folder }, root: null };
   }
-  requireGit(
-    terminal.env,
-    'diff of a revision needs git',
-    'write the revisions into folders first (docs/how-to/ci.md)',
-  );
-  if (first.includes('...')) {
+  return await findRevisions(invocation, first, root);
+}
+
+/** The sides of `A..B`, or of `A` and the work tree; as git does, a side that is left out is HEAD. */
+async function findRevisions({ settings, terminal }: Invocation, written: string, root: string): Promise<Sides> {
+  const instead = 'write the revisions into folders first (docs/how-to/ci.md)';
+  requireGit(terminal.env, 'diff of a revision needs git', instead);
+  if (written.includes('...')) {
     const hint = 'write A..B; with --merge-base it means what A...B does to git';
-    throw makeFailure('usage', `${first} has three dots`, hint);
+    throw makeFailure('usage', `${written} has three dots`, hint);
   }
-  // As git does, a side that is left out is HEAD.
-  const [from = first, to] = (/^(.*?)\.\.(.*)$/.exec(first) ?? []).slice(1).map((name) => name || 'HEAD');
-  const after = to === undefined ? { written: 'the work tree', folder } : { written: to, folder, revision: to };
-  if (!settings.mergeBase) return { before: { written: from, folder, revision: from }, after, root };
-  const names = [from, to ?? 'HEAD'] as const;
+  const [from = written, to] = (/^(.*?)\.\.(.*)$/.exec(written) ?? []).slice(1).map((name) => name || 'HEAD');
+  const folder = resolve(terminal.cwd, root);
+  const side = (name: string, revision = name): Side => ({ written: name, folder, revision });
+  const after = to === undefined ? { written: 'the work tree', folder } : side(to);
+  if (!settings.mergeBase) return { before: side(from), after, root };
   const { findMergeBase } = await import('../../adapters/source/git-ref.ts');
-  const found = await findMergeBase(names, { directory: folder, environment: terminal.env, signal: terminal.stop });
+  const request = { directory: folder, environment: terminal.env, signal: terminal.stop };
+  const found = await findMergeBase([from, to ?? 'HEAD'], request);
   if (!found.ok) throw new Failure([found.error]);
-  return { before: { written: `${from} where ${names[1]} left it`, folder, revision: found.value }, after, root };
+  return { before: side(`${from} where ${to ?? 'HEAD'} left it`, found.value), after, root };
 }
 
 /** Whether the operand is a folder. What is a folder and a revision too must be told apart by the user. */

@@ -3,6 +3,7 @@ import { openHistory } from '../../adapters/source/git-commits.ts';
 import { explainGitError } from '../../adapters/source/git-ref.ts';
 import { GitError } from '../../adapters/source/git-repository.ts';
 import { assembleRules } from '../../desired/assemble-rules.ts';
+import { expandManifests } from '../../desired/desired.ts';
 import type { Commit } from '../../model/commit.ts';
 import { makeWarning, type Problem } from '../../model/problem.ts';
 import { ok, type Result } from '../../model/result.ts';
@@ -15,7 +16,6 @@ import {
   selectRulesAt,
   type Version,
 } from '../../policy/timeline.ts';
-import type { Packet } from '../../policy/verdict.ts';
 import type { SourceContent } from '../../ports.ts';
 import { type TrafficChange, tellBlame, tellLog } from '../../report/commits.ts';
 import { formatPlace, renderProblems } from '../../report/problems.ts';
@@ -24,10 +24,10 @@ import { makePeople } from '../../report/traffic/people.ts';
 import { isDirectory } from '../base.ts';
 import { type Answer, Failure, type Invocation, makeFailure } from '../command.ts';
 import { makeDesiredContext, makeParser, readTimeAsked } from '../manifests.ts';
-import { readDirectoryOperand } from '../path-operand.ts';
+import { readDirectoryOperand, readFolder } from '../path-operand.ts';
 import { readLimits } from '../plan-settings.ts';
 import { tellProgress } from '../progress.ts';
-import { answerWithTable, findNamedUser, loadSubject, readPacket } from '../question.ts';
+import { answerWithTable, findNamedUser, readPacket } from '../question.ts';
 import { requireGit } from '../revision.ts';
 
 /** `reconcile log PATH --since TIME`: what each commit opened and closed, newest first, and the times at which rules began or ended. */
@@ -39,22 +39,24 @@ export async function run(invocation: Invocation): Promise<Answer> {
 /** `reconcile blame PATH --destination A --protocol P --port N`: the commits in which this packet's verdict changed, newest first. */
 export async function runBlame(invocation: Invocation): Promise<Answer> {
   const { path } = readDirectoryOperand(invocation, 'blame');
-  const { port, user, ...asked } = readPacket(invocation.settings);
+  const { settings } = invocation;
+  const { port, user, ...asked } = readPacket(settings);
   if (port === null && asked.protocol !== 'other')
     throw makeFailure('usage', '--port is missing', 'blame follows one packet: name its port');
-  const { origins, since: from } = invocation.settings;
-  const isAsked = origins.has('user');
-  const id = isAsked ? findNamedUser(user ?? '', await loadSubject(invocation, 'blame')) : null;
-  const packet: Packet = { ...asked, port: port ?? 0, user: id };
-  return await answerFromHistory(
-    invocation,
-    path,
-    (moment) => findVerdictChange(moment, packet),
-    (changes, last, now) => {
-      const verdict = last === null ? null : decideAmong(selectRulesAt(last, now), packet).verdict;
-      return tellBlame({ packet, names: last?.userNames ?? new Map(), verdict, changes, from });
-    },
-  );
+  const id = settings.origins.has('user') ? await findUserIn(invocation, path, user ?? '') : null;
+  const packet = { ...asked, port: port ?? 0, user: id };
+  const find = (moment: Moment) => findVerdictChange(moment, packet);
+  return await answerFromHistory(invocation, path, find, (changes, last, now) => {
+    const verdict = last && decideAmong(selectRulesAt(last, now), packet).verdict;
+    return tellBlame({ packet, names: last?.userNames ?? new Map(), verdict, changes, from: settings.since });
+  });
+}
+
+/** A user by the names of the work tree, whatever else is wrong with it. */
+async function findUserIn(invocation: Invocation, path: string, user: string): Promise<string> {
+  const { files } = await readFolder(invocation, path);
+  const { manifests } = await makeParser(invocation.settings)(files);
+  return findNamedUser(user, expandManifests(manifests, null, makeDesiredContext(invocation, path)).names);
 }
 
 function findTrafficChange({ cause, time, before, after, version, commitOf }: Moment): TrafficChange | null {
@@ -97,7 +99,7 @@ async function answerFromHistory<C>(
   await tellProgress(terminal, async (say) => {
     for await (const { commit, content } of contents()) {
       say(`reading commits: ${++done} of ${commits.length}`);
-      const version = await readVersion(commit, content);
+      const version = content.ok ? await readVersion(commit, content.value) : content;
       if (version.ok) last = version.value;
       else skipped.push(skippedCommit(commit, version.error));
       look(timeline.add(commit, version.ok ? version.value : null));
@@ -117,16 +119,14 @@ const remembered = 2_000_000;
 function versionReader(invocation: Invocation, directory: string, now: number) {
   const parse = makeParser(invocation.settings, { remembers: remembered });
   const context = makeDesiredContext(invocation, directory);
-  let last: { readonly tree: string; readonly rules: Omit<Version, 'commit'> } | null = null;
-  return async (commit: Commit, content: Result<SourceContent, Problem>): Promise<Result<Version, Problem>> => {
-    if (!content.ok) return content;
-    const { revision: tree, files } = content.value;
-    if (last?.tree !== tree) {
-      const rules = assembleRules(await parse(files), { ...context, now: Math.min(now, commit.time) });
-      if (!rules.ok) return rules;
-      last = { tree, rules: rules.value };
-    }
-    return ok({ ...last.rules, commit });
+  let [tree, rules]: [string | null, ReturnType<typeof assembleRules>] = [
+    null,
+    ok({ rules: [], userNames: new Map() }),
+  ];
+  return async (commit: Commit, { revision, files }: SourceContent): Promise<Result<Version, Problem>> => {
+    if (tree !== revision) rules = assembleRules(await parse(files), { ...context, now: Math.min(now, commit.time) });
+    tree = rules.ok ? revision : null;
+    return rules.ok ? ok({ ...rules.value, commit }) : rules;
   };
 }
 
