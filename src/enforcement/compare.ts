@@ -1,25 +1,21 @@
-import { intersects } from '../model/address.ts';
+import { coverRange, intersects } from '../model/address.ts';
 import { findFirstPosition, groupBy } from '../model/group-by.ts';
 import { pickHigher, pickLower } from '../model/intervals.ts';
 import { compareText } from '../model/problem.ts';
 import { formatRuleKey, isModifiedInPlace, type LiveRule, type Rule } from '../model/rule.ts';
-import { toRules } from './elements.ts';
 import { type FilterElement, type FilterTable, formatSetName, type SetKind } from './table.ts';
-
-/** A live rule, and as rules what its set in the kernel lacks of it. */
-export interface MissingRule {
-  readonly live: LiveRule;
-  readonly kind: SetKind;
-  readonly rules: readonly Rule[];
-}
 
 /** The difference between live rules and the elements of the kernel's sets, as sets of traffic. */
 interface Difference {
-  readonly missing: readonly MissingRule[];
-  /** Of each kernel element, as rules, what no live rule of its set explains. */
-  readonly surplus: readonly (readonly Rule[])[];
-  /** Live rules that stand in the kernel as one element, exactly. */
-  readonly exact: ReadonlySet<LiveRule>;
+  /** Live rules, and as rules what their sets in the kernel lack of them. */
+  readonly missing: readonly (readonly [LiveRule, readonly Rule[]])[];
+  readonly surplus: readonly Leftover[];
+}
+
+/** As rules, what no live rule explains of a kernel element, and the live rule whose change in place probably left it; null when none did. */
+export interface Leftover {
+  readonly rules: readonly Rule[];
+  readonly leftBy: LiveRule | null;
 }
 
 /** The set that holds a rule. */
@@ -31,7 +27,7 @@ export function getSetKind(live: LiveRule): SetKind {
 /** Compares live rules with the kernel's sets; O(n log n) when most elements agree exactly. */
 export function compareSets(rules: readonly LiveRule[], table: FilterTable): Difference {
   const bySet = groupBy(rules, (live) => formatSetName(getSetKind(live)));
-  const missing: MissingRule[] = [];
+  const missing: (readonly [LiveRule, readonly Rule[]])[] = [];
   const surplus: (readonly Rule[])[] = [];
   const exact = new Set<LiveRule>();
   for (const name of new Set([...bySet.keys(), ...table.sets.keys()])) {
@@ -44,11 +40,12 @@ export function compareSets(rules: readonly LiveRule[], table: FilterTable): Dif
     const wantedKeys = new Set(wanted.map(keyOf));
     for (const element of wanted) if (heldKeys.has(keyOf(element))) exact.add(element.live);
     const rest = wanted.filter((element) => !exact.has(element.live));
-    for (const [{ live }, rules] of subtractAll(rest, held, kind)) missing.push({ live, kind, rules });
+    for (const [{ live }, rules] of subtractAll(rest, held, kind)) missing.push([live, rules]);
     const unexplained = held.filter((element) => !wantedKeys.has(keyOf(element)));
     for (const [, rules] of subtractAll(unexplained, wanted, kind)) surplus.push(rules);
   }
-  return { missing, surplus, exact };
+  const changed = rules.filter((live) => isModifiedInPlace(live) && !exact.has(live));
+  return { missing, surplus: attributeSurplus(surplus, changed) };
 }
 
 function keyOf({ first, last, ports }: FilterElement): string {
@@ -91,6 +88,11 @@ function* overlapping({ sorted, reach }: Index, element: FilterElement): Generat
   }
 }
 
+/** The rules that mean exactly what an element of such a set does: one for each CIDR of its interval. */
+export function toRules({ first, last, ports }: FilterElement, { family, action, userId }: SetKind): readonly Rule[] {
+  return coverRange(family, first, last).map((destination) => ({ action, destination, ports, userId }));
+}
+
 /** The parts of `a` outside `b`; both in one set, so both with ports or both without. */
 function subtract(a: FilterElement, b: FilterElement): readonly FilterElement[] {
   if (a.last < b.first || b.last < a.first) return [a];
@@ -108,21 +110,15 @@ function subtract(a: FilterElement, b: FilterElement): readonly FilterElement[] 
   return parts;
 }
 
-/** A surplus element, as rules, and the live rule whose change in place probably left it behind; null when none did. */
-export interface Leftover {
-  readonly rules: readonly Rule[];
-  readonly leftBy: LiveRule | null;
-}
-
 /**
  * Attributes surplus elements to live rules that were changed in place and do not stand in the kernel as they are: one
  * element to one rule, the most alike first (same set, then same user, action and intersecting destination). Which of
  * several rules left which element cannot be known; any pairing says the same about the traffic.
  */
-export function attributeSurplus(rules: readonly LiveRule[], difference: Difference): readonly Leftover[] {
-  const free = new Set(rules.filter((live) => isModifiedInPlace(live) && !difference.exact.has(live)));
-  const leftovers = difference.surplus
-    .map((own): Leftover => ({ rules: own, leftBy: null }))
+function attributeSurplus(surplus: readonly (readonly Rule[])[], changed: readonly LiveRule[]): readonly Leftover[] {
+  const free = new Set(changed);
+  const leftovers = surplus
+    .map((rules): Leftover => ({ rules, leftBy: null }))
     .sort((a, b) => compareText(textOf(a.rules), textOf(b.rules)));
   for (const least of [5, 4, 3, 2, 1, 0]) {
     for (const [index, leftover] of leftovers.entries()) {

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Family } from '../model/address.ts';
+import { type Family, parseNetwork } from '../model/address.ts';
+import type { Ports } from '../model/port-range.ts';
 import { fail, ok, type Result } from '../model/result.ts';
-import { decodeElement, getMember, getPath } from './elements.ts';
 import {
   type ChainRule,
   type Devices,
@@ -33,10 +33,8 @@ export function decodeTable(body: unknown): Result<FilterTable, string> {
   for (const item of items) decodeItem(item, draft);
   const wireguard = findInterface(items);
   for (const item of items) decodeChainRule(getMember(item, 'rule'), wireguard, draft);
-  let elementCount = 0;
-  for (const set of draft.sets.values()) elementCount += set.elements.length;
   const dormant = [getMember(table, 'flags')].flat().includes('dormant');
-  return ok({ ...draft, elementCount, dormant, ...(typeof handle === 'number' ? { handle } : {}) });
+  return ok({ ...draft, dormant, ...(typeof handle === 'number' ? { handle } : {}) });
 }
 
 function decodeItem(item: unknown, draft: Draft): void {
@@ -45,7 +43,7 @@ function decodeItem(item: unknown, draft: Draft): void {
   if (set !== undefined) decodeSet(set, draft);
   else if (chain !== undefined) decodeChain(chain, draft);
   else if (!['metainfo', 'table', 'rule'].some((known) => getMember(item, known) !== undefined)) {
-    draft.unknown.push({ what: 'object', name: Object.keys(Object(item)).join(', '), detail: shorten(item) });
+    draft.unknown.push({ where: `object ${Object.keys(Object(item)).join(', ')}`, detail: shorten(item) });
   }
 }
 
@@ -55,16 +53,62 @@ function decodeSet(set: unknown, draft: Draft): void {
   const kind = readSetKind(name);
   const elem = getMember(set, 'elem') ?? [];
   if (kind === null || !Array.isArray(elem)) {
-    draft.unknown.push({ what: 'set', name, detail: shorten(set) });
+    draft.unknown.push({ where: `set ${name}`, detail: shorten(set) });
     return;
   }
   const elements: FilterElement[] = [];
   for (const value of elem) {
     const element = decodeElement(value, kind);
-    if (element === null) draft.unknown.push({ what: 'element', name, detail: shorten(value) });
+    if (element === null) draft.unknown.push({ where: `element of the set ${name}`, detail: shorten(value) });
     else elements.push(element);
   }
-  draft.sets.set(name, { name, kind, elements });
+  draft.sets.set(name, { kind, elements });
+}
+
+type Interval = readonly [first: bigint, last: bigint];
+
+/** Decodes one element as `nft -j` prints it, also inside `{elem: {val}}`; null for another form, family or protocol. */
+function decodeElement(value: unknown, kind: SetKind): FilterElement | null {
+  const plain = getPath(value, 'elem', 'val') ?? value;
+  const concat = getMember(plain, 'concat');
+  if (!kind.withPorts) {
+    const addresses = concat === undefined ? addressInterval(plain, kind.family) : null;
+    return addresses === null ? null : { first: addresses[0], last: addresses[1], ports: null };
+  }
+  if (!Array.isArray(concat) || concat.length !== 3) return null;
+  const addresses = addressInterval(concat[0], kind.family);
+  const ports = portsOf(concat[1], concat[2]);
+  return addresses === null || ports === null ? null : { first: addresses[0], last: addresses[1], ports };
+}
+
+function addressInterval(value: unknown, family: Family): Interval | null {
+  if (typeof value === 'string') return intervalOfText(value, family);
+  const [addr, len] = [getPath(value, 'prefix', 'addr'), getPath(value, 'prefix', 'len')];
+  if (typeof addr === 'string' && typeof len === 'number') return intervalOfText(`${addr}/${len}`, family);
+  const range = getMember(value, 'range');
+  if (!Array.isArray(range) || typeof range[0] !== 'string' || typeof range[1] !== 'string') return null;
+  const low = intervalOfText(range[0], family);
+  const high = intervalOfText(range[1], family);
+  return low === null || high === null || low[0] > high[1] ? null : [low[0], high[1]];
+}
+
+function intervalOfText(text: string, family: Family): Interval | null {
+  const parsed = parseNetwork(text);
+  if (!parsed.ok || parsed.value.network.family !== family) return null;
+  return [parsed.value.network.first, parsed.value.network.last];
+}
+
+function portsOf(protocol: unknown, value: unknown): Ports | null {
+  const type = protocol === 'tcp' || protocol === 6 ? 'tcp' : protocol === 'udp' || protocol === 17 ? 'udp' : null;
+  const range = getMember(value, 'range');
+  const low = typeof value === 'number' ? value : Array.isArray(range) ? range[0] : null;
+  const high = typeof value === 'number' ? value : Array.isArray(range) ? range[1] : null;
+  if (type === null || !isPort(low) || !isPort(high) || low > high) return null;
+  return { type, low, high };
+}
+
+function isPort(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 65535;
 }
 
 function decodeChain(chain: unknown, draft: Draft): void {
@@ -72,7 +116,7 @@ function decodeChain(chain: unknown, draft: Draft): void {
   const isForward =
     name === 'forward' && getMember(chain, 'hook') === 'forward' && getMember(chain, 'policy') === 'accept';
   if (isForward || readChainUser(name) !== null) draft.chains.set(name, []);
-  else if (name !== 'postrouting') draft.unknown.push({ what: 'chain', name, detail: shorten(chain) });
+  else if (name !== 'postrouting') draft.unknown.push({ where: `chain ${name}`, detail: shorten(chain) });
 }
 
 /** Rules of `postrouting` masquerade and decide nothing (observed: recordings/nft_table). */
@@ -83,7 +127,7 @@ function decodeChainRule(rule: unknown, wireguard: string | undefined, draft: Dr
   const decoded = meaningOf(expr, wireguard);
   const rules = draft.chains.get(chain);
   if (decoded !== null && rules !== undefined) rules.push(decoded);
-  else draft.unknown.push({ what: 'rule', name: chain, detail: shorten(expr) });
+  else draft.unknown.push({ where: `rule of the chain ${chain}`, detail: shorten(expr) });
 }
 
 /** The one interface that verdicts ask for, the same in each; its name is the server's to choose. Undefined: no name stands there. */
@@ -135,4 +179,16 @@ function ipOf(family: Family): string {
 function shorten(value: unknown): string {
   const text = JSON.stringify(value) ?? '';
   return text.length > 160 ? `${text.slice(0, 160)}…` : text;
+}
+
+/** A member of an object; undefined when the value is no object or has none of that name. */
+function getMember(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? (value as Readonly<Record<string, unknown>>)[name]
+    : undefined;
+}
+
+/** A member of a member, and so on; an item of a list goes by its position. */
+function getPath(value: unknown, ...names: readonly string[]): unknown {
+  return names.reduce(getMember, value);
 }

@@ -8,53 +8,41 @@ import { type ChainRule, type FilterTable, formatSetName, nameChain, type SetKin
 /** A defect of the chains: without them the elements of a set decide nothing. */
 export interface StructureDefect {
   readonly kind: 'user-chain-missing' | 'jump-missing' | 'verdict-missing' | 'table-missing';
+  /** What is wrong, for a person. */
+  readonly what: string;
   readonly userId: string | null;
   /** Null: both families. */
   readonly family: Family | null;
-  /** For `verdict-missing`: the set whose elements decide nothing. */
-  readonly set: SetKind | null;
+  /** The name of the one set whose elements decide nothing; null: all of these families. */
+  readonly set: string | null;
 }
 
-/** The chains' defects, and which sets take part in verdicts. */
-export interface Structure {
-  readonly defects: readonly StructureDefect[];
-  readonly reaches: (kind: SetKind) => boolean;
-  /** Whether the user's chain (null: the whole table) is missing, so that its rules need no findings of their own. */
-  readonly chainless: (userId: string | null) => boolean;
+/** Whether a chain stands that decides on a user's packets (null: on everybody's). */
+export function hasChain({ chains, dormant }: FilterTable, userId: string | null): boolean {
+  return dormant !== true && chains.has('forward') && chains.has(nameChain(userId));
 }
 
-/** Examines the chains of all users who have live rules or a chain or sets of their own. */
-export function examineStructure(rules: readonly LiveRule[], table: FilterTable): Structure {
-  if (table.dormant === true || !table.chains.has('forward')) {
-    const defect = { kind: 'table-missing', userId: null, family: null, set: null } as const;
-    return { defects: [defect], reaches: () => false, chainless: () => true };
-  }
-  const needed = neededSets(rules, table);
-  const defects: StructureDefect[] = [];
-  const unreached = new Set<string>();
-  for (const [userId, kinds] of needed) {
-    const found = examineScope(userId, kinds, table);
-    for (const one of found) defects.push(one);
-    for (const kind of kinds) if (found.some((defect) => isConcerned(kind, defect))) unreached.add(formatSetName(kind));
-  }
-  return {
-    defects,
-    reaches: (kind) => !unreached.has(formatSetName(kind)),
-    chainless: (userId) => !table.chains.has(nameChain(userId)),
-  };
+/** The defects of the chains of all users who have live rules or a chain or sets of their own. */
+export function findDefects(rules: readonly LiveRule[], table: FilterTable): readonly StructureDefect[] {
+  if (hasChain(table, null))
+    return [...neededSets(rules, table)].flatMap(([userId, kinds]) => examineScope(userId, kinds, table));
+  const cause =
+    table.dormant === true ? 'the table inet firezone is dormant' : "the kernel has no forward chain of Firezone's";
+  const what = `${cause}: nothing is filtered,`;
+  return [{ kind: 'table-missing', what, userId: null, family: null, set: null }];
 }
 
 /** Whether the elements of a set decide nothing because of this defect. */
 export function isConcerned(own: SetKind, { kind, userId, family, set }: StructureDefect): boolean {
   if (kind === 'table-missing') return true;
   if (own.userId !== userId || (family !== null && own.family !== family)) return false;
-  return set === null || formatSetName(set) === formatSetName(own);
+  return set === null || set === formatSetName(own);
 }
 
 /** The sets that matter, by user: those of live rules, and those with elements. */
 function neededSets(rules: readonly LiveRule[], table: FilterTable): ReadonlyMap<string | null, readonly SetKind[]> {
   const kinds = new Map(rules.map(getSetKind).map((kind) => [formatSetName(kind), kind]));
-  for (const set of table.sets.values()) if (set.elements.length > 0) kinds.set(set.name, set.kind);
+  for (const [name, { kind, elements }] of table.sets) if (elements.length > 0) kinds.set(name, kind);
   const sorted = [...kinds].sort(([a], [b]) => compareText(a, b)).map(([, kind]) => kind);
   return groupBy(sorted, ({ userId }) => userId);
 }
@@ -64,19 +52,23 @@ function examineScope(
   kinds: readonly SetKind[],
   table: FilterTable,
 ): readonly StructureDefect[] {
-  const chain = table.chains.get(nameChain(userId));
-  if (chain === undefined) return [{ kind: 'user-chain-missing', userId, family: null, set: null }];
+  const name = nameChain(userId);
+  if (!hasChain(table, userId)) {
+    return [{ kind: 'user-chain-missing', what: `the chain ${name} is missing:`, userId, family: null, set: null }];
+  }
   const defects: StructureDefect[] = [];
-  const forward = table.chains.get('forward') ?? [];
+  const [forward = [], chain = []] = ['forward', name].map((one) => table.chains.get(one));
   for (const family of [4, 6] as const) {
     if (userId === null || !kinds.some((kind) => kind.family === family)) continue;
-    const jumps = forward.some((rule) => rule.type === 'jump' && rule.userId === userId && rule.family === family);
-    if (!jumps) defects.push({ kind: 'jump-missing', userId, family, set: null });
+    if (forward.some((rule) => rule.type === 'jump' && rule.userId === userId && rule.family === family)) continue;
+    const what = `nothing jumps to the chain ${name} for IPv${family}:`;
+    defects.push({ kind: 'jump-missing', what, userId, family, set: null });
   }
   for (const kind of kinds) {
-    const name = formatSetName(kind);
-    if (!table.sets.has(name) || chain.some((rule) => rule.type === 'verdict' && rule.set === name)) continue;
-    defects.push({ kind: 'verdict-missing', userId, family: kind.family, set: kind });
+    const set = formatSetName(kind);
+    if (!table.sets.has(set) || chain.some((rule) => rule.type === 'verdict' && rule.set === set)) continue;
+    const what = `the chain ${name} has no rule for the set ${set}:`;
+    defects.push({ kind: 'verdict-missing', what, userId, family: kind.family, set });
   }
   return defects;
 }
@@ -84,7 +76,7 @@ function examineScope(
 /** Chains whose verdicts do not fall in the policy engine's order, in each family (observed: recordings/packet_filter_sets). */
 export function listMisordered({ chains }: FilterTable): readonly Unknown[] {
   const detail = 'its rules stand in another order than Firezone’s, so verdicts may differ from what is foretold';
-  return [...chains].flatMap(([name, chain]) => (isInOrder(chain) ? [] : [{ what: 'chain', name, detail }]));
+  return [...chains].flatMap(([name, chain]) => (isInOrder(chain) ? [] : [{ where: `chain ${name}`, detail }]));
 }
 
 function isInOrder(chain: readonly ChainRule[]): boolean {

@@ -19,7 +19,6 @@ export interface SetKind {
 
 /** A set that holds the elements of rules (observed: recordings/nft_table). */
 export interface FilterSet {
-  readonly name: string;
   readonly kind: SetKind;
   readonly elements: readonly FilterElement[];
 }
@@ -31,8 +30,8 @@ export type ChainRule =
 
 /** Something in the table that this program has no meaning for: shown to a person, never guessed at. */
 export interface Unknown {
-  readonly what: 'chain' | 'set' | 'element' | 'rule' | 'object';
-  readonly name: string;
+  /** `element of the set ip_drop`. */
+  readonly where: string;
   readonly detail: string;
 }
 
@@ -41,8 +40,6 @@ export interface FilterTable {
   readonly sets: ReadonlyMap<string, FilterSet>;
   readonly chains: ReadonlyMap<string, readonly ChainRule[]>;
   readonly unknown: readonly Unknown[];
-  /** Elements in all rule sets: grows while the server rebuilds its filter. */
-  readonly elementCount: number;
   /** Somebody switched the table off: its chains are hooked to nothing. */
   readonly dormant?: boolean;
   /** The kernel's own number of this table; absent when nft did not say. */
