@@ -2,12 +2,11 @@ import { getWidth, type Network, parseNetwork } from '../model/address.ts';
 import type { Commit } from '../model/commit.ts';
 import { findUserId } from '../model/known-users.ts';
 import { hasErrors, type Problem } from '../model/problem.ts';
-import type { Profile } from '../model/profile.ts';
-import type { Action, Rule } from '../model/rule.ts';
+import type { Action } from '../model/rule.ts';
 import { type DesiredState, listAllRules, type Protocol } from '../model/state.ts';
 import { computeEffect } from '../policy/effect.ts';
 import { computeReach, type ReachableTraffic } from '../policy/reach.ts';
-import { indexRules, type RuleIndex } from '../policy/rule-index.ts';
+import { indexRules } from '../policy/rule-index.ts';
 import { runPolicyTests } from '../policy/tests.ts';
 import { decideAmong, findVerdictChange, makeTimeline, selectRulesAt, type VerdictChange } from '../policy/timeline.ts';
 import type { Effect } from '../policy/traffic.ts';
@@ -22,12 +21,17 @@ import { tellTests } from '../report/policy-tests.ts';
 import { checkMembers, checkRequest } from './arguments.ts';
 import { type ManifestFile, type PolicyRequest, readPolicy } from './policy.ts';
 
-/** A packet to one address, from a device of `user`: a name, an e-mail address or a UUID; absent: of nobody. */
-export interface PacketRequest {
+/** A network, and what of its traffic is asked about: absent members do not restrict. */
+export interface DestinationRequest {
   readonly destination: string;
-  readonly protocol: Protocol;
-  /** For tcp and udp; absent: a port that no rule names. */
+  readonly protocol?: Protocol;
+  /** For tcp and udp. */
   readonly port?: number;
+}
+
+/** A packet to one address, from a device of `user`: a name, an e-mail address or a UUID; absent: of nobody. Without `port`: one that no rule names. */
+export interface PacketRequest extends DestinationRequest {
+  readonly protocol: Protocol;
   readonly user?: string;
 }
 
@@ -43,8 +47,7 @@ export interface Explained {
 
 /** Explains a packet. Throws a `TypeError` for a packet that cannot be asked about, and for manifests with errors. */
 export function explain(request: PolicyRequest & { readonly packet: PacketRequest }): Explained {
-  checkRequest('explain', request, ['packet']);
-  const subject = readSubject('explain', request);
+  const subject = readSubject('explain', request, 'packet');
   const report = askAbout('explain: `packet`', request.packet, subject);
   const { verdict, rule } = report.explanation;
   const text = renderPacketReport(report, subject.state.userNames, false);
@@ -53,9 +56,8 @@ export function explain(request: PolicyRequest & { readonly packet: PacketReques
 
 /** The verdict on each of these packets. Throws as `explain` does. */
 export function verdicts(request: PolicyRequest & { readonly packets: readonly PacketRequest[] }): readonly Action[] {
-  checkRequest('verdicts', request, ['packets']);
+  const subject = readSubject('verdicts', request, 'packets');
   if (!Array.isArray(request.packets)) throw new TypeError('verdicts: `packets` is missing');
-  const subject = readSubject('verdicts', request);
   return request.packets.map(
     (packet, index) => askAbout(`verdicts: \`packets[${index}]\``, packet, subject).explanation.verdict,
   );
@@ -63,9 +65,8 @@ export function verdicts(request: PolicyRequest & { readonly packets: readonly P
 
 /** The traffic that a change from one policy to another opens and closes. Throws a `TypeError` for manifests with errors. */
 export function effectBetween(before: PolicyRequest, after: PolicyRequest): Effect {
-  for (const request of [before, after]) checkRequest('effectBetween', request);
-  const [from, to] = [readState('effectBetween', before), readState('effectBetween', after)];
-  return computeEffect(rulesOf(from.state), rulesOf(to.state));
+  const [from, to] = [readRules('effectBetween', before), readRules('effectBetween', after)];
+  return computeEffect(from.rules, to.rules);
 }
 
 /** How the policy tests of the manifests ended; `problems` names each failing case with a packet that shows it. */
@@ -77,41 +78,32 @@ export interface Tested {
 
 /** Runs the policy tests, as `reconcile test` does. Throws a `TypeError` for manifests with errors. */
 export function runTests(request: PolicyRequest): Tested {
-  checkRequest('runTests', request);
-  const { state, profile } = readState('runTests', request);
-  const results = runPolicyTests(state.tests, state.rules, profile.ports);
-  const { passed, failed, problems } = tellTests(results, state.userNames);
+  const { state, profile } = readRules('runTests', request);
+  const { passed, failed, problems } = tellTests(
+    runPolicyTests(state.tests, state.rules, profile.ports),
+    state.userNames,
+  );
   return { passed, failed, problems };
 }
 
 /** Everything that devices of a user can reach and cannot; without `user` those of nobody and of every user with a rule. */
 export function reach(request: PolicyRequest & { readonly user?: string }): ReachableTraffic {
-  checkRequest('reach', request, ['user']);
-  const { state } = readState('reach', request);
-  const users = request.user === undefined ? {} : { users: new Set([findUser('reach', request.user, state)]) };
-  return computeReach(rulesOf(state), users);
-}
-
-/** A network, and what of its traffic is asked about: absent members do not restrict. */
-export interface DestinationRequest {
-  readonly destination: string;
-  readonly protocol?: Protocol;
-  /** For tcp and udp. */
-  readonly port?: number;
+  const { state, rules } = readRules('reach', request, 'user');
+  return computeReach(
+    rules,
+    request.user === undefined ? {} : { users: new Set([findUser('reach', request.user, state)]) },
+  );
 }
 
 /** Who can reach a network, and who cannot: traffic by user, null for devices of nobody and of users without rules of their own. */
 export function whoReaches(request: PolicyRequest & DestinationRequest): ReachableTraffic {
-  checkRequest('whoReaches', request, ['destination', 'protocol', 'port']);
-  const { protocol = null, port = null } = request;
-  const network = parseDestination(request.destination);
-  if (network === null)
-    throw new TypeError("whoReaches: `destination` must be a network, as in {destination: '10.1.0.0/16'}");
-  checkTransport('whoReaches', protocol ?? 'other', port);
-  if (port !== null && protocol !== 'tcp' && protocol !== 'udp')
+  const { rules } = readRules('whoReaches', request, 'destination', 'protocol', 'port');
+  const { protocol = null, port } = request;
+  const network = readTarget('whoReaches', request, protocol ?? 'other');
+  if (port !== undefined && protocol !== 'tcp' && protocol !== 'udp')
     throw new TypeError('whoReaches: `port` goes with `protocol` tcp or udp');
-  const part = { network, protocol, ports: port === null ? null : { low: port, high: port } };
-  return computeReach(rulesOf(readState('whoReaches', request).state), { part });
+  const ports = port === undefined ? null : { low: port, high: port };
+  return computeReach(rules, { part: { network, protocol, ports } });
 }
 
 /** The manifests at one commit. */
@@ -160,78 +152,71 @@ export function verdictHistory(
   const { port, ...source } = readPacket('verdictHistory: `packet`', asked, last);
   if (port === null && source.protocol !== 'other') throw new TypeError('verdictHistory: `packet` needs a `port`');
   const packet = { ...source, port: port ?? 0 };
-  const commits = read.map(({ commit }) => commit);
-  const timeline = makeTimeline(commits, { since: Number.NEGATIVE_INFINITY, now });
+  const timeline = makeTimeline(
+    read.map(({ commit }) => commit),
+    { since: Number.NEGATIVE_INFINITY, now },
+  );
   const moments = read.flatMap(({ commit, version }) => timeline.add(commit, version));
-  const changes = [...moments, ...timeline.end()].flatMap((moment) => findVerdictChange(moment, packet) ?? []);
+  const side = ({ verdict, rule }: VerdictChange['before']) => ({ verdict, rule: rule?.name ?? null });
   return {
     verdict: decideAmong(selectRulesAt(last, now), packet).verdict,
-    changes: changes.map(entryOf),
+    changes: [...moments, ...timeline.end()].flatMap((moment): readonly VerdictEntry[] => {
+      const change = findVerdictChange(moment, packet);
+      if (change === null) return [];
+      const { cause, time, commit, before, after } = change;
+      return [{ cause, time, id: commit.id, before: side(before), after: side(after) }];
+    }),
     skipped: read.flatMap(({ commit, version }) => (version === null ? [commit.id] : [])),
   };
 }
 
-function entryOf({ cause, time, commit, before, after }: VerdictChange): VerdictEntry {
-  const side = ({ verdict, rule }: VerdictChange['before']) => ({ verdict, rule: rule?.name ?? null });
-  return { cause, time, id: commit.id, before: side(before), after: side(after) };
-}
-
-/** Reads a policy to ask it; throws a `TypeError` for manifests with errors. */
-function readState(call: string, request: PolicyRequest): { readonly state: DesiredState; readonly profile: Profile } {
+/** Checks a request with these members of its own, and reads its policy; throws a `TypeError` for manifests with errors. */
+function readRules(call: string, request: PolicyRequest, ...members: readonly string[]) {
+  checkRequest(call, request, members);
   const { offline, context } = readPolicy(request);
   const { state, problems } = offline;
-  if (state !== null) return { state, profile: context.profile };
+  if (state !== null) return { state, rules: state.rules.map(({ rule }) => rule), profile: context.profile };
   const first = problems.find((problem) => hasErrors([problem]));
   const where = first?.place === undefined ? '' : `${first.place.file}:${first.place.line}: `;
   throw new TypeError(`${call}: the manifests have errors. ${where}${first?.summary} \`validate\` gives all`);
 }
 
-function rulesOf({ rules }: DesiredState): readonly Rule[] {
-  return rules.map(({ rule }) => rule);
+function readSubject(call: string, request: PolicyRequest, member: string) {
+  const { state, profile } = readRules(call, request, member);
+  return { state, profile, index: indexRules(state.rules.map((one): NamedRule => ({ ...one, id: null }))) };
 }
 
-/** A policy that is asked about packets. */
-interface Subject extends ReturnType<typeof readState> {
-  readonly index: RuleIndex<NamedRule>;
-}
-
-function readSubject(call: string, request: PolicyRequest): Subject {
-  const read = readState(call, request);
-  return { ...read, index: indexRules(read.state.rules.map((one): NamedRule => ({ ...one, id: null }))) };
-}
-
-const packetExample = "{destination: '10.1.2.3', protocol: 'tcp', port: 443, user: 'alice'}";
+type Subject = ReturnType<typeof readSubject>;
 
 function askAbout(what: string, packet: PacketRequest, { state, index, profile }: Subject): PacketReport {
   return reportPacket(readPacket(what, packet, state), index, profile.ports);
 }
 
+const packetExample = "{destination: '10.1.2.3', protocol: 'tcp', port: 443, user: 'alice'}";
+
 /** Checks a packet of a request; `port` is null where none is named, or none counts. */
-function readPacket(what: string, packet: PacketRequest, state: DesiredState) {
+function readPacket(what: string, packet: PacketRequest, state: Pick<DesiredState, 'userNames'>) {
   checkMembers(what, packet, { allowed: ['destination', 'protocol', 'port', 'user'], example: packetExample });
-  const { destination, protocol, port = null, user } = packet;
-  const address = parseDestination(destination);
-  if (address === null || address.prefix !== getWidth(address.family)) {
+  const { protocol, port = null, user } = packet;
+  const address = readTarget(what, packet, protocol);
+  if (address.prefix !== getWidth(address.family))
     throw new TypeError(`${what}: \`destination\` must be one IP address, as in ${packetExample}`);
-  }
-  checkTransport(what, protocol, port);
   const from = user === undefined ? null : findUser(what, user, state);
   return { user: from, address, protocol, port: protocol === 'other' ? null : port };
 }
 
-function parseDestination(text: unknown): Network | null {
-  const parsed = parseNetwork(String(text));
-  return parsed.ok ? parsed.value.network : null;
-}
-
-function checkTransport(what: string, protocol: string, port: number | null): void {
+/** The destination, and checks of what goes with it. */
+function readTarget(what: string, { destination, port = 0 }: DestinationRequest, protocol: string): Network {
+  const parsed = parseNetwork(String(destination));
+  if (!parsed.ok)
+    throw new TypeError(`${what}: \`destination\` must be an IP address or a network, as in '10.1.0.0/16'`);
   if (!['tcp', 'udp', 'other'].includes(protocol)) throw new TypeError(`${what}: \`protocol\` is tcp, udp or other`);
-  if (port !== null && !(Number.isInteger(port) && port >= 0 && port <= 65535)) {
+  if (!(Number.isInteger(port) && port >= 0 && port <= 65535))
     throw new TypeError(`${what}: \`port\` is a whole number from 0 to 65535`);
-  }
+  return parsed.value.network;
 }
 
-function findUser(what: string, text: string, { userNames }: DesiredState): string {
+function findUser(what: string, text: string, { userNames }: Pick<DesiredState, 'userNames'>): string {
   const found = findUserId(text, userNames);
   if (found !== null) return found;
   throw new TypeError(`${what}: there is no user ${text}: write a name from a \`kind: Users\`, or a UUID`);
