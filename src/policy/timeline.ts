@@ -23,14 +23,6 @@ export interface Moment {
   readonly commitOf: (rule: DesiredRule) => Commit;
 }
 
-/** Follows the versions of a branch, parents before children. */
-export interface Timeline {
-  /** The moments up to this commit, in order. Null: it cannot be read, and its children are compared with its parents. */
-  readonly add: (commit: Commit, version: Version | null) => readonly Moment[];
-  /** The moments from the newest commit until now. */
-  readonly end: () => readonly Moment[];
-}
-
 interface Known {
   readonly version: Version;
   readonly time: number;
@@ -39,16 +31,14 @@ interface Known {
 }
 
 /** The timeline of the last of these commits (parents before children), with the moments from `since` until `now`. */
-export function makeTimeline(
-  commits: readonly Commit[],
-  { since, now }: { readonly since: number; readonly now: number },
-): Timeline {
+export function makeTimeline(commits: readonly Commit[], { since, now }: Readonly<Record<'since' | 'now', number>>) {
   const mainline = mainlineOf(commits);
   const times = new Map<string, number>();
   const known = new Map<string, readonly Known[]>();
   const lastChild = new Map(commits.flatMap(({ id, parents }) => parents.map((parent) => [parent, id])));
   return {
-    add(commit, version) {
+    /** The moments up to this commit, in order. Null: it cannot be read, and its children are compared with its parents. */
+    add(commit: Commit, version: Version | null): readonly Moment[] {
       const { id, parents } = commit;
       // Not before what it follows, whatever the clocks of its authors said, and not in the future.
       const earliest = parents.reduce((latest, parent) => Math.max(latest, times.get(parent) ?? latest), commit.time);
@@ -65,7 +55,8 @@ export function makeTimeline(
       const after = selectRulesAt(version, time);
       return [...passed, { cause: 'commit', time, before, after, version, commitOf: () => commit }];
     },
-    end() {
+    /** The moments from the newest commit until now. */
+    end(): readonly Moment[] {
       const last = known.get(commits.at(-1)?.id ?? '')?.[0];
       return last === undefined ? [] : boundariesOf(last, since, now);
     },

@@ -39,31 +39,27 @@ interface Entry extends Omit<TrafficChange, 'effect' | 'people'> {
 
 /** What `reconcile blame` answers. */
 export function tellBlame({ packet, names, verdict, changes, from }: Blame): TableAnswer {
-  const entries = changes.map(({ cause, time, commit, before, after }): Entry => {
-    const [ruleBefore = '', ruleAfter = ''] = [before, after].map(({ rule }) =>
-      formatDecider(rule && { ...rule, id: null }, names),
-    );
+  const entries = changes.map(({ commit, before, after, ...moment }): Entry => {
+    const [then, now] = [before, after].map(({ verdict, rule }) => {
+      const named = rule && { ...rule, id: null };
+      return { text: formatDecider(named, names), members: { verdict, rule: named && makeNamedMembers(named) } };
+    });
     return {
-      ...{ cause, time, commits: [commit] },
-      lines: () => [`${before.verdict} → ${after.verdict}`, `before  ${ruleBefore}`, `after   ${ruleAfter}`],
-      rows: () => [[after.verdict, ruleBefore, ruleAfter]],
-      members: { before: makeDecisionMembers(before), after: makeDecisionMembers(after) },
+      ...{ ...moment, commits: [commit] },
+      lines: () => [`${before.verdict} → ${after.verdict}`, `before  ${then?.text}`, `after   ${now?.text}`],
+      rows: () => [[after.verdict, then?.text ?? '', now?.text ?? '']],
+      members: { before: then?.members, after: now?.members },
     };
   });
-  const [latest] = changes;
   const unchanged = `no commit changed it${from === null ? '' : ` since ${escapeControls(from)}`}`;
-  const since = latest === undefined ? unchanged : `since ${formatInstant(latest.time)}`;
+  const since = changes[0] === undefined ? unchanged : `since ${formatInstant(changes[0].time)}`;
+  const asked = describePacket(packet, names);
   return {
-    title: `Commits that changed: ${describePacket(packet, names)}`,
-    text: () =>
-      `${escapeControls(describePacket(packet, names))}: ${verdict ?? 'not known'}, ${since}\n${listed(entries)}`,
+    title: `Commits that changed: ${asked}`,
+    text: () => `${escapeControls(asked)}: ${verdict ?? 'not known'}, ${since}\n${listed(entries)}`,
     table: () => tableOf(entries, ['verdict', 'rule before', 'rule after']),
     members: () => ({ packet: makePacketDocument(packet), verdict, changes: entries.map(makeEntryMembers) }),
   };
-}
-
-function makeDecisionMembers({ verdict, rule }: VerdictChange['before']): Readonly<Record<string, unknown>> {
-  return { verdict, rule: rule && makeNamedMembers({ ...rule, id: null }) };
 }
 
 /** What `reconcile log` answers. */
@@ -94,19 +90,15 @@ function listed(entries: readonly Entry[]): string {
 
 function tableOf(entries: readonly Entry[], head: readonly string[]): ReturnType<TableAnswer['table']> {
   const rows = entries.flatMap(({ cause, time, commits, rows: own }) => {
-    const column = (name: 'id' | 'author' | 'subject'): string =>
-      escapeControls(commits.map((commit) => commit[name]).join('; '));
-    const moment = [formatInstant(time), cause, column('id'), column('author'), column('subject')];
-    return own().map((cells) => [...moment, ...cells]);
+    const by = (['id', 'author', 'subject'] as const).map((name) =>
+      escapeControls(commits.map((commit) => commit[name]).join('; ')),
+    );
+    return own().map((cells) => [formatInstant(time), cause, ...by, ...cells]);
   });
   return [['when', 'by', 'commit', 'author', 'subject', ...head], ...rows];
 }
 
 function makeEntryMembers({ cause, time, commits, members }: Entry): Readonly<Record<string, unknown>> {
-  return {
-    at: formatInstant(time),
-    cause,
-    commits: commits.map((one) => ({ ...one, time: formatInstant(one.time), parents: undefined })),
-    ...members,
-  };
+  const by = commits.map((one) => ({ ...one, time: formatInstant(one.time), parents: undefined }));
+  return { at: formatInstant(time), cause, commits: by, ...members };
 }
