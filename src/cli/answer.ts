@@ -65,7 +65,6 @@ function reportIn(report: Answer['report']): RunReport {
   return report?.() ?? makeProblemReport([]);
 }
 
-/** An answer as one document. */
 export async function renderAnswer(format: keyof typeof formats, answer: Answer, env: Env): Promise<string> {
   return answer.rendered?.[format]?.() ?? (await formats[format](answer, env));
 }
@@ -144,9 +143,6 @@ async function writeGithub(answer: Answer, file: string | null, env: Env, write:
   write(await renderAnswer('github', answer, env));
 }
 
-/** Why a process was told to stop, as `process.ts` says it: whoever reads on then throws it. */
-const isStop = (error: unknown): boolean => error instanceof Error && /^SIG[A-Z]+$/.test(error.message);
-
 /** A mistake in this program: its place, never its message or stack, which could hold anything. */
 async function internalError(error: unknown): Promise<Problem> {
   const code = getErrorCode(error, '');
@@ -155,7 +151,9 @@ async function internalError(error: unknown): Promise<Problem> {
     return { code: 'open-files', severity: 'error', summary: `this process may open no more files (${code})`, hint };
   }
   const { name, stack, message } = error instanceof Error ? error : { name: typeof error, stack: '', message: '' };
-  if (isStop(error)) return { code: 'stopped', severity: 'error', summary: `stopped (${message}) before it was done` };
+  // As `process.ts` says why it was told to stop: whoever reads on then throws it.
+  if (/^SIG[A-Z]+$/.test(message))
+    return { code: 'stopped', severity: 'error', summary: `stopped (${message}) before it was done` };
   if (code === 'reader-died') {
     const { explainReadFailure } = await import('./read-failure.ts');
     return explainReadFailure({ code, status: null, message }, () => '', 0);

@@ -14,7 +14,6 @@ import {
   options,
 } from './options.ts';
 
-/** A command line, taken apart. */
 export type ParsedArguments =
   | (ParsedLine & { readonly kind: 'run' })
   | { readonly kind: 'text'; readonly text: string };
@@ -60,9 +59,6 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
 
 const isCommand = (word: string): boolean => commands.some(({ name }) => name === word);
 
-/** The words that are no command's. */
-const ownWords: readonly string[] = ['help', '--help', '-h', '--version', '-V'];
-
 /** Flags that take the next word. */
 const withValue: ReadonlySet<string> = new Set(
   optionNames.filter((name) => options[name].kind !== 'switch').map(formatFlag),
@@ -71,7 +67,7 @@ const withValue: ReadonlySet<string> = new Set(
 /** Puts the command first; without one a PATH is applied, or as the older spelling with `--plan` or `--watch` says. */
 function putCommandFirst(words: readonly string[]): { readonly line: readonly string[]; readonly isNamed: boolean } {
   const [first = ''] = words;
-  if (ownWords.includes(first) || isCommand(first)) return { line: words, isNamed: true };
+  if (/^(?:help|--help|-h|--version|-V)$/.test(first) || isCommand(first)) return { line: words, isNamed: true };
   const before = words.slice(0, words.includes('--') ? words.indexOf('--') : words.length);
   // As the parser reads it, a flag that stands where a value is due is that value.
   const values = new Set<number>();

@@ -21,7 +21,6 @@ type ValueOf<S extends OptionSpec> = S extends
   ? GivenValue<S>
   : GivenValue<S> | null;
 
-/** The value of every option, by its name. */
 export type OptionValues = { readonly [K in OptionName]: ValueOf<OptionsTable[K]> };
 
 /** Every option's value: flag, then `RECONCILE_…`, then the settings file, then the default. Paths are absolute. */
@@ -70,7 +69,6 @@ export interface SharedParts {
   readonly labels?: LogFields;
 }
 
-/** A parsed command line with its settings. */
 export interface Invocation {
   readonly operands: readonly string[];
   readonly settings: Settings;
@@ -83,7 +81,6 @@ export interface Invocation {
 
 export interface TextDisplay {
   readonly color: boolean;
-  /** Columns of the terminal that it is for. */
   readonly width?: number;
   /** On stdout, where what the command showed before already stands; false in a file. */
   readonly onScreen?: boolean;
@@ -121,7 +118,6 @@ export interface CommandSpec {
   readonly operands: string;
   /** Its options beside the common ones. */
   readonly options: readonly OptionName[];
-  /** Two command lines that show it. */
   readonly examples: readonly [string, string];
   /** What `--output` may ask of it; empty: it prints one thing and has no `--output`. */
   readonly formats: readonly Format[];
@@ -129,20 +125,17 @@ export interface CommandSpec {
   readonly load: () => Promise<{ readonly run: (invocation: Invocation) => Promise<Answer> }>;
 }
 
-/** A parsed command line. */
 export interface ParsedLine {
   readonly command: CommandSpec;
   readonly operands: readonly string[];
   readonly flags: RawValues;
 }
 
-/** All options that a command takes. */
 export function listOptions(spec: CommandSpec): readonly OptionName[] {
   const common = spec.formats.length > 0 ? namesOf.common : namesOf.common.filter((name) => name !== 'output');
   return [...spec.options, ...common];
 }
 
-/** The exit codes; docs/reference/commands.md explains each. */
 export const exitCodes = {
   ok: 0,
   failed: 1,
@@ -158,7 +151,6 @@ export interface RunFacts {
   readonly invalid?: boolean;
   /** A guard, a policy test, `--fail-on`, `--max-exposure`, `--suspend`, a window or a stale saved plan said no. */
   readonly refused?: boolean;
-  /** A write reached the server. */
   readonly wrote?: boolean;
   /** Something that should be done or enforced is not, or is not known to be. */
   readonly missing?: boolean;

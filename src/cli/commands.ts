@@ -8,7 +8,6 @@ const offlineOptions: readonly OptionName[] = ['at', ...namesOf.manifests];
 /** Of commands that follow the manifests through their commits. */
 const historyOptions: readonly OptionName[] = ['since', 'profile', 'values', 'overlay'];
 
-/** Of commands that plan. */
 const planningOptions: readonly OptionName[] = [
   ...[...namesOf.connection, ...namesOf.manifests],
   ...[...namesOf.plan, ...namesOf.enforcement],

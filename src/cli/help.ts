@@ -20,21 +20,17 @@ export function describeProgram(): string {
     'Commands:',
     ...rows.map(([usage, summary]) => `  ${usage.padEnd(width)}  ${summary}`),
     'Examples:',
-    ...programExamples.map((line) => `  ${line}`),
+    '  reconcile export --out policy     # the rules that are there, as manifests',
+    '  reconcile validate policy         # checks them; needs no server',
+    '  reconcile plan policy             # shows the changes; never writes',
+    '  reconcile apply policy            # shows, asks, applies; in scripts: --yes',
+    '  reconcile explain policy --destination 10.1.2.3 --protocol tcp --port 443',
     'Server: --base-url, --token-file, or RECONCILE_BASE_URL, RECONCILE_TOKEN_FILE',
     'Need no server: validate, fmt, build, test, diff, expiring, extend, reach, log …',
     'A PATH named like a command: ./NAME. Every flag: docs/reference/commands.md',
     '',
   ].join('\n');
 }
-
-const programExamples: readonly string[] = [
-  'reconcile export --out policy     # the rules that are there, as manifests',
-  'reconcile validate policy         # checks them; needs no server',
-  'reconcile plan policy             # shows the changes; never writes',
-  'reconcile apply policy            # shows, asks, applies; in scripts: --yes',
-  'reconcile explain policy --destination 10.1.2.3 --protocol tcp --port 443',
-];
 
 /** What `reconcile help TOPIC` says; null for no topic. */
 export function describeTopic(name: string): string | null {

@@ -91,15 +91,15 @@ export function isInvalid(problems: readonly Problem[], settings: Settings): boo
   return hasErrors(applyStrict(problems, settings));
 }
 
-const largest = 1_000_000;
-
 /** The values for `${name}` from every `--values` file, later files over earlier ones; null without the option. */
 function readGivenValues(settings: Settings): ReadonlyMap<string, string> | null {
   if (settings.values.length === 0) return null;
   const values = new Map<string, string>();
   for (const path of settings.values) {
     const name = `the values file ${path}`;
-    const text = decodeText(readNamedFile({ path, code: 'bad-values', name, largest, hint: 'check --values' }));
+    const text = decodeText(
+      readNamedFile({ path, code: 'bad-values', name, largest: 1_000_000, hint: 'check --values' }),
+    );
     if (text === null) throw makeFailure('bad-values', `${name} is not UTF-8 text`, 'save it as UTF-8');
     const read = readValues(path, text);
     if (read.values === null) throw new Failure(read.problems, exitCodes.invalid);

@@ -95,19 +95,16 @@ export function readRequestedOutputs(
   output: unknown,
   { env, cwd }: Terminal,
 ): readonly Output[] {
-  const asked = Array.isArray(output) ? output.map(String) : askedEarly(argv, env);
+  const given = argv.flatMap((text, index) => {
+    if (text === '--output') return [argv[index + 1] ?? ''];
+    return text.startsWith('--output=') ? [text.slice('--output='.length)] : [];
+  });
+  const early = given.length > 0 ? given : [env['RECONCILE_OUTPUT'] ?? ''].filter((text) => text !== '');
+  const asked = Array.isArray(output) ? output.map(String) : early;
   try {
     return readOutputs(asked, cwd);
   } catch {
     // The outputs themselves are what is wrong: the problem is said on stderr, and as JSON where JSON was meant.
     return asked.includes('json') ? [{ format: 'json', file: null }] : [textOnStdout];
   }
-}
-
-function askedEarly(argv: readonly string[], env: Terminal['env']): readonly string[] {
-  const given = argv.flatMap((text, index) => {
-    if (text === '--output') return [argv[index + 1] ?? ''];
-    return text.startsWith('--output=') ? [text.slice('--output='.length)] : [];
-  });
-  return given.length > 0 ? given : [env['RECONCILE_OUTPUT'] ?? ''].filter((text) => text !== '');
 }

@@ -17,7 +17,8 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
     const { name, formats } = parsed.command;
     refuseOpenTls(terminal.env);
     if (flags.fleet !== undefined) return await (await import('./fleet.ts')).runFleet(parsed, terminal);
-    refuseTargets(flags);
+    if (flags.target !== undefined || flags.label !== undefined)
+      throw makeFailure('usage', '--target and --label choose among a fleet', 'add --fleet FILE');
     if (name === 'watch') return await (await import('./commands/watch.ts')).watch(makeWatch(parsed, terminal));
     const { answer, settings } = await answerLine(parsed, terminal);
     const asked = readRequestedOutputs(argv, (settings ?? flags).output, terminal);
@@ -38,9 +39,4 @@ function refuseOpenTls(env: Terminal['env']): void {
   if (env['NODE_TLS_REJECT_UNAUTHORIZED'] !== '0') return;
   const hint = 'unset it; to trust an authority of your own, give --ca-file FILE';
   throw makeFailure('bad-setting', 'NODE_TLS_REJECT_UNAUTHORIZED=0 switches the check of certificates off', hint);
-}
-
-function refuseTargets(flags: RawValues): void {
-  if (flags.target === undefined && flags.label === undefined) return;
-  throw makeFailure('usage', '--target and --label choose among a fleet', 'add --fleet FILE');
 }

@@ -84,99 +84,93 @@ const protectedShape = z
     return { destination: network.value.network, protocol, ports: ports?.value ?? null, ...from };
   });
 
+/** A member that may be left out; `help` is what the reference says of it. */
+const optional = <T extends z.ZodType>(schema: T, help: string) => schema.optional().describe(help);
+
 /** Settings that only the file can hold, beside the flags. */
 const nested = {
-  protect: z.array(protectedShape).optional().describe('traffic that no plan may open or cut off (exit 3)'),
-  scope: z
-    .strictObject({
+  protect: optional(z.array(protectedShape), 'traffic that no plan may open or cut off (exit 3)'),
+  scope: optional(
+    z.strictObject({
       rules: z.boolean().optional(),
       configuration: z.boolean().optional(),
-      users: z
-        .array(
+      users: optional(
+        z.array(
           userOrGlobal.describe('the UUID of a user, or `global` (names and addresses of users are not known here)'),
-        )
-        .optional()
-        .describe('only rules of these users; global: without a user'),
-      networks: z.array(cidr).optional().describe('only rules whose destination lies inside one of these'),
-    })
-    .optional()
-    .describe('the part of the server that this repository is responsible for'),
-  require: z
-    .array(
+        ),
+        'only rules of these users; global: without a user',
+      ),
+      networks: optional(z.array(cidr), 'only rules whose destination lies inside one of these'),
+    }),
+    'the part of the server that this repository is responsible for',
+  ),
+  require: optional(
+    z.array(
       z.union([
         note,
         z.strictObject({ note, users: z.array(userOrGlobal).optional(), networks: z.array(cidr).optional() }),
       ]),
-    )
-    .optional()
-    .describe(
-      'notes that every rule must have: owner, ticket, or {note: owner, networks: […], users: […]} for some rules',
     ),
-  maxExpiry: age.optional().describe('how far ahead the `expires` of an accept rule may lie: 12h, 90d, 4w'),
-  confirmWith: z
-    .strictObject({
+    'notes that every rule must have: owner, ticket, or {note: owner, networks: […], users: […]} for some rules',
+  ),
+  maxExpiry: optional(age, 'how far ahead the `expires` of an accept rule may lie: 12h, 90d, 4w'),
+  confirmWith: optional(
+    z.strictObject({
       command: program,
       within: matching(/^[1-9][0-9]{0,5}[sm]$/, 'a time, such as 90s or 5m')
         .transform(countMs)
         .optional(),
-    })
-    .optional()
-    .describe('a command that ends with 0 while all is well: --watch takes back what it does not confirm in time'),
-  windows: z
-    .array(windowShape)
-    .optional()
-    .describe('when plans that open traffic or change the Configuration may be applied'),
+    }),
+    'a command that ends with 0 while all is well: --watch takes back what it does not confirm in time',
+  ),
+  windows: optional(z.array(windowShape), 'when plans that open traffic or change the Configuration may be applied'),
   secrets: z
     .strictObject({
-      env: z
-        .array(matching(/^[A-Za-z_][A-Za-z0-9_]*$/, 'the name of an environment variable'))
-        .optional()
-        .describe('variables that manifests may name, beside RECONCILE_SECRET_*'),
-      dirs: z.array(file).optional().describe('folders that manifests may take secret files from'),
-      bind: z
-        .array(z.strictObject({ name, provider: name, host: name }))
-        .optional()
-        .describe(
-          'where secrets may go: the name in the reference, the id of the provider, the host of its discovery document',
-        ),
+      env: optional(
+        z.array(matching(/^[A-Za-z_][A-Za-z0-9_]*$/, 'the name of an environment variable')),
+        'variables that manifests may name, beside RECONCILE_SECRET_*',
+      ),
+      dirs: optional(z.array(file), 'folders that manifests may take secret files from'),
+      bind: optional(
+        z.array(z.strictObject({ name, provider: name, host: name })),
+        'where secrets may go: the name in the reference, the id of the provider, the host of its discovery document',
+      ),
     })
     .optional(),
-  secretsFrom: program
-    .optional()
-    .describe('a command that prints secrets as JSON or NAME=VALUE lines; a sidecar runs it again once an interval'),
-  limits: z
-    .strictObject({
-      fileBytes: positive.optional(),
-      totalBytes: positive.optional(),
-      files: positive.optional(),
-      depth: positive.optional(),
-      documents: positive.optional(),
-      fetchBytes: positive.optional(),
-      work: positive.optional(),
-      fileWork: positive.optional(),
-      parseMb: z.int().min(16).describe('a whole number from 16').optional(),
-    })
-    .optional()
-    .describe('what reading manifests may cost'),
-  notify: z
-    .array(z.discriminatedUnion('type', notifyTargets))
-    .optional()
-    .describe('whom --watch tells when it breaks, recovers or has applied'),
-  notifyBefore: age
-    .optional()
-    .describe('how long before a rule begins or ends `notify` tells that: 12h, 2d; default 24h, 0h: not'),
-  kubernetes: z
-    .strictObject({
+  secretsFrom: optional(
+    program,
+    'a command that prints secrets as JSON or NAME=VALUE lines; a sidecar runs it again once an interval',
+  ),
+  limits: optional(
+    z
+      .strictObject({
+        ...{ fileBytes: positive, totalBytes: positive, files: positive, depth: positive, documents: positive },
+        ...{ fetchBytes: positive, work: positive, fileWork: positive },
+        parseMb: z.int().min(16).describe('a whole number from 16'),
+      })
+      .partial(),
+    'what reading manifests may cost',
+  ),
+  notify: optional(
+    z.array(z.discriminatedUnion('type', notifyTargets)),
+    'whom --watch tells when it breaks, recovers or has applied',
+  ),
+  notifyBefore: optional(
+    age,
+    'how long before a rule begins or ends `notify` tells that: 12h, 2d; default 24h, 0h: not',
+  ),
+  kubernetes: optional(
+    z.strictObject({
       server: matching(/^https?:\/\//, 'a URL that begins with http:// or https://'),
       tokenFile: file,
       caFile: file.optional(),
-    })
-    .optional()
-    .describe('the API server that holds the lease, when --watch runs outside the cluster'),
+    }),
+    'the API server that holds the lease, when --watch runs outside the cluster',
+  ),
 };
 
 const flags = Object.fromEntries(
-  optionNames.filter(isSetting).map((name) => [name, schemaOf(options[name]).optional().describe(options[name].help)]),
+  optionNames.filter(isSetting).map((name) => [name, optional(schemaOf(options[name]), options[name].help)]),
 );
 
 /** The operator's settings file: every flag in camel case, and what no flag can hold. */

@@ -143,9 +143,6 @@ export async function wirePass(
   };
 }
 
-/** A repair without a time to wait for it waits this long. */
-const repairWaitMs = 60_000;
-
 /** How a pass under these settings looks at the kernel: not where it reads no rules to compare with. */
 export function wireEnforcement(settings: Settings): Pick<PassDependencies, 'enforcement'> {
   const found = createEnforcement(settings);
@@ -167,7 +164,7 @@ export function createEnforcement(settings: Settings): Pick<PassDependencies, 'e
     const summary = '--enforcement nft knows the table of profile firezone-0.7 only';
     throw makeFailure('usage', summary, 'leave it out, or --profile');
   }
-  const waitMs = waitEnforced ?? (repair ? repairWaitMs : null);
+  const waitMs = waitEnforced ?? (repair ? 60_000 : null);
   return { enforcement: { kernel: createNftEnforcement({ netns, timeoutMs: timeout }), repair, waitMs } };
 }
 

@@ -97,7 +97,6 @@ function selectRules(
   return rules.filter(({ rule }) => ids.has(rule.userId));
 }
 
-/** The YAML, for stdout. */
 function textOf(files: readonly ExportedFile[]) {
   const isManifest = ({ path }: ExportedFile): boolean => path.endsWith('.yaml');
   const manifests = files.filter(isManifest).map(({ text }) => text);
@@ -129,7 +128,6 @@ function warnOfOthers(out: string, others: readonly string[]): readonly Problem[
   return [makeWarning('other-manifests', summary, hint)];
 }
 
-/** Writes one file and the folders that it needs. */
 export async function writeExported(path: string, text: string): Promise<void> {
   try {
     await makeFolder(dirname(path));

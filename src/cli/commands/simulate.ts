@@ -8,9 +8,6 @@ import { isUuidText } from '../../simulator/uuid.ts';
 import { type Answer, type Invocation, makeFailure, type Settings } from '../command.ts';
 import { readNamedText } from '../read-file.ts';
 
-/** How fast the real server's packet filter follows a large table, in changes a second (observed). */
-const nftRate = 170;
-
 /** `reconcile simulate`: the simulated API server, until the process is asked to end; exit 1 when that server ends itself. */
 export async function run({ settings, terminal }: Invocation): Promise<Answer> {
   const { tokenFile, latency } = settings;
@@ -48,7 +45,8 @@ async function start(options: SimulatorOptions): Promise<Simulator> {
 
 function optionsOf(settings: Settings, token: string): SimulatorOptions {
   const { user, discovery, admin, data, nftNetns: netns } = settings;
-  const filterRate = settings.filterRate ?? (netns === null ? null : nftRate);
+  // A real packet filter follows a large table at some 170 changes a second (observed).
+  const filterRate = settings.filterRate ?? (netns === null ? null : 170);
   return {
     token,
     port: portOf(settings),

@@ -18,7 +18,10 @@ export async function run({ operands, settings, terminal }: Invocation): Promise
     const { ok } = await ask(new URL('healthz', base), null, terminal.stop);
     return { exit: ok ? exitCodes.ok : exitCodes.failed, text: () => (ok ? 'ok\n' : 'no progress\n') };
   }
-  const answer = await ask(new URL('status', base), tokenIn(settings.listenTokenFile), terminal.stop);
+  const { listenTokenFile: path } = settings;
+  const file = { code: 'bad-setting', name: `the token file ${path}`, hint: 'check --listen-token-file' } as const;
+  const token = path === null ? null : readNamedText({ path, ...file, largest: 65_536 }).trim();
+  const answer = await ask(new URL('status', base), token, terminal.stop);
   if (answer.status === 401 || answer.status === 403)
     throw makeFailure('usage', `${base.href} wants its token`, 'name the file that holds it: --listen-token-file FILE');
   const status = answer.ok ? parseStatus(answer.text) : null;
@@ -69,13 +72,6 @@ async function readText(answer: Response): Promise<string> {
     if (text.length > largest) throw makeFailure('usage', 'the answer is too long for a status');
   }
   return text;
-}
-
-function tokenIn(path: string | null): string | null {
-  if (path === null) return null;
-  const hint = 'check --listen-token-file';
-  const name = `the token file ${path}`;
-  return readNamedText({ path, code: 'bad-setting', name, largest: 65_536, hint }).trim();
 }
 
 function parseStatus(text: string): Members | null {

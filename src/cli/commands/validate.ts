@@ -12,20 +12,16 @@ import { applyStrict, buildFiles, buildOffline, type OfflineBuild } from '../man
 import { readManifestFiles, readPathOperand } from '../path-operand.ts';
 import { parseWithin } from '../plan-settings.ts';
 
-/** The build with what the lint finds in it, where the manifests have no errors. */
-function lintBuild(built: OfflineBuild, withinMs: number | null = null): OfflineBuild {
-  if (built.state === null) return built;
-  const ending = withinMs === null ? [] : findEndingSoon(built.state, withinMs);
-  const findings = applySuppressions([...lint(built.state), ...ending], built.suppressions);
-  return { ...built, problems: [...built.problems, ...findings].sort(compareProblems) };
-}
-
 /** `reconcile validate PATH…`: every problem of the manifests and what the lint finds; exit 4 when one is an error. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
-  const { written, root, ...unlinted } = await build(invocation);
-  const built = lintBuild(unlinted, settings.within === null ? null : parseWithin(settings.within));
-  const found = { ...built, problems: applyStrict(built.problems, settings) };
+  const { written, root, ...built } = await build(invocation);
+  const { state, suppressions } = built;
+  const within = settings.within === null ? null : parseWithin(settings.within);
+  const ending = state === null || within === null ? [] : findEndingSoon(state, within);
+  const findings = state === null ? [] : applySuppressions([...lint(state), ...ending], suppressions);
+  const problems = state === null ? built.problems : [...built.problems, ...findings].sort(compareProblems);
+  const found = { ...built, problems: applyStrict(problems, settings) };
   const headline = headlineOf(found, written);
   return {
     exit: chooseExitCode({ invalid: hasErrors(found.problems) }),
