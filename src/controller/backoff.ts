@@ -10,20 +10,12 @@ const longestAskedMs = 3_600_000;
 /** Nobody asks for a look; of any other trigger somebody does. */
 const patient: ReadonlySet<Trigger> = new Set<Trigger>(['interval', 'retry', 'file', 'released', 'stop']);
 
-/** What the loop is about to work on. */
-export interface Attempt {
-  readonly revision: string;
-  /** The source cannot be read, or its newest revision is not accepted. */
-  readonly complained: boolean;
-  readonly triggers: ReadonlySet<Trigger>;
-}
-
 /** How long the loop waits after transient failures. It holds for what was tried: another revision is tried at once. */
 export class Backoff {
   readonly #clock: Clock;
   #failures = 0;
   #retryAt = 0;
-  #tried: Pick<Attempt, 'revision' | 'complained'> | null = null;
+  #tried: { readonly revision: string; readonly complained: boolean } | null = null;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -44,17 +36,18 @@ export class Backoff {
     return Math.max(0, this.#retryAt - this.#clock.now());
   }
 
-  /** A failure's wait holds, unless the revision is another one, the source has come back, or somebody asks. */
-  holds({ revision, complained, triggers }: Attempt): boolean {
-    if (this.leftMs() === 0 || this.#tried?.revision !== revision) return false;
-    if (this.#tried.complained && !complained) return false;
-    return [...triggers].every((trigger) => patient.has(trigger));
-  }
-
-  /** Notes what is tried now; the failures of another revision do not count against it. */
-  begin(tried: Pick<Attempt, 'revision' | 'complained'>): void {
-    if (this.#tried !== null && this.#tried.revision !== tried.revision) this.#failures = 0;
-    this.#tried = { revision: tried.revision, complained: tried.complained };
+  /**
+   * Begins to try a revision. False: it has to wait after a failure, unless that was another revision's, the source has come back
+   * (no more `complained`), or somebody asks.
+   */
+  begin(revision: string, complained: boolean, triggers: ReadonlySet<Trigger>): boolean {
+    const before = this.#tried;
+    const isSame = before?.revision === revision;
+    const isAsked = [...triggers].some((trigger) => !patient.has(trigger));
+    if (this.leftMs() > 0 && isSame && (complained || !before.complained) && !isAsked) return false;
+    if (before !== null && !isSame) this.#failures = 0;
+    this.#tried = { revision, complained };
+    return true;
   }
 
   ended(verdict: Verdict): void {
@@ -64,9 +57,8 @@ export class Backoff {
       return;
     }
     this.#failures += 1;
-    const { askedMs = 0 } = verdict;
-    this.#retryAt =
-      this.#clock.now() + pickBackoff(this.#failures, this.#clock.random(), Math.min(askedMs, longestAskedMs));
+    const askedMs = Math.min(verdict.askedMs ?? 0, longestAskedMs);
+    this.#retryAt = this.#clock.now() + pickBackoff(this.#failures, this.#clock.random(), askedMs);
   }
 }
 
@@ -76,7 +68,7 @@ export function pickInterval(intervalMs: number, chance: number): number {
 }
 
 /** The wait after the `failures`-th transient failure in a row: doubled each time, randomised, at least what the server asked. */
-function pickBackoff(failures: number, chance: number, askedMs = 0): number {
+function pickBackoff(failures: number, chance: number, askedMs: number): number {
   const ceiling = Math.min(maxBackoffMs, backoffMs * 2 ** Math.min(failures - 1, 30));
   return Math.max(askedMs, Math.round(ceiling * (0.5 + 0.5 * chance)));
 }

@@ -68,11 +68,13 @@ export function createConditions(wallTime: number): Conditions {
 
 export type ConditionUpdate = Omit<Condition, 'since'>;
 
-/** The conditions with one replaced; the time moves only when its status changes. */
-export function setCondition(conditions: Conditions, update: ConditionUpdate, wallTime: number): Conditions {
-  const before = conditions[update.type];
-  const since = before?.status === update.status ? before.since : wallTime;
-  return { ...conditions, [update.type]: { ...update, since } };
+/** The conditions with some replaced; the time of one moves only when its status changes. */
+export function setConditions(before: Conditions, updates: readonly ConditionUpdate[], wallTime: number): Conditions {
+  const changed = updates.map((update) => {
+    const { status, since } = before[update.type] ?? { since: wallTime };
+    return [update.type, { ...update, since: status === update.status ? since : wallTime }] as const;
+  });
+  return { ...before, ...Object.fromEntries(changed) };
 }
 
 /** A revision as people read it: without its kind, at most 12 characters. */

@@ -95,7 +95,7 @@ export class Leadership {
     try {
       if (this.history.lastGood === null) {
         const inForce = await find(inForceRevision);
-        if (inForce !== null) this.history.accept(inForce);
+        if (inForce !== null) this.history.lastGood = inForce;
       }
       if (this.#triedBase || this.#base !== null) return;
       const applied = await find(appliedRevision);
@@ -157,7 +157,7 @@ export class Leadership {
     const { confirmedRevision: to, pendingRevision: revision, givenUp: earlier } = this.#record;
     if (revision === null || !(await this.#update({ givenUp: recordGivenUp(earlier, revision), inForceRevision: to })))
       return notRecorded;
-    this.history.accept(this.#confirmed?.revision === to ? this.#confirmed : null);
+    this.history.lastGood = this.#confirmed?.revision === to ? this.#confirmed : null;
     this.#parts.logger.error(message, { revision, to, detail: this.#trial.said });
     return unconfirmedBefore;
   }
@@ -225,14 +225,14 @@ export class Leadership {
       this.#mayLeave = false;
     }
     if (this.history.lastGood?.revision === confirmedRevision) this.#confirmed = this.history.lastGood;
-    this.history.accept(content);
+    this.history.lastGood = content;
     return null;
   }
 
   /** This content is in effect, as a pass found or brought about. */
   async applied(content: SourceContent, result: PassResult | null): Promise<void> {
     const { revision } = content;
-    this.history.accept(content);
+    this.history.lastGood = content;
     this.#base = result?.desired?.state ?? this.#base;
     const { appliedRevision, appliedAt, knownRules, appliedDesired, sentSecrets } = this.#record;
     await this.#update({

@@ -16,8 +16,6 @@ import { StatusBoard } from './status-board.ts';
 import { makeAgenda, runBack, runWithTimes } from './times.ts';
 import type { Trigger } from './trigger.ts';
 
-export type { LoopParts, LoopPassRequest, LoopSettings } from './loop-parts.ts';
-
 /** How one turn went. `unsettled`: it will be judged when the content has stood still, for the same triggers. */
 interface Turned {
   readonly waitMs: number;
@@ -150,13 +148,8 @@ export class Loop {
     if (selection.settlingMs !== null) this.#reconciling('Settling', 'waiting until the content is stable');
     if (selection.early !== undefined) void this.#parts.prepare(selection.early);
     const revision = selection.back ?? selection.content?.revision;
-    if (revision !== undefined) {
-      const attempt = { revision, complained: selection.complaint !== null };
-      const { backoff } = lead;
-      if (backoff.holds({ ...attempt, triggers }))
-        return { waitMs: Math.min(selection.settlingMs ?? interval, backoff.leftMs()), judged: null };
-      backoff.begin(attempt);
-    }
+    if (revision !== undefined && !lead.backoff.begin(revision, selection.complaint !== null, triggers))
+      return { waitMs: Math.min(selection.settlingMs ?? interval, lead.backoff.leftMs()), judged: null };
     const started = { triggers, started: clock.wallTime(), from: clock.now() };
     const done = await this.#converge(lead, selection, started);
     return { ...done, waitMs: Math.min(done.waitMs, selection.settlingMs ?? done.waitMs) };

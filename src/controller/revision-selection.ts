@@ -15,32 +15,19 @@ export interface RevisionSelection {
   readonly back?: string;
 }
 
-/** Since when the source has shown the same content (monotonic, ms). */
-interface Settling {
-  readonly revision: string;
-  readonly since: number;
-}
-
 /** Follows one source: which of its revisions is the last good one, since when the newest stands still. */
 export class SourceHistory {
   readonly #parts: Pick<LoopParts, 'source' | 'clock' | 'settings' | 'hold'>;
   readonly #stop: AbortSignal;
-  #lastGood: SourceContent | null = null;
-  #settling: Settling | null = null;
+  /** The content in effect; null: none is known to be. */
+  lastGood: SourceContent | null = null;
+  /** Since when the source has shown the same content (monotonic, ms). */
+  #settling: { readonly revision: string; readonly since: number } | null = null;
   #unstableSince: number | null = null;
 
   constructor(parts: Pick<LoopParts, 'source' | 'clock' | 'settings' | 'hold'>, stop: AbortSignal) {
     this.#parts = parts;
     this.#stop = stop;
-  }
-
-  get lastGood(): SourceContent | null {
-    return this.#lastGood;
-  }
-
-  /** This content is in effect; null: none is known to be. */
-  accept(content: SourceContent | null): void {
-    this.#lastGood = content;
   }
 
   /** ms until the newest content has been the same for `quietMs`. */
@@ -64,7 +51,7 @@ export class SourceHistory {
   }
 
   #keep(complaint: Verdict): RevisionSelection {
-    return { content: this.#lastGood, complaint, settlingMs: null };
+    return { content: this.lastGood, complaint, settlingMs: null };
   }
 
   /** Null once the content is stable. A source that never stands still must not keep the last good revision from being enforced. */
@@ -74,7 +61,7 @@ export class SourceHistory {
     const { revision } = content;
     if (this.#settling?.revision !== revision) this.#settling = { revision, since: now };
     const settlingMs = this.quietLeft(quietMs);
-    if (settlingMs === 0 || revision === this.#lastGood?.revision) {
+    if (settlingMs === 0 || revision === this.lastGood?.revision) {
       this.#unstableSince = null;
       return null;
     }
@@ -83,7 +70,7 @@ export class SourceHistory {
     if (now - this.#unstableSince <= intervalMs) return { content: null, complaint: null, settlingMs, ...early };
     this.#unstableSince = now; // once an interval, not with each of the changes
     const message = 'the content does not stand still: what was last good stays in effect, and something keeps writing';
-    return { content: this.#lastGood, complaint: { kind: 'held', reason: 'Settling', message }, settlingMs };
+    return { content: this.lastGood, complaint: { kind: 'held', reason: 'Settling', message }, settlingMs };
   }
 
   async #rewindOf(revision: string, applied: string | null): Promise<Verdict | null> {

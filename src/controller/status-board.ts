@@ -1,6 +1,6 @@
 import type { KernelState, PassResult } from '../pass/pass.ts';
 import type { Clock } from '../ports.ts';
-import { type ConditionUpdate, setCondition } from './conditions.ts';
+import { type ConditionUpdate, setConditions } from './conditions.ts';
 import { countDeletes } from './gate.ts';
 import { countLiveRules, type PassEnding } from './pass-ending.ts';
 import { type PassView, type Status, viewPlan } from './status.ts';
@@ -27,9 +27,7 @@ export class StatusBoard {
 
   /** Replaces conditions; each one's time moves with its status only. */
   set(...updates: readonly ConditionUpdate[]): void {
-    const wallTime = this.#clock.wallTime();
-    const conditions = updates.reduce((all, one) => setCondition(all, one, wallTime), this.#status.conditions);
-    this.update({ conditions });
+    this.update({ conditions: setConditions(this.#status.conditions, updates, this.#clock.wallTime()) });
   }
 
   revisions(change: Partial<Status['revisions']>): void {

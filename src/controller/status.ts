@@ -1,7 +1,7 @@
 import type { OutcomeKind } from '../apply/outcome.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { makeRequest, type PlanSummary } from '../plan/plan.ts';
-import { type Conditions, createConditions, setCondition } from './conditions.ts';
+import { type Conditions, createConditions, setConditions } from './conditions.ts';
 import type { Verdict } from './failure.ts';
 
 /** One pass, for the status page and the log. Times are ms since 1970, durations ms. */
@@ -160,11 +160,8 @@ export function createStatus(version: string, source: string, wallTime: number, 
 /** The status of a controller that cannot start because of its settings. */
 export function createStalledStatus(version: string, message: string, wallTime: number): Status {
   const status = createStatus(version, '', wallTime);
-  const reason = 'BadSettings';
-  const conditions = setCondition(
-    setCondition(status.conditions, { type: 'Ready', status: 'False', reason, message }, wallTime),
-    { type: 'Stalled', status: 'True', reason, message },
-    wallTime,
-  );
-  return { ...status, conditions };
+  const because = { reason: 'BadSettings', message } as const;
+  const ready = { type: 'Ready', status: 'False', ...because } as const;
+  const stalled = { type: 'Stalled', status: 'True', ...because } as const;
+  return { ...status, conditions: setConditions(status.conditions, [ready, stalled], wallTime) };
 }

@@ -72,7 +72,7 @@ export async function lookAtKubernetesLease(settings: KubernetesLeaseSettings): 
 
 class KubernetesStore implements LeaseStore {
   readonly #settings: KubernetesLeaseSettings;
-  readonly #api: LeaseApi;
+  readonly #api: ReturnType<typeof createLeaseApi>;
   #observed: Observed | null = null;
   #goneSince: number | null = null;
   /** How long the holder seen last may write on; 0: nobody was seen, or it was given back. */
@@ -85,10 +85,6 @@ class KubernetesStore implements LeaseStore {
     this.#api = createLeaseApi(settings);
   }
 
-  turn(tenure: Tenure): Promise<boolean> {
-    return this.#renew(tenure);
-  }
-
   readRecord(): Promise<string | null> {
     return Promise.resolve(this.#record);
   }
@@ -98,7 +94,7 @@ class KubernetesStore implements LeaseStore {
     this.#record = text;
     let done = false;
     try {
-      done = await this.#renew(tenure);
+      done = await this.turn(tenure);
     } finally {
       if (!done) this.#record = before;
     }
@@ -115,18 +111,19 @@ class KubernetesStore implements LeaseStore {
     await this.#api.close();
   }
 
-  /** Takes or keeps the lease, with the record; whether that was done. */
-  async #renew(tenure: Tenure, again = true): Promise<boolean> {
+  /** Takes or keeps the lease, with the record; whether that was done. `again`: after a conflict it is tried once more. */
+  async turn(tenure: Tenure, again = true): Promise<boolean> {
     const { clock, durationMs, logger } = this.#settings;
     const sentAt = { now: clock.now(), wallTime: clock.wallTime() };
-    const current = await this.#look(tenure);
-    if (current === 'held') return false;
+    const current = await this.#api.read();
+    tenure.holder = current?.spec?.holderIdentity || null;
+    if (current === null ? this.#mayBeHeldGone(tenure) : this.#isHeld(current, tenure)) return false;
     const wasMine = this.#isMine(current);
     const written = await this.#api.write(current, buildLease(this.#settings, current, wasMine ? this.#record : null));
     if (written === 'conflict') {
       if (!wasMine) return false; // another replica was faster
       logger.warn('The Lease was changed by somebody else at the same moment', { again });
-      if (again) return this.#renew(tenure, false);
+      if (again) return this.turn(tenure, false);
       throw new NotRenewed('409', 'somebody else keeps changing the Lease object');
     }
     if (!wasMine) this.#record = written.metadata.annotations?.[recordKey] ?? null;
@@ -135,33 +132,28 @@ class KubernetesStore implements LeaseStore {
     return true;
   }
 
-  /** The Lease, when this replica may write it now; null: it may be made anew. `held`: it is somebody else's, or may still be. */
-  async #look(tenure: Tenure): Promise<LeaseObject | null | 'held'> {
-    const current = await this.#api.read();
-    tenure.holder = current?.spec?.holderIdentity || null;
-    return current === null ? this.#lookAtNothing(tenure) : this.#lookAt(current, tenure);
-  }
-
-  #lookAtNothing(tenure: Tenure): null | 'held' {
+  /** There is no Lease: whether one that was deleted may still be somebody's. */
+  #mayBeHeldGone(tenure: Tenure): boolean {
     const { clock, logger } = this.#settings;
     if (tenure.leftMs() > 0) logger.warn('The lease was deleted: nothing is written until it is made anew');
     tenure.lost('nobody');
     this.#goneSince ??= clock.now();
     // It may have been deleted just before this replica came: a holder notices with its next renewal.
     const waitMs = Math.max(this.#heldForMs, 2 * chooseRenewal(this.#settings));
-    return clock.now() - this.#goneSince < waitMs ? 'held' : null;
+    return clock.now() - this.#goneSince < waitMs;
   }
 
-  #lookAt(current: LeaseObject, tenure: Tenure): LeaseObject | 'held' {
+  /** Whether it is somebody else's, who may still write. */
+  #isHeld(current: LeaseObject, tenure: Tenure): boolean {
     const { clock, durationMs } = this.#settings;
     this.#goneSince = null;
     const isMine = this.#isMine(current);
     const isOthers = tenure.holder !== null && !isMine;
     this.#observed = isOthers ? observe(this.#observed, current, clock.now(), durationMs) : null;
     this.#heldForMs = this.#observed?.durationMs ?? (isMine ? durationMs : 0);
-    if (this.#observed === null) return current;
+    if (this.#observed === null) return false;
     tenure.lost('another');
-    return clock.now() - this.#observed.since < this.#observed.durationMs ? 'held' : current;
+    return clock.now() - this.#observed.since < this.#observed.durationMs;
   }
 
   #isMine(lease: LeaseObject | null): boolean {
@@ -197,10 +189,7 @@ function buildLease(settings: KubernetesLeaseSettings, current: LeaseObject | nu
   };
 }
 
-/** The Lease resource of the API server. */
-type LeaseApi = ReturnType<typeof createLeaseApi>;
-
-/** Every call rejects with `NotRenewed`, or with what the network did. */
+/** The Lease resource of the API server. Every call rejects with `NotRenewed`, or with what the network did. */
 function createLeaseApi(settings: KubernetesLeaseSettings) {
   const { server, namespace, name, tokenFile, caFile } = settings;
   const timeoutMs = Math.min(5000, 2 * chooseRenewal(settings));
@@ -218,7 +207,7 @@ function createLeaseApi(settings: KubernetesLeaseSettings) {
     before?.close().catch(() => undefined);
     return open.agent;
   };
-  const call = async (method: 'GET' | 'POST' | 'PUT', url: string, body?: unknown): Promise<LeaseAnswer> => {
+  const call = async (method: 'GET' | 'POST' | 'PUT', url: string, body?: unknown) => {
     const response = await request(url, {
       method,
       dispatcher: connect(),
@@ -250,11 +239,6 @@ function createLeaseApi(settings: KubernetesLeaseSettings) {
   };
 }
 
-interface LeaseAnswer {
-  readonly status: number;
-  readonly text: string;
-}
-
 function readOwn(file: string): string {
   try {
     return readOperatorFile(file, 1_000_000).toString('utf8');
@@ -265,7 +249,7 @@ function readOwn(file: string): string {
 
 const statusShape = z.object({ message: z.string() });
 
-function decodeLease({ status, text }: LeaseAnswer): LeaseObject {
+function decodeLease({ status, text }: { readonly status: number; readonly text: string }): LeaseObject {
   let body: unknown;
   try {
     body = JSON.parse(text);

@@ -3,7 +3,7 @@ import { systemClock } from '../../adapters/clock.ts';
 import { runConfirmCommand } from '../../adapters/confirm-command.ts';
 import { defaultApplyLimits } from '../../apply/context.ts';
 import type { ReadFailure } from '../../apply/read.ts';
-import type { LoopPassRequest } from '../../controller/loop.ts';
+import type { LoopPassRequest } from '../../controller/loop-parts.ts';
 import { assemble } from '../../desired/desired.ts';
 import { listReferencedFiles } from '../../desired/parse-files.ts';
 import { fail, ok, type Result } from '../../model/result.ts';

@@ -1,4 +1,4 @@
-import type { LoopPassRequest } from '../../controller/loop.ts';
+import type { LoopPassRequest } from '../../controller/loop-parts.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { DesiredState } from '../../model/state.ts';
 import type { PassResult } from '../../pass/pass.ts';
@@ -14,46 +14,34 @@ export interface SeenPlan {
   readonly isDone: boolean;
 }
 
-/** What is known of a revision. */
-interface SeenRevision {
-  readonly author: string;
-  readonly problems: readonly Problem[];
-}
-
-type RunPass = (request: LoopPassRequest) => Promise<PassResult>;
-
 /** What the last passes saw, for the page: only there when the page is. */
 export class Sight {
   /** The last plan over everything, and over each part where the parts were tried apart. */
   readonly #plans = new Map<string, SeenPlan>();
-  readonly #revisions = new Map<string, SeenRevision>();
   #writing: SeenPlan | null = null;
+  /** What is known of the last revisions. */
+  revisions: ReadonlyMap<string, { readonly author: string; readonly problems: readonly Problem[] }> = new Map();
 
   /** Runs a pass and looks on. */
-  async watch(request: LoopPassRequest, run: RunPass): Promise<PassResult> {
+  async watch(request: LoopPassRequest, run: (request: LoopPassRequest) => Promise<PassResult>): Promise<PassResult> {
     const { content, part = 'all' } = request;
+    const { revision, author = '' } = content;
     const result = await run({
       ...request,
       approve: async (plan, desired, digest) => {
         const isApproved = await request.approve(plan, desired, digest);
-        const { revision } = content;
         if (isApproved) this.#writing = { revision, plan, digest: digest.plan, desired: desired.state, isDone: false };
         return isApproved;
       },
     });
     this.#writing = null;
-    this.#revisions.delete(content.revision);
-    this.#revisions.set(content.revision, { author: content.author ?? '', problems: result.problems });
-    for (const old of [...this.#revisions.keys()].slice(0, -4)) this.#revisions.delete(old);
-    if (result.plan === null) return result;
+    const others = [...this.revisions].filter(([one]) => one !== revision);
+    this.revisions = new Map([...others.slice(-3), [revision, { author, problems: result.problems }]]);
+    const { plan, digest, desired, apply } = result;
+    if (plan === null) return result;
     if (part === 'all') this.#plans.clear();
-    this.#plans.set(part, {
-      revision: content.revision,
-      plan: result.plan,
-      digest: result.digest?.plan ?? null,
-      desired: result.desired?.state ?? null,
-      isDone: result.apply?.end === 'converged',
-    });
+    const seen = { revision, plan, digest: digest?.plan ?? null, desired: desired?.state ?? null };
+    this.#plans.set(part, { ...seen, isDone: apply?.end === 'converged' });
     return result;
   }
 
@@ -65,9 +53,5 @@ export class Sight {
   /** Who saw the live rules last. */
   get rules(): SeenPlan | null {
     return this.#plans.get('rules') ?? this.#plans.get('all') ?? null;
-  }
-
-  get revisions(): ReadonlyMap<string, SeenRevision> {
-    return this.#revisions;
   }
 }
