@@ -16,6 +16,7 @@ import {
   type Problem,
   relateTo,
 } from '../model/problem.ts';
+import { fail, ok, type Result } from '../model/result.ts';
 import { compareRules, type DesiredRule, formatRuleKey, hasTimes, isDesiredAt } from '../model/rule.ts';
 import { type DesiredState, isInScope, type PolicyCase } from '../model/state.ts';
 import { buildConfiguration } from './build-configuration.ts';
@@ -100,6 +101,22 @@ export function makeState(
     ...rest,
     digest: digestOf(inForce, rest.configuration, rest.tests),
   };
+}
+
+/** The rules alone, whatever their times, and whom they name: all that a history asks for. E-mail addresses stay unresolved. */
+export function assembleRules(
+  { manifests }: ParsedFiles,
+  context: DesiredContext,
+): Result<Pick<DesiredState, 'rules' | 'userNames' | 'groups'>, Problem> {
+  const { layered, names, rules, problems } = expandManifests(manifests, null, context);
+  const all = [
+    ...problems,
+    ...names.problems,
+    ...findCollisionsAgain(rules, context),
+    ...findOutside({ rules, configuration: null, manifests: layered.manifests }, context),
+  ];
+  const fault = all.find(({ severity }) => severity === 'error');
+  return fault === undefined ? ok({ rules, userNames: names.userNames, groups: names.groups }) : fail(fault);
 }
 
 /** What the rules of manifests come to, before times and guards count. */

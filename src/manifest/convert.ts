@@ -1,6 +1,6 @@
 import { type Alias, type Document, isAlias, isMap, isScalar, Scalar } from 'yaml';
 import { formatCount } from '../model/printable.ts';
-import { makeError } from '../model/problem.ts';
+import { makeError, relateTo } from '../model/problem.ts';
 import type { Entry, Node, Reporter, ScalarNode, Unplaced } from './node.ts';
 import { deepest, describeSpentWork, tooDeep, Unread, type Work } from './read-tokens.ts';
 import { resolveScalar, substitute } from './scalar.ts';
@@ -107,24 +107,18 @@ class Converter {
 
   #duplicate(key: string, offset: number, first: number): void {
     const { locator } = this.#conversion.reporter;
-    this.#error(
-      {
-        code: 'duplicate-key',
-        severity: 'error',
-        summary: 'The same field is written twice.',
-        hint: secretKeys.has(key)
-          ? 'Keep one of the two.'
-          : 'Keep one of the two, or separate the documents with `---`.',
-        related: [{ place: locator.place(first), note: 'the first one' }],
-      },
-      offset,
-    );
+    const hint = secretKeys.has(key)
+      ? 'Keep one of the two.'
+      : 'Keep one of the two, or separate the documents with `---`.';
+    const twice = makeError('duplicate-key', 'The same field is written twice.', hint);
+    this.#error(relateTo(twice, locator.place(first)), offset);
   }
 
   #alias(name: string, offset: number): Node {
     const anchor = this.#anchors.get(name);
     if (anchor === undefined) {
-      this.#error({ code: 'invalid-yaml', severity: 'error', ...describeYamlFault('BAD_ALIAS') }, offset);
+      const { summary, hint } = describeYamlFault('BAD_ALIAS');
+      this.#error(makeError('invalid-yaml', summary, hint), offset);
       // Not plain: a field that is written is not empty as well.
       return { ...absent(offset), plain: false };
     }
@@ -158,19 +152,10 @@ class Converter {
 
   #undefinedValue(name: string, offset: number, values: ReadonlyMap<string, string>): void {
     const known = [...values.keys()].slice(0, 10).join(', ');
-    this.#error(
-      {
-        code: 'undefined-value',
-        severity: 'error',
-        summary: `There is no value named \`${name}\`.`,
-        hint: didYouMean(
-          name,
-          values.keys(),
-          `Add it to the values file${known === '' ? '' : ` (it has ${known})`}, or write \`$\${\` for a literal \`\${\`.`,
-        ),
-      },
-      offset,
-    );
+    const has = known === '' ? '' : ` (it has ${known})`;
+    const otherwise = `Add it to the values file${has}, or write \`$\${\` for a literal \`\${\`.`;
+    const hint = didYouMean(name, values.keys(), otherwise);
+    this.#error(makeError('undefined-value', `There is no value named \`${name}\`.`, hint), offset);
   }
 
   /** An alias bomb stands for billions of values: it is refused before anything follows its aliases. */

@@ -1,10 +1,16 @@
 import { parseNetwork } from '../model/address.ts';
-import { type ConfigurationField, type ConfigurationPlaces, configurationFields } from '../model/configuration.ts';
-import type { Place } from '../model/problem.ts';
+import {
+  type ConfigurationField,
+  type ConfigurationPlaces,
+  configurationFields,
+  type OidcProvider,
+  type SamlProvider,
+} from '../model/configuration.ts';
+import { makeError, makeWarning, type Place, relateTo } from '../model/problem.ts';
+import { Secret } from '../model/secret.ts';
 import { describeAddressFault } from './address-faults.ts';
-import { decodeOidc, decodeProviders, decodeSaml } from './decode-providers.ts';
 import { checkUrl, type Decoding, getPlace, readName, readNetwork, reportAt } from './decoding.ts';
-import type { ConfigurationManifest, ConfigurationTemplate } from './manifest.ts';
+import type { ConfigurationManifest, ConfigurationTemplate, SecretSource } from './manifest.ts';
 import { findChild, findScalar, type Node, type ScalarNode } from './node.ts';
 
 /** Decodes a `kind: Configuration` of checked shape. Only fields that are written become managed. */
@@ -49,11 +55,9 @@ function bounded(low: number, high: number): Decode {
     if (node.type !== 'scalar' || typeof node.value !== 'number') return null;
     const { value } = node;
     if (decoding.profile.name === 'firezone-0.7' && (value < low || value > high)) {
-      reportAt(decoding, node, {
-        code: 'out-of-bounds',
-        summary: `\`${field}\` is out of bounds.`,
-        hint: `Write a number from ${low} to ${high}.`,
-      });
+      const summary = `\`${field}\` is out of bounds.`;
+      const hint = `Write a number from ${low} to ${high}.`;
+      reportAt(decoding, node, makeError('out-of-bounds', summary, hint));
     }
     return value;
   };
@@ -73,12 +77,9 @@ function distinctList(
     const first = seen.get(text);
     if (first === undefined) seen.set(text, item);
     else {
-      reportAt(decoding, item, {
-        code: 'duplicate-member',
-        summary: `\`${text}\` is twice in this list; the server would refuse every later change, or lock itself up.`,
-        hint: 'Keep one of the two. An address and the same with `/32` or `/128` are equal.',
-        related: [{ place: getPlace(decoding, first), note: 'the first one' }],
-      });
+      const summary = `\`${text}\` is twice in this list; the server would refuse every later change, or lock itself up.`;
+      const hint = 'Keep one of the two. An address and the same with `/32` or `/128` are equal.';
+      reportAt(decoding, item, relateTo(makeError('duplicate-member', summary, hint), getPlace(decoding, first)));
     }
   }
   return [...seen.keys()];
@@ -103,14 +104,12 @@ function resolverOf(decoding: Decoding, item: ScalarNode): string | null {
   const looksNumeric = /^[0-9.]+$/.test(text);
   if (hostName.test(text) && !looksNumeric && text.length <= 255) return text;
   if (!parsed.ok && (parsed.error === 'octal' || parsed.error === 'short')) {
-    decoding.reporter.add(describeAddressFault(parsed.error, text), item.start);
+    reportAt(decoding, item, describeAddressFault(parsed.error, text));
     return null;
   }
-  reportAt(decoding, item, {
-    code: 'invalid-resolver',
-    summary: 'This is neither an IP address nor a host name.',
-    hint: 'Write an address or a name (at most 255 characters), without port, mask or brackets.',
-  });
+  const summary = 'This is neither an IP address nor a host name.';
+  const hint = 'Write an address or a name (at most 255 characters), without port, mask or brackets.';
+  reportAt(decoding, item, makeError('invalid-resolver', summary, hint));
   return null;
 }
 
@@ -118,11 +117,10 @@ function endpointOf(decoding: Decoding, node: Node): string | null {
   if (node.type !== 'scalar' || node.value === null) return null;
   const text = node.text.trim();
   if (text.length <= 255 && isEndpoint(text)) return text;
-  reportAt(decoding, node, {
-    code: 'invalid-endpoint',
-    summary: 'This is not an endpoint for clients.',
-    hint: 'Write a host name or IP address, with or without `:port` (1–65535); IPv6 with a port as `[address]:port`; at most 255 characters.',
-  });
+  const summary = 'This is not an endpoint for clients.';
+  const hint =
+    'Write a host name or IP address, with or without `:port` (1–65535); IPv6 with a port as `[address]:port`; at most 255 characters.';
+  reportAt(decoding, node, makeError('invalid-endpoint', summary, hint));
   return null;
 }
 
@@ -158,9 +156,112 @@ function logoOf(decoding: Decoding, node: Node): unknown {
 
 /** The server stores an empty text as null, so that it would differ for ever. */
 function reportBlank(decoding: Decoding, logo: Node, name: string): void {
-  reportAt(decoding, findChild(logo, name) ?? logo, {
-    code: 'blank-field',
-    summary: `\`logo.${name}\` is empty.`,
-    hint: `Write its text, or leave \`${name}\` out. \`logo: null\` means no logo.`,
+  const summary = `\`logo.${name}\` is empty.`;
+  const hint = `Write its text, or leave \`${name}\` out. \`logo: null\` means no logo.`;
+  reportAt(decoding, findChild(logo, name) ?? logo, makeError('blank-field', summary, hint));
+}
+
+/** Ids that the server keeps for itself (case-sensitive; observed: recordings/configuration_oidc, configuration_saml). */
+const reservedIds: ReadonlySet<string> = new Set(['identity', 'saml', 'magic_link']);
+
+/** Decodes a list of providers, each by the function for its protocol. */
+function decodeProviders<T>(
+  decoding: Decoding,
+  node: Node,
+  decode: (decoding: Decoding, item: Node) => T,
+): readonly T[] {
+  const ids = new Map<string, Node>();
+  return (node.type === 'seq' ? node.items : []).map((item) => {
+    const id = findScalar(item, 'id');
+    const first = ids.get(id?.text ?? '');
+    if (id !== undefined && first !== undefined) {
+      const summary = 'Two providers of this list have the same id.';
+      const hint = 'Give each provider an id of its own.';
+      reportAt(decoding, id, relateTo(makeError('duplicate-provider', summary, hint), getPlace(decoding, first)));
+    }
+    if (id !== undefined) ids.set(id.text, id);
+    if (id !== undefined && reservedIds.has(id.text) && decoding.profile.name === 'firezone-0.7') {
+      const summary = `The provider id \`${id.text}\` is reserved by the server.`;
+      const hint = 'Choose another one.';
+      reportAt(decoding, id, makeError('reserved-id', summary, hint));
+    }
+    for (const field of ['id', 'label', 'client_id']) notBlank(decoding, item, field);
+    return decode(decoding, item);
   });
+}
+
+function notBlank(decoding: Decoding, item: Node, field: string): void {
+  const node = findScalar(item, field);
+  if (node === undefined || node.text.trim() !== '') return;
+  const summary = `\`${field}\` is blank.`;
+  const hint = 'The server refuses a blank value.';
+  reportAt(decoding, node, makeError('blank-field', summary, hint));
+}
+
+function decodeOidc(decoding: Decoding, item: Node): OidcProvider<SecretSource> {
+  const strict = decoding.profile.name === 'firezone-0.7';
+  const scope = textOf(item, 'scope') || 'openid email profile';
+  const missing = ['openid', 'email'].filter((part) => !scope.includes(part));
+  if (strict && missing.length > 0) {
+    const summary = `The scope lacks \`${missing.join('` and `')}\`, which the server requires.`;
+    const hint = 'Write for example `openid email profile`.';
+    reportAt(decoding, findChild(item, 'scope') ?? item, makeError('invalid-scope', summary, hint));
+  }
+  const responseType = textOf(item, 'response_type') || 'code';
+  if (strict && responseType !== 'code') {
+    const summary = 'The server knows only the response type `code`.';
+    const hint = 'Write `response_type: code`, or leave it out.';
+    reportAt(decoding, findChild(item, 'response_type') ?? item, makeError('invalid-response-type', summary, hint));
+  }
+  checkUrl(decoding, item, 'discovery_document_uri');
+  if (textOf(item, 'redirect_uri') !== '') checkUrl(decoding, item, 'redirect_uri');
+  return {
+    id: textOf(item, 'id'),
+    label: textOf(item, 'label'),
+    scope,
+    response_type: responseType,
+    client_id: textOf(item, 'client_id'),
+    client_secret: secretOf(decoding, item, 'client_secret'),
+    discovery_document_uri: textOf(item, 'discovery_document_uri'),
+    redirect_uri: textOf(item, 'redirect_uri') || null,
+    auto_create_users: findScalar(item, 'auto_create_users')?.value === true,
+  };
+}
+
+function decodeSaml(decoding: Decoding, item: Node): SamlProvider<SecretSource> {
+  if (textOf(item, 'base_url') !== '') checkUrl(decoding, item, 'base_url');
+  const flag = (field: string): boolean | null => {
+    const node = findScalar(item, field);
+    return node === undefined ? true : (node.value as boolean | null);
+  };
+  return {
+    id: textOf(item, 'id'),
+    label: textOf(item, 'label'),
+    base_url: textOf(item, 'base_url') || null,
+    metadata: secretOf(decoding, item, 'metadata'),
+    sign_requests: flag('sign_requests'),
+    sign_metadata: flag('sign_metadata'),
+    signed_assertion_in_resp: flag('signed_assertion_in_resp'),
+    signed_envelopes_in_resp: flag('signed_envelopes_in_resp'),
+    auto_create_users: findScalar(item, 'auto_create_users')?.value === true,
+  };
+}
+
+function textOf(item: Node, field: string): string {
+  const node = findScalar(item, field);
+  return node === undefined || node.value === null ? '' : node.text;
+}
+
+function secretOf(decoding: Decoding, item: Node, field: 'client_secret' | 'metadata'): SecretSource {
+  const node = findChild(item, field) ?? item;
+  const place = getPlace(decoding, node);
+  const env = findScalar(node, 'env');
+  if (env !== undefined) return { from: 'env', name: env.text, place };
+  const file = findScalar(node, 'file');
+  if (file !== undefined) return { from: 'file', name: file.text, place };
+  notBlank(decoding, item, field);
+  const summary = `The text of \`${field}\` is written in the manifest.`;
+  const hint = 'Write `{env: RECONCILE_SECRET_…}` or `{file: path}`, and renew a secret that was committed.';
+  reportAt(decoding, node, makeWarning('literal-secret', summary, hint));
+  return { from: 'literal', secret: Secret.of(node.type === 'scalar' ? node.text : ''), place };
 }

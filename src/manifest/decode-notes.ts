@@ -1,4 +1,5 @@
 import { type DateMeaning, isTimezone, parseInstant } from '../model/instant.ts';
+import { makeError } from '../model/problem.ts';
 import { omitUndefined } from '../model/result.ts';
 import type { RuleNotes } from '../model/rule.ts';
 import { type Decoding, reportAt } from './decoding.ts';
@@ -19,11 +20,9 @@ export function narrowTimes(decoding: Decoding, outer: RuleNotes, inner: RuleNot
   const ends = Math.min(notes.expires ?? never, outer.expires ?? never);
   const place = findScalar(node, 'expires') ?? findScalar(node, 'notBefore');
   if (place !== undefined && ends <= begins) {
-    reportAt(decoding, place, {
-      code: 'expires-first',
-      summary: 'The rule expires before it begins: it would never be in force.',
-      hint: 'Write an `expires` after `notBefore`; those of the set count too.',
-    });
+    const summary = 'The rule expires before it begins: it would never be in force.';
+    const hint = 'Write an `expires` after `notBefore`; those of the set count too.';
+    reportAt(decoding, place, makeError('expires-first', summary, hint));
   }
   return {
     ...notes,
@@ -37,11 +36,9 @@ const [longAgo, never] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
 export function readTimezone(decoding: Decoding, root: Node): string {
   const node = findScalar(findChild(root, 'spec'), 'timezone');
   if (node === undefined || isTimezone(node.text)) return node?.text ?? 'UTC';
-  reportAt(decoding, node, {
-    code: 'not-a-time',
-    summary: `\`${node.text}\` is not a time zone.`,
-    hint: 'Write an IANA name, such as `Europe/Berlin`; without it, dates are in UTC.',
-  });
+  const summary = `\`${node.text}\` is not a time zone.`;
+  const hint = 'Write an IANA name, such as `Europe/Berlin`; without it, dates are in UTC.';
+  reportAt(decoding, node, makeError('not-a-time', summary, hint));
   return 'UTC';
 }
 
@@ -67,7 +64,7 @@ export function readTime(
   const parsed = parseInstant(written.text, meaning);
   if (parsed.ok) return parsed.value;
   const summary = `\`${field}: ${written.text}\` is not a time.`;
-  reportAt(decoding, written, { code: 'not-a-time', summary, hint: timeHints[parsed.error] });
+  reportAt(decoding, written, makeError('not-a-time', summary, timeHints[parsed.error]));
   return undefined;
 }
 

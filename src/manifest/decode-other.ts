@@ -1,4 +1,5 @@
 import { type PortRange, parsePortRange } from '../model/port-range.ts';
+import { makeError } from '../model/problem.ts';
 import type { Action } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
 import { describePortFault } from './address-faults.ts';
@@ -78,15 +79,13 @@ function casePorts(decoding: Decoding, node: ScalarNode | undefined, protocol: s
   if (node === undefined) return { low: 0, high: 65535 };
   const ports = parsePortRange(node.text, allPorts);
   if (!ports.ok) {
-    decoding.reporter.add(describePortFault(ports.error, allPorts), node.start);
+    reportAt(decoding, node, describePortFault(ports.error, allPorts));
     return null;
   }
   if (protocol === 'tcp' || protocol === 'udp') return ports.value;
-  reportAt(decoding, node, {
-    code: 'port-without-protocol',
-    summary: 'A case with a `port` needs `protocol: tcp` or `protocol: udp`.',
-    hint: 'Write one case for each protocol.',
-  });
+  const summary = 'A case with a `port` needs `protocol: tcp` or `protocol: udp`.';
+  const hint = 'Write one case for each protocol.';
+  reportAt(decoding, node, makeError('port-without-protocol', summary, hint));
   return null;
 }
 
@@ -104,11 +103,9 @@ export function decodeOverlay(decoding: Decoding, root: Node): OverlayManifest {
   for (const node of itemsOf(findChild(spec, 'bases'))) {
     const base = resolveDirectory(directory, node.text);
     if (base === null) {
-      reportAt(decoding, node, {
-        code: 'outside-root',
-        summary: 'This directory is outside the manifest root.',
-        hint: 'Name a directory below the PATH that reconcile is given, relative to this file.',
-      });
+      const summary = 'This directory is outside the manifest root.';
+      const hint = 'Name a directory below the PATH that reconcile is given, relative to this file.';
+      reportAt(decoding, node, makeError('outside-root', summary, hint));
     } else bases.push({ value: base, place: getPlace(decoding, node) });
   }
   const remove = itemsOf(findChild(spec, 'remove')).map((node) => ({

@@ -1,4 +1,5 @@
 import type { PortRange, PortType } from '../model/port-range.ts';
+import { makeError, relateTo } from '../model/problem.ts';
 import type { Action, RuleNotes } from '../model/rule.ts';
 import { decodeNotes, narrowTimes, readNotes, readTimes, readTimezone } from './decode-notes.ts';
 import { type Decoding, getPlace, readName, readNetwork, readPorts, readUser, reportAt } from './decoding.ts';
@@ -42,12 +43,9 @@ export function decodeRuleSet(decoding: Decoding, root: Node): RuleManifest {
     if (nameNode === undefined) continue;
     const first = names.get(nameNode.text);
     if (first !== undefined) {
-      reportAt(decoding, nameNode, {
-        code: 'duplicate-name',
-        summary: `This set has two rules named \`${nameNode.text}\`.`,
-        hint: 'Give each rule of a set a name of its own.',
-        related: [{ place: getPlace(decoding, first), note: 'the first one' }],
-      });
+      const summary = `This set has two rules named \`${nameNode.text}\`.`;
+      const hint = 'Give each rule of a set a name of its own.';
+      reportAt(decoding, nameNode, relateTo(makeError('duplicate-name', summary, hint), getPlace(decoding, first)));
       continue;
     }
     names.set(nameNode.text, nameNode);
@@ -76,11 +74,9 @@ function decodeTemplate(decoding: Decoding, source: TemplateSource): RuleTemplat
   const ports = decodePorts(decoding, source);
   const users = decodeRuleUsers(decoding, source);
   if (action === undefined) {
-    reportAt(decoding, spec, {
-      code: 'missing-field',
-      summary: 'The field `action` is missing, here and in the defaults.',
-      hint: 'Write `action: accept` or `action: drop`.',
-    });
+    const summary = 'The field `action` is missing, here and in the defaults.';
+    const hint = 'Write `action: accept` or `action: drop`.';
+    reportAt(decoding, spec, makeError('missing-field', summary, hint));
   }
   if (action === undefined || destinations === null || ports === 'invalid' || users === 'invalid') return null;
   const [first] = isList(destinations) ? destinations : [destinations];
@@ -105,11 +101,9 @@ function decodeDestinations(
     const reference = destinationOf(decoding, single);
     return single.type === 'map' && reference !== null ? [reference] : reference;
   }
-  reportAt(decoding, spec, {
-    code: 'missing-field',
-    summary: 'The field `destination` is missing.',
-    hint: 'Write an IP address or a network in CIDR notation, such as `10.0.0.0/8`.',
-  });
+  const summary = 'The field `destination` is missing.';
+  const hint = 'Write an IP address or a network in CIDR notation, such as `10.0.0.0/8`.';
+  reportAt(decoding, spec, makeError('missing-field', summary, hint));
   return null;
 }
 
@@ -126,31 +120,25 @@ function decodePorts(decoding: Decoding, { spec, defaults }: TemplateSource): Te
   const type = own ?? findScalar(defaults, 'port_type');
   if (node === undefined || (node.type === 'scalar' && node.value === null)) {
     if (own === undefined || own.value === null) return null;
-    reportAt(decoding, own, {
-      code: 'port-range-missing',
-      summary: 'There is a `port_type` and no `port_range`; the server refuses that.',
-      hint: 'Write `port_range: 1-65534` for all ports of this protocol, or remove `port_type` for all traffic.',
-    });
+    const summary = 'There is a `port_type` and no `port_range`; the server refuses that.';
+    const hint = 'Write `port_range: 1-65534` for all ports of this protocol, or remove `port_type` for all traffic.';
+    reportAt(decoding, own, makeError('port-range-missing', summary, hint));
     return 'invalid';
   }
   const nodes = node.type === 'seq' ? node.items : [node];
   const ranges = nodes.flatMap((item) => rangeOf(decoding, item) ?? []);
   if (type === undefined || type.value === null) {
-    reportAt(decoding, node, {
-      code: 'port-type-missing',
-      summary: 'There is a `port_range` and no `port_type`.',
-      hint: 'Write `port_type: tcp` or `port_type: udp`.',
-    });
+    const summary = 'There is a `port_range` and no `port_type`.';
+    const hint = 'Write `port_type: tcp` or `port_type: udp`.';
+    reportAt(decoding, node, makeError('port-type-missing', summary, hint));
     return 'invalid';
   }
   if (ranges.length < nodes.length) return 'invalid';
   const [first] = ranges;
   if (first === undefined) {
-    reportAt(decoding, node, {
-      code: 'empty-ports',
-      summary: 'The list of ports is empty.',
-      hint: 'Write `port_range: null` for all traffic, or list the ports.',
-    });
+    const summary = 'The list of ports is empty.';
+    const hint = 'Write `port_range: null` for all traffic, or list the ports.';
+    reportAt(decoding, node, makeError('empty-ports', summary, hint));
     return 'invalid';
   }
   return { type: type.value as PortType, ranges: node.type === 'seq' ? ranges : first };
@@ -188,10 +176,8 @@ function oneOf(decoding: Decoding, node: Node, fields: readonly string[]): boole
   const written = fields.filter((field) => findChild(node, field) !== undefined);
   const second = findChild(node, written[1] ?? '');
   if (second === undefined) return true;
-  reportAt(decoding, second, {
-    code: 'conflicting-fields',
-    summary: `\`${written[0]}\` and \`${written[1]}\` cannot stand side by side.`,
-    hint: 'Keep one of them.',
-  });
+  const summary = `\`${written[0]}\` and \`${written[1]}\` cannot stand side by side.`;
+  const hint = 'Keep one of them.';
+  reportAt(decoding, second, makeError('conflicting-fields', summary, hint));
   return false;
 }

@@ -1,10 +1,10 @@
 import { type Network, parseNetwork } from '../model/address.ts';
 import { type PortRange, parsePortRange } from '../model/port-range.ts';
-import type { Place, Problem } from '../model/problem.ts';
+import { makeError, type Place } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { describeAddressFault, describeHostBits, describePortFault } from './address-faults.ts';
 import type { UserReference } from './manifest.ts';
-import { findChild, findScalar, type Node, type Reporter, type ScalarNode } from './node.ts';
+import { findChild, findScalar, type Node, type Reporter, type ScalarNode, type Unplaced } from './node.ts';
 import { isUuid } from './schema.ts';
 
 /** What decoding one document works with. The document's shape was checked before. */
@@ -17,12 +17,8 @@ export function getPlace(decoding: Decoding, node: Node): Place {
   return decoding.reporter.locator.place(node.start);
 }
 
-export function reportAt(
-  decoding: Decoding,
-  node: Node,
-  problem: Omit<Problem, 'place' | 'excerpt' | 'severity'>,
-): void {
-  decoding.reporter.add({ severity: 'error', ...problem }, node.start);
+export function reportAt(decoding: Decoding, node: Node, problem: Unplaced): void {
+  decoding.reporter.add(problem, node.start);
 }
 
 /** The network that a scalar names; null (and a problem) when it names none. */
@@ -30,10 +26,10 @@ export function readNetwork(decoding: Decoding, node: Node): Network | null {
   if (node.type !== 'scalar') return null;
   const parsed = parseNetwork(node.text);
   if (!parsed.ok) {
-    decoding.reporter.add(describeAddressFault(parsed.error, node.text), node.start);
+    reportAt(decoding, node, describeAddressFault(parsed.error, node.text));
     return null;
   }
-  if (parsed.value.hostBits) decoding.reporter.add(describeHostBits(parsed.value), node.start);
+  if (parsed.value.hostBits) reportAt(decoding, node, describeHostBits(parsed.value));
   return parsed.value.network;
 }
 
@@ -42,7 +38,7 @@ export function readPorts(decoding: Decoding, node: Node): PortRange | null {
   if (node.type !== 'scalar') return null;
   const parsed = parsePortRange(node.text, decoding.profile.ports);
   if (parsed.ok) return parsed.value;
-  decoding.reporter.add(describePortFault(parsed.error, decoding.profile.ports), node.start);
+  reportAt(decoding, node, describePortFault(parsed.error, decoding.profile.ports));
   return null;
 }
 
@@ -65,9 +61,8 @@ export function checkUrl(decoding: Decoding, item: Node, field: string): void {
   const text = node?.type === 'scalar' && node.value !== null ? node.text : '';
   const isUrl = /^https?:\/\/(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]+)?(?:[/?#]\S*)?$/i.test(text);
   if (node === undefined || (isUrl && URL.canParse(text))) return;
-  reportAt(decoding, node, {
-    code: 'invalid-url',
-    summary: `\`${field}\` is not an absolute http or https URL.`,
-    hint: 'Write it whole, such as `https://vpn.example.com/path`, without spaces or user; a host of other letters as `xn--…`.',
-  });
+  const summary = `\`${field}\` is not an absolute http or https URL.`;
+  const hint =
+    'Write it whole, such as `https://vpn.example.com/path`, without spaces or user; a host of other letters as `xn--…`.';
+  reportAt(decoding, node, makeError('invalid-url', summary, hint));
 }

@@ -1,5 +1,6 @@
 import { keepFirst } from '../model/group-by.ts';
 import { makeError, type Problem } from '../model/problem.ts';
+import type { ProblemCode } from '../model/problem-code.ts';
 import type { Profile } from '../model/profile.ts';
 import { checkShape } from './check-shape.ts';
 import { decodeConfiguration } from './decode-configuration.ts';
@@ -119,36 +120,35 @@ function reportValues(kind: Kind, root: Node, decoding: Decoding): void {
 
 /** The document's kind, when it is a manifest of a known version and kind. */
 function kindOf(root: Node, reporter: Reporter): Kind | null {
-  const error = (problem: Omit<Problem, 'place' | 'severity'>, node: Node | undefined): null => {
-    reporter.add({ severity: 'error', ...problem }, node?.start ?? root.start);
+  const error = (code: ProblemCode, { summary, hint }: Explained, node: Node = root): null => {
+    reporter.add(makeError(code, summary, hint), node.start);
     return null;
   };
   const hasKind = findEntry(root, 'kind') !== undefined || findEntry(root, 'apiVersion') !== undefined;
-  if (root.type !== 'map' || !hasKind) return error({ code: 'not-a-manifest', ...explainNoManifest(root) }, undefined);
+  if (root.type !== 'map' || !hasKind) return error('not-a-manifest', explainNoManifest(root));
   const version = findChild(root, 'apiVersion');
   const hint = `Write \`apiVersion: ${apiVersion}\`.`;
   // What else is wrong is said with it.
-  if (version === undefined)
-    error({ code: 'missing-field', summary: 'The field `apiVersion` is missing.', hint }, root);
+  if (version === undefined) error('missing-field', { summary: 'The field `apiVersion` is missing.', hint });
   else if (version.type !== 'scalar' || version.value !== apiVersion)
-    return error({ code: 'unknown-version', summary: 'This version of manifests is not known.', hint }, version);
+    return error('unknown-version', { summary: 'This version of manifests is not known.', hint }, version);
   const kind = findChild(root, 'kind');
   const text = kind?.type === 'scalar' ? kind.text : '';
   const known = kinds.find((candidate) => candidate === text);
   if (known !== undefined) return known;
+  const toType = didYouMean(text, kinds, `The kinds are ${kinds.join(', ')}.`);
+  if (kind === undefined) return error('missing-field', { summary: 'The field `kind` is missing.', hint: toType });
   const summary = text === '' ? '`kind` names no kind.' : `There is no kind \`${text.slice(0, 40)}\`.`;
-  return error(
-    {
-      code: kind === undefined ? 'missing-field' : 'unknown-kind',
-      summary: kind === undefined ? 'The field `kind` is missing.' : summary,
-      hint: didYouMean(text, kinds, `The kinds are ${kinds.join(', ')}.`),
-    },
-    kind,
-  );
+  return error('unknown-kind', { summary, hint: toType }, kind);
+}
+
+interface Explained {
+  readonly summary: string;
+  readonly hint: string;
 }
 
 /** What a document without `apiVersion` and `kind` seems to be. */
-function explainNoManifest(root: Node): { readonly summary: string; readonly hint: string } {
+function explainNoManifest(root: Node): Explained {
   const start = `\`apiVersion: ${apiVersion}\` and \`kind: RuleSet\``;
   const [item] = root.type === 'seq' ? root.items : [];
   const fromApi = [findChild(root, 'data'), findEntry(item, 'inserted_at'), findEntry(root, 'inserted_at')];

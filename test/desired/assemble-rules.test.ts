@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { assembleRules } from '../../src/desired/assemble-rules.ts';
-import { assemble } from '../../src/desired/desired.ts';
+import { assemble, assembleRules } from '../../src/desired/desired.ts';
 import { parseFile, parseFiles } from '../../src/desired/parse-files.ts';
 import type { FileManifests } from '../../src/manifest/manifest.ts';
 import { ok } from '../../src/model/result.ts';
