@@ -9,6 +9,7 @@ export const complexFunctions: Readonly<Record<string, string>> = {
   'apply/restore.ts restore': 'one step back, with each of its outcomes',
   'apply/schedule.ts next': 'the order in which waiting steps are looked at',
   'cli/pass-run.ts exitCode': 'the table of exit codes',
+  'desired/build-configuration.ts scan': 'a scanner of markup, one branch for each kind',
   'live/live-rules.ts decodeOne': 'each field of a live rule is checked',
   'model/problem.ts compareProblems': 'one comparison after the other',
   'report/change-words.ts describeChange': 'the words for each reason',
