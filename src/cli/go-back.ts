@@ -1,75 +1,41 @@
 import { systemClock } from '../adapters/clock.ts';
-import { type ReadContext, type ReadFailure, readLive } from '../apply/read.ts';
-import type { DesiredContext } from '../desired/context.ts';
+import type { ConfigurationField } from '../model/configuration.ts';
 import { joinSome } from '../model/printable.ts';
 import { makeError, makeNote, type Problem } from '../model/problem.ts';
-import { ok, type Result } from '../model/result.ts';
 import { formatRuleKey } from '../model/rule.ts';
-import { isInScope } from '../model/state.ts';
-import { type BackTerms, type GoingBack, goBack } from '../pass/go-back.ts';
+import { type BackOrder, listWaiting } from '../pass/go-back.ts';
 import type { ApplyRecord } from '../pass/history.ts';
 import { renderProblems } from '../report/problems.ts';
 import { formatStep } from '../report/text.ts';
+import { answerError } from './answer.ts';
 import { type Answer, exitCodes, Failure, type Invocation, type Settings } from './command.ts';
-import { makeDesiredContext } from './manifests.ts';
-import { type PassRequest, runPass } from './pass-run.ts';
-import { askServer } from './wire.ts';
-
-/** Reads what is live, and makes of it and a record the pass that takes that apply back. `revision`: what it is called. */
-export async function findWayBack(invocation: Invocation, record: ApplyRecord, revision: string, terms?: BackTerms) {
-  const { settings, terminal } = invocation;
-  const desired = makeDesiredContext(invocation, terminal.cwd);
-  const back = await askServer(invocation, async (context, must) =>
-    must(await findStateBefore(desired, context, record, terms)),
-  );
-  const source = { description: revision, read: async () => ({ content: { revision, files: [] }, problems: [] }) };
-  const given = { source, ...back };
-  const request = { written: revision, path: terminal.cwd, planOnly: settings.dryRun, saved: null, given };
-  return { back, request } satisfies { back: GoingBack; request: PassRequest };
-}
-
-/** Reads what is live, and makes of it and a record the state before that apply. */
-export async function findStateBefore(
-  desired: DesiredContext,
-  context: ReadContext,
-  record: ApplyRecord,
-  terms?: BackTerms,
-): Promise<Result<GoingBack, ReadFailure>> {
-  const { scope } = desired;
-  const wanted = { ...scope, configuration: scope.configuration && record.fields.length > 0 };
-  const read = await readLive(context, wanted, null);
-  if (!read.ok) return read;
-  const { live } = read.value;
-  const inScope = { ...live, rules: live.rules.filter(({ rule }) => isInScope(rule, scope)) };
-  return ok(goBack(record, inScope, desired, terms));
-}
+import { runPass } from './pass-run.ts';
 
 /** How an apply was taken back, and the fields that could not be, for want of a secret. */
 export interface TakenBack {
   readonly answer: Answer;
   readonly isDone: boolean;
-  readonly waiting: GoingBack['waiting'];
+  readonly waiting: readonly ConfigurationField[];
 }
 
 const againMs = 5000;
 
 /** Takes an apply back whatever guards, windows, `--suspend` and signals say. A server that cannot be read is tried until the deadline. */
-export async function takeBack(invocation: Invocation, record: ApplyRecord, terms: BackTerms): Promise<TakenBack> {
+export async function takeBack(invocation: Invocation, order: BackOrder): Promise<TakenBack> {
   const forced = forceBack(invocation);
-  const until = systemClock.now() + invocation.settings.totalTimeout;
-  let said = false;
-  for (;;) {
-    try {
-      const { back, request } = await findWayBack(forced, record, 'the state before the apply', terms);
-      const answer = await runPass(forced, { ...request, given: { ...request.given, goesBack: true } });
-      if (answer.report?.().plan !== null || systemClock.now() >= until) return settleBack(answer, record, back);
-    } catch (error) {
-      if (!(error instanceof Failure)) throw error;
-      const isOver = systemClock.now() + againMs >= until || error.problems.some(({ code }) => hopeless.has(code));
-      if (isOver) return settleBack({ exit: 1, notes: (color) => renderProblems(error.problems, color) }, record, null);
-    }
-    if (!said) invocation.terminal.stderr('The server cannot be read now: going back is tried again and again.\n');
-    said = true;
+  const { terminal, settings } = forced;
+  const until = systemClock.now() + settings.totalTimeout;
+  const back = { ...order, goesBack: true } as const;
+  for (let tries = 0; ; tries++) {
+    const request = { written: 'the state before the apply', path: terminal.cwd, planOnly: false, saved: null, back };
+    const answer = await runPass(forced, request).catch((error: unknown) => {
+      if (error instanceof Failure) return answerError(error);
+      throw error;
+    });
+    const { plan = null, problems = [] } = answer.report?.() ?? {};
+    const isOver = systemClock.now() + againMs >= until || problems.some(({ code }) => hopeless.has(code));
+    if (plan !== null || isOver) return settleBack(answer, order);
+    if (tries === 0) terminal.stderr('The server cannot be read now: going back is tried again and again.\n');
     await systemClock.sleep(againMs);
   }
 }
@@ -99,11 +65,11 @@ function forceBack({ settings, terminal, ...invocation }: Invocation): Invocatio
   };
 }
 
-function settleBack(answer: Answer, record: ApplyRecord, back: GoingBack | null): TakenBack {
-  const waiting = back?.waiting ?? [];
+function settleBack(answer: Answer, { record, withoutSecrets }: BackOrder): TakenBack {
+  const waiting = withoutSecrets && answer.report?.().plan ? listWaiting(record) : [];
   const isDone = answer.exit === exitCodes.ok;
   const end = conclude(answer, record, isDone);
-  const problems = [...(back?.stays ?? []), ...waiting.map(describeWaiting), end];
+  const problems = [...waiting.map(describeWaiting), end];
   return {
     isDone,
     waiting,

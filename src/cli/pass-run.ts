@@ -2,7 +2,7 @@ import { systemClock } from '../adapters/clock.ts';
 import type { Desired } from '../desired/context.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { compareProblems, type Problem } from '../model/problem.ts';
-import type { GoingBack } from '../pass/go-back.ts';
+import type { BackOrder } from '../pass/go-back.ts';
 import type { Approve, PassDependencies, PassResult } from '../pass/pass.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import type { PlanOptions } from '../plan/input.ts';
@@ -41,8 +41,8 @@ export interface PassRequest {
   readonly planOnly: boolean;
   /** The plan that was reviewed: any other is refused. */
   readonly saved: SavedPlan | null;
-  /** A state that stands in for what the manifests below PATH ask for, and which live rules may be deleted for it. */
-  readonly given?: Pick<GoingBack, 'desired' | 'prune'> & Pick<PlanOptions, 'goesBack'> & { readonly source: Source };
+  /** What an apply changed is taken back, and no manifests are read: `written` is what that is called. */
+  readonly back?: BackOrder & Pick<PlanOptions, 'goesBack'>;
   /** Is told what is changed, and decides whether that is kept. */
   readonly trial?: { readonly onRecord: OnRecord; readonly decide: (applied: Answer) => Promise<TrialEnd> };
 }
@@ -57,7 +57,13 @@ export interface TrialEnd {
 export async function runPass(invocation: Invocation, request: PassRequest): Promise<Answer> {
   const screen = makeScreen(invocation);
   const { snapshot, save } = invocation.settings;
-  const wired = await wirePass(invocation, request.path, request.given?.source, snapshot);
+  const { back, written } = request;
+  const wired = await wirePass(
+    invocation,
+    request.path,
+    back === undefined ? null : makeEmptySource(written),
+    snapshot,
+  );
   try {
     const base = await loadBase(invocation, request.path, wired.pass);
     const lastApply = await readLastApply(invocation);
@@ -89,7 +95,7 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
     const declined = result.end === 'declined' && stale.length === 0;
     const answer = screen.answerWith(report, exitCode(result, run, stale.length > 0), run.obstacle, declined);
     const decision = (await request.trial?.decide(answer)) ?? { isKept: true, answer };
-    if (!request.planOnly && request.given === undefined && decision.isKept)
+    if (!request.planOnly && request.back === undefined && decision.isKept)
       await recordApply(invocation, result, { former: lastApply?.secrets ?? [], logger: wired.pass.logger });
     return decision.answer;
   } finally {
@@ -98,20 +104,24 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
   }
 }
 
+function makeEmptySource(revision: string): Source {
+  return { description: revision, read: async () => ({ content: { revision, files: [] }, problems: [] }) };
+}
+
 /** Runs the pass, and once more when a person lets secrets go where nothing else binds them to. */
 async function runBound(run: Run, wired: WiredPass): Promise<PassResult> {
   const { request, base, screen, lastApply, invocation } = run;
   const approve = request.planOnly ? null : (content: SourceContent) => approveOf(run, wired.pass, content);
   const attempt = (granted: readonly SecretBinding[]): Promise<PassResult> => {
     const { options } = wired.pass;
-    const { prune = options.prune, goesBack, desired: given } = request.given ?? {};
+    const { goesBack } = request.back ?? {};
     const secretBindings = [...options.secretBindings, ...(lastApply?.secrets ?? []), ...granted];
     const known = {
       base: base?.state ?? null,
       ...(lastApply === null ? {} : { appliedRules: lastApply.rules, agreedAt: lastApply.at }),
       onOutcome: screen.onOutcome,
-      ...(given === undefined ? {} : { given }),
-      options: { ...options, prune, secretBindings, ...(goesBack ? { goesBack } : {}) },
+      ...(request.back === undefined ? {} : { takesBack: request.back }),
+      options: { ...options, secretBindings, ...(goesBack ? { goesBack } : {}) },
     };
     return runWired({ ...wired, pass: { ...wired.pass, ...known } }, approve);
   };
@@ -191,7 +201,7 @@ function describePlan(
   problems: readonly Problem[],
 ): RunReport {
   const { settings } = invocation;
-  const isFirst = lastApply === null && request.given === undefined && settings.base === null;
+  const isFirst = lastApply === null && request.back === undefined && settings.base === null;
   // Addresses that only the server knows stay on the terminal unless they are asked for.
   const fromServer = settings.showEmails ? (names?.serverNames ?? []) : [];
   return {

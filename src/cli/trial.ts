@@ -1,6 +1,7 @@
 import { systemClock } from '../adapters/clock.ts';
 import { escapeControls } from '../model/printable.ts';
 import { formatRuleKey } from '../model/rule.ts';
+import type { BackOrder } from '../pass/go-back.ts';
 import { countChanges } from '../pass/history.ts';
 import type { Plan } from '../plan/plan.ts';
 import { writeAnswer } from './answer.ts';
@@ -117,7 +118,7 @@ async function settleTrial(
   invocation: Invocation,
   folder: string,
   pending: PendingApply & { readonly until: number },
-  { failed, ...terms }: Parameters<typeof takeBack>[2] & { readonly failed: string | null },
+  { failed, ...terms }: Omit<BackOrder, 'record'> & { readonly failed: string | null },
 ): Promise<Answer | null> {
   const why = await awaitConfirmation(invocation, folder, pending, failed);
   if (why === null) {
@@ -143,10 +144,10 @@ async function finishBack(
   invocation: Invocation,
   folder: string,
   pending: PendingApply,
-  { why, ...terms }: Parameters<typeof takeBack>[2] & { readonly why: string },
+  { why, ...terms }: Omit<BackOrder, 'record'> & { readonly why: string },
 ): Promise<Answer> {
   invocation.terminal.stderr(`\n${why}: going back to the state before.\n\n`);
-  const taken: TakenBack = await takeBack(invocation, pending.record, { ...terms, known: pending.known });
+  const taken: TakenBack = await takeBack(invocation, { ...terms, record: pending.record, known: pending.known });
   // What was taken back is told, whatever became of the state folder meanwhile.
   if (taken.waiting.length > 0)
     await savePending(folder, { ...pending, until: null, waiting: taken.waiting }).catch(() => undefined);

@@ -18,35 +18,33 @@ import type { LiveState } from '../model/state.ts';
 import { compareField } from '../plan/diff-configuration.ts';
 import type { ApplyRecord } from './history.ts';
 
-/** The state to go back to, the only rules that may be deleted for it, and what stays as it is. */
-export interface GoingBack {
-  readonly desired: Desired;
-  readonly prune: ReadonlySet<string>;
-  readonly stays: readonly Problem[];
-  /** Fields that stay for want of a secret. */
-  readonly waiting: readonly ConfigurationField[];
-}
-
-export interface BackTerms {
+/** An apply that a pass takes back. Only rules that it created are deleted for it. */
+export interface BackOrder {
+  readonly record: ApplyRecord;
   /** Fields that need a secret which the record does not hold stay; absent: the secret is asked for by reference. */
   readonly withoutSecrets?: true;
   /** The rules that were live before the apply, by `formatRuleKey`: any other that it did not create was made by others since. */
   readonly known?: ReadonlySet<string>;
 }
 
+/** The fields that an apply wrote and whose secrets of before its record does not hold. */
+export function listWaiting({ before, fields }: ApplyRecord): readonly ConfigurationField[] {
+  const { saml_identity_providers: saml = [], openid_connect_providers: oidc = [] } = before?.fields ?? {};
+  const waits: Partial<Record<ConfigurationField, boolean>> = {
+    saml_identity_providers: saml.some(({ metadata }) => !metadata.known),
+    openid_connect_providers: oidc.some(({ client_secret: secret }) => !secret.known),
+  };
+  return fields.filter((field) => waits[field]);
+}
+
 /**
  * What is live in scope without what this apply created, with what it deleted, and with the former value of fields that still hold what
- * it wrote. What others changed since stays, and is named; what has expired does not come back.
+ * it wrote. What others changed since stays, and a problem names it; what has expired does not come back.
  */
-export function goBack(
-  record: ApplyRecord,
-  live: LiveState,
-  context: DesiredContext,
-  terms: BackTerms = {},
-): GoingBack {
-  const finding: Finding = { context, terms, stays: [], problems: [], waiting: [] };
-  const rules = rulesBefore(record, removeCopies(live.rules), finding);
-  const configuration = configurationBefore(record, live.configuration, finding);
+export function goBack(order: BackOrder, live: LiveState, context: DesiredContext): Desired {
+  const finding: Finding = { ...order, context, problems: [] };
+  const rules = rulesBefore(removeCopies(live.rules), finding);
+  const configuration = configurationBefore(live.configuration, finding);
   const problems = [
     ...finding.problems,
     ...findOutside({ rules, configuration, manifests: [] }, context),
@@ -54,21 +52,12 @@ export function goBack(
     ...findFarEnds(rules, context),
   ].sort(compareProblems);
   const made = makeState(rules, context.now, { configuration, userNames: new Map(), tests: [] });
-  const state = hasErrors(problems) ? null : made;
-  return {
-    desired: { state, problems, emails: [], manifests: [], suppressions: [] },
-    prune: new Set(record.created.map(({ rule }) => formatRuleKey(rule))),
-    stays: finding.stays,
-    waiting: finding.waiting,
-  };
+  return { state: hasErrors(problems) ? null : made, problems, emails: [], manifests: [], suppressions: [] };
 }
 
-interface Finding {
+interface Finding extends BackOrder {
   readonly context: DesiredContext;
-  readonly terms: BackTerms;
-  readonly stays: Problem[];
   readonly problems: Problem[];
-  readonly waiting: ConfigurationField[];
 }
 
 /** No file holds what is made from a record. */
@@ -76,15 +65,14 @@ const nowhere: Place = { file: 'former-rules.yaml', line: 1, column: 1 };
 
 /** The rules that stay, and those that come back. */
 function rulesBefore(
-  record: ApplyRecord,
   live: readonly LiveRule[],
-  { context: { now, profile }, terms: { known }, stays }: Finding,
+  { record, known, context: { now, profile }, problems }: Finding,
 ): readonly DesiredRule[] {
   const taken = new Set<string>();
   const liveKeys = new Set(live.map(({ rule }) => formatRuleKey(rule)));
   const created = new Set(record.created.map(({ rule }) => formatRuleKey(rule)));
   const kept = live.filter(({ rule }) => !created.has(formatRuleKey(rule)));
-  const leave = (rule: Rule, why: string): void => void stays.push(changedSince(`${nameOf(rule, record)} ${why}`));
+  const leave = (rule: Rule, why: string): void => void problems.push(changedSince(`${nameOf(rule, record)} ${why}`));
   for (const { rule } of record.created)
     if (!liveKeys.has(formatRuleKey(rule))) leave(rule, 'was created by that apply, and is not live any more');
   const back = record.deleted.flatMap(({ rule }): readonly DesiredRule[] => {
@@ -102,7 +90,7 @@ function rulesBefore(
   });
   const stay = kept.map(({ rule }) => {
     const key = formatRuleKey(rule);
-    if (known?.has(key) === false) stays.push(changedSince(`the rule ${key} was made by others since`));
+    if (known?.has(key) === false) problems.push(changedSince(`the rule ${key} was made by others since`));
     return { name: makeUnique(`kept/${slugify(key)}`, taken), rule, place: nowhere };
   });
   return [...stay, ...back];
@@ -120,26 +108,23 @@ function changedSince(what: string): Problem {
 
 /** The fields that go back, with the secrets of before as far as the record knows them. */
 function configurationBefore(
-  { fields, before, after }: ApplyRecord,
   live: LiveConfiguration | null,
-  { context, terms, stays, problems, waiting }: Finding,
+  { record, withoutSecrets, context, problems }: Finding,
 ): DesiredConfiguration | null {
+  const { fields, before, after } = record;
   if (before === null || after === null || live === null) return null;
-  const lacksMetadata = before.fields.saml_identity_providers.some(({ metadata }) => !metadata.known);
-  const lacksSecret = before.fields.openid_connect_providers.some(({ client_secret: secret }) => !secret.known);
+  const waiting = new Set(listWaiting(record));
   const unfit = new Set(exportConfiguration(before.fields, context.profile).unfit.map(({ field }) => field));
   const wanted = fields.filter((field) => {
+    if (withoutSecrets && waiting.has(field)) return false;
     // The record holds no secrets, so that providers that differ in nothing else are `hidden`, and others `blocked`.
     const changed = ['differs', 'blocked'].includes(compareField(field, after.fields[field], live.fields[field]));
-    const lost = field === 'saml_identity_providers' && lacksMetadata;
-    const lacking = lost || (field === 'openid_connect_providers' && lacksSecret);
-    if (changed) stays.push(changedSince(`\`${field}\` was changed again`));
-    else if (lacking && terms.withoutSecrets) waiting.push(field);
-    else if (lost)
-      stays.push(changedSince(`\`${field}\` needs SAML metadata, which no record holds: put it back from Git`));
-    else if (unfit.has(field)) stays.push(changedSince(`\`${field}\` had a value that no manifest may have`));
-    else return true;
-    return false;
+    const isLost = field === 'saml_identity_providers' && waiting.has(field);
+    const leave = (why: string): void => void problems.push(changedSince(`\`${field}\` ${why}`));
+    if (changed) leave('was changed again');
+    else if (isLost) leave('needs SAML metadata, which no record holds: put it back from Git');
+    else if (unfit.has(field)) leave('had a value that no manifest may have');
+    return !changed && !isLost && !unfit.has(field);
   });
   if (wanted.length === 0) return null;
   const place = { ...nowhere, file: 'configuration.yaml' };

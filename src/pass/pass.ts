@@ -12,6 +12,7 @@ import type { PlanDigest } from '../plan/digest.ts';
 import type { PlanInput, PlanOptions } from '../plan/input.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Clock, Journal, LiveApi, Logger, SourceContent } from '../ports.ts';
+import type { BackOrder } from './go-back.ts';
 
 /** Everything one pass works with; the same for `--plan`, an apply and the controller. */
 export interface PassDependencies {
@@ -21,8 +22,8 @@ export interface PassDependencies {
   readonly journal: Journal | null;
   readonly parse: ParseFiles;
   readonly desired: DesiredContext;
-  /** The desired state where no manifests ask for it; absent: the content's. */
-  readonly given?: Desired;
+  /** The state before an apply stands in for what manifests ask for; absent: the content's. */
+  readonly takesBack?: BackOrder;
   /** Plan for this time (ms since 1970) instead of now. */
   readonly at?: number;
   /** The last time at which what was in force was known to be right, ms since 1970: for where the clocks differ. */

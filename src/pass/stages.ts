@@ -9,13 +9,14 @@ import { compareProblems, hasErrors, raiseWarnings } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 import { formatRuleKey } from '../model/rule.ts';
-import type { DesiredState, LiveState } from '../model/state.ts';
+import { type DesiredState, isInScope, type LiveState } from '../model/state.ts';
 import { digestPlan, type PlanDigest } from '../plan/digest.ts';
 import type { PlanInput } from '../plan/input.ts';
 import { isCarriedOut, makePlan } from '../plan/make-plan.ts';
 import type { Plan } from '../plan/plan.ts';
 import { findUnknownUsers } from '../policy/lint/user-findings.ts';
 import type { JournalEntry, SourceContent } from '../ports.ts';
+import { type BackOrder, goBack } from './go-back.ts';
 import type { KernelState, PassDependencies, PassEnd, PassResult } from './pass.ts';
 
 /** What a pass found, as far as it came; `problems`: those that no stage has. */
@@ -34,9 +35,9 @@ export interface BuiltDesired {
 /** Manifests to desired state; users are looked up only when a manifest names one by e-mail address. */
 export async function readDesired(
   content: SourceContent,
-  pass: Pick<PassDependencies, 'given' | 'parse' | 'desired' | 'users' | 'strict' | 'at'> & Asking,
+  pass: Pick<PassDependencies, 'takesBack' | 'parse' | 'desired' | 'users' | 'strict' | 'at'> & Asking,
 ): Promise<Result<BuiltDesired, ReadFailure>> {
-  if (pass.given !== undefined) return ok({ desired: pass.given, users: null });
+  if (pass.takesBack !== undefined) return await readStateBefore(pass.takesBack, pass);
   const read = await parseContent(content, pass);
   if (!read.ok) return read;
   const parsed = read.value;
@@ -47,6 +48,20 @@ export async function readDesired(
   if (offline.emails.length === 0) return ok({ desired: offline, users: null });
   const users = pass.users === undefined ? await listUsers(pass) : await pass.users();
   return users.ok ? ok({ desired: assemble(parsed, users.value, context), users: users.value }) : users;
+}
+
+/** Reads what is live, and makes of it and a record the state before that apply. */
+async function readStateBefore(
+  order: BackOrder,
+  pass: Pick<PassDependencies, 'desired'> & Asking,
+): Promise<Result<BuiltDesired, ReadFailure>> {
+  const { scope } = pass.desired;
+  const wanted = { ...scope, configuration: scope.configuration && order.record.fields.length > 0 };
+  const read = await readLive(readContext(pass), wanted, null);
+  if (!read.ok) return read;
+  const rules = read.value.live.rules.filter(({ rule }) => isInScope(rule, scope));
+  const context = { ...pass.desired, now: pass.clock.wallTime() };
+  return ok({ desired: goBack(order, { ...read.value.live, rules }, context), users: null });
 }
 
 /** Why a thread that reads manifests died says nothing about them: it is a failure like an API that does not answer. */
@@ -140,7 +155,9 @@ export function makePlanInput(
   pass: PassDependencies,
   hints: PlanHints = {},
 ): PlanInput {
-  const { base, baseApplied = false, options } = pass;
+  const { base, baseApplied = false, takesBack } = pass;
+  const created = takesBack?.record.created.map(({ rule }) => formatRuleKey(rule));
+  const options = created === undefined ? pass.options : { ...pass.options, prune: new Set(created) };
   const { scope, profile } = pass.desired;
   const ending = baseApplied ? (base?.rules ?? []).filter(({ expires }) => expires !== undefined) : [];
   const appliedRules = pass.appliedRules ?? new Map(ending.map((rule) => [formatRuleKey(rule.rule), rule]));

@@ -111,8 +111,8 @@ describe('an apply that is to be confirmed', () => {
       default_client_mtu: 1300,
       default_client_dns: ['8.8.8.8'],
     });
-    expect(back.err).toContain('`default_client_dns` was changed again');
-    expect(back.err).toContain('the rule accept 172.16.0.0/12 * was made by others since');
+    expect(back.out).toContain('`default_client_dns` was changed again');
+    expect(back.out).toContain('the rule accept 172.16.0.0/12 * was made by others since');
   });
 
   it('--yes answers for the plan, and not for keeping it; a time that is over goes back', async () => {
@@ -271,7 +271,7 @@ describe('going back', () => {
     const back = await onTrial(answer, '--config', join(world.folder, 'short.yaml'));
     // The longer end of before comes back, though nobody may give one now.
     expect([back.code, live()]).toEqual([3, ['accept 10.1.0.2', 'drop 10.9.0.0/16']]);
-    expect(back.err).toMatch(/Not undone: the rule to-10\.1\.0\.1 .* expired at /);
+    expect(back.out).toMatch(/Not undone: the rule to-10\.1\.0\.1 .* expired at /);
   });
 
   it('exit 5, and the report names what is left, when it fails; the next apply goes back by itself', async () => {

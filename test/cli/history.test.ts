@@ -106,7 +106,7 @@ describe('undo', () => {
       default_client_mtu: 1300,
       default_client_dns: ['8.8.8.8'],
     });
-    expect(undone.err).toContain('Not undone: `default_client_dns` was changed again');
+    expect(undone.out).toContain('Not undone: `default_client_dns` was changed again');
     expect(undone.err).toContain('Revert the commit in Git too');
     // The undo is an apply of its own: undone again, the first change is back.
     expect((await run('undo')).code).toBe(0);
@@ -182,7 +182,7 @@ describe('undo', () => {
     manifests(['drop 10.1.0.0/16'], idp('Renamed'));
     expect((await run('m')).code).toBe(0);
     const undone = await run('undo');
-    expect([undone.code, undone.err]).toEqual([
+    expect([undone.code, undone.out]).toEqual([
       0,
       expect.stringContaining(
         '[changed-since] Not undone: `saml_identity_providers` needs SAML metadata, which no record holds: put it back from Git',
@@ -217,7 +217,7 @@ describe('undo', () => {
     const undone = await run('undo');
     expect(undone.code, undone.out + undone.err).toBe(0);
     expect(live()).toEqual(['accept 10.1.0.2', 'drop 10.9.0.0/16']);
-    expect(undone.err).toMatch(/Not undone: the rule to-10\.1\.0\.1 .* expired at /);
+    expect(undone.out).toMatch(/Not undone: the rule to-10\.1\.0\.1 .* expired at /);
     expect(undone.out).toMatch(/expires in \d+ days \(2099-01-0/);
   });
 

@@ -4,7 +4,6 @@ import { makeNote, type Problem } from '../../model/problem.ts';
 import { renderProblems } from '../../report/problems.ts';
 import { findServer } from '../approval.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
-import { findWayBack } from '../go-back.ts';
 import { type NumberedRecord, readHistory } from '../history.ts';
 import { runPass } from '../pass-run.ts';
 import { settleEarlier } from '../trial.ts';
@@ -13,7 +12,7 @@ import { findHistory, findRecord } from './history.ts';
 
 /** `reconcile undo [N]`: an apply of the state before apply N (or the last), restricted to what that apply changed. */
 export async function run(invocation: Invocation): Promise<Answer> {
-  const { operands, settings } = invocation;
+  const { operands, settings, terminal } = invocation;
   const files = findHistory(invocation);
   const [operand] = operands;
   const record = await (operand === undefined ? findLast(files) : findRecord(files, operand));
@@ -24,10 +23,12 @@ export async function run(invocation: Invocation): Promise<Answer> {
     const summary = `apply ${record.number} was made to ${escapeControls(String(record.server))}, and this is ${server}`;
     throw makeFailure('state', summary, 'check --base-url and --state-dir: what is undone must be the same server');
   }
-  const { back, request } = await findWayBack(invocation, record, `undo of apply ${record.number}`);
+  const written = `undo of apply ${record.number}`;
+  const request = { written, path: terminal.cwd, planOnly: settings.dryRun, saved: null, back: { record } };
   const answer = await runPass(invocation, request);
-  const notes = [...back.stays, noteGit(await describeHolder(invocation))];
-  return { ...answer, notes: (color) => (answer.notes?.(color) ?? '') + renderProblems(notes, color) };
+  if (answer.report?.().plan == null) return answer;
+  const note = noteGit(await describeHolder(invocation));
+  return { ...answer, notes: (color) => (answer.notes?.(color) ?? '') + renderProblems([note], color) };
 }
 
 async function findLast(files: StateFiles): Promise<NumberedRecord> {

@@ -1,7 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { systemClock } from '../../adapters/clock.ts';
 import { runConfirmCommand } from '../../adapters/confirm-command.ts';
-import { defaultApplyLimits } from '../../apply/context.ts';
 import type { ReadFailure } from '../../apply/read.ts';
 import type { LoopPassRequest } from '../../controller/loop-parts.ts';
 import { assemble } from '../../desired/desired.ts';
@@ -10,6 +9,7 @@ import { fail, ok, type Result } from '../../model/result.ts';
 import { formatRuleKey } from '../../model/rule.ts';
 import type { FingerprintKey } from '../../model/secret.ts';
 import type { DesiredState } from '../../model/state.ts';
+import { listWaiting } from '../../pass/go-back.ts';
 import { type ApplyRecord, type FormerRules, joinApplyRecords } from '../../pass/history.ts';
 import type { PassDependencies, PassResult } from '../../pass/pass.ts';
 import { endPass, readDesired } from '../../pass/stages.ts';
@@ -19,7 +19,7 @@ import { reconcile } from '../../reconcile.ts';
 import { findServer } from '../approval.ts';
 import { findCommandProblem } from '../await-confirmation.ts';
 import { Failure, type Invocation, makeFailure } from '../command.ts';
-import { findStateBefore, liftDemands } from '../go-back.ts';
+import { liftDemands } from '../go-back.ts';
 import { createHistoryWriter, openApplyHistory, readHistory } from '../history.ts';
 import { makeDesiredContext } from '../manifests.ts';
 import { readPlanOptions } from '../plan-settings.ts';
@@ -110,6 +110,8 @@ export function createWatchPasses(wiring: PassWiring) {
       const origin = { by, server: findServer(settings), revision: content.revision };
       const result = await reconcile(content, pass, history.recordApproved(approve, origin));
       await history.end(result);
+      for (const { code, summary } of result.problems.slice(0, 50))
+        if (code === 'changed-since') logger.warn('Something is not taken back', { detail: summary });
       if (result.end === 'in-sync' || result.apply?.end === 'converged') openGaps = new Set();
       return result;
     },
@@ -164,25 +166,20 @@ interface WayBack {
 
 /** Manifests of before, and a state that is made from a record, are taken as they are. */
 async function prepareBack(
-  { invocation, root, recent, api, logger }: PassWiring,
-  { content, back, stop }: LoopPassRequest,
+  { invocation, root, recent, logger }: PassWiring,
+  { content: { revision }, back }: LoopPassRequest,
 ): Promise<Result<WayBack, ReadFailure>> {
   if (back === undefined) return ok({});
   const desired = makeDesiredContext({ ...invocation, settings: liftDemands(invocation.settings) }, root);
   const own = { desired, strict: false };
-  if (back === 'confirmed') return ok({ own, options: { goesBack: true } });
-  const { revision } = content;
+  const options = { goesBack: true } as const;
+  if (back === 'confirmed') return ok({ own, options });
   const record = await recent.join(revision);
   const message = `what ${revision} changed is not recorded here`;
   if (record === null) return fail({ code: 'no-record', status: null, message });
-  const context = { api, logger, clock: systemClock, attempts: defaultApplyLimits.attempts, signal: stop };
-  const found = await findStateBefore(desired, context, record, { withoutSecrets: true });
-  if (!found.ok) return found;
-  const { stays, waiting, prune, desired: given } = found.value;
-  for (const field of waiting)
+  for (const field of listWaiting(record))
     logger.error('A field is not taken back: its former secret is not known here', { field });
-  for (const { summary } of stays.slice(0, 50)) logger.warn('Something is not taken back', { detail: summary });
-  return ok({ own: { ...own, given }, options: { goesBack: true, prune } });
+  return ok({ own: { ...own, takesBack: { record, withoutSecrets: true } }, options });
 }
 
 /** What is to be confirmed must be known after a restart too, and so must what is put back without it. */
