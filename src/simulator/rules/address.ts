@@ -1,3 +1,5 @@
+import { isIPv6 } from 'node:net';
+
 /** An IP address as numbers: four octets, or eight groups of 16 bits. */
 export interface Address {
   readonly family: 4 | 6;
@@ -66,40 +68,21 @@ function withZone(groups: readonly number[], zone: string): Address | undefined 
 
 const isZoned = (first: number): boolean => first === 0xfe80 || first === 0xff02;
 
+/** The eight groups of an address without a zone. */
 function parseGroups(text: string): readonly number[] | undefined {
-  const halves = text.split('::');
-  if (halves.length > 2) return undefined;
-  const [before, after] = halves;
-  const head = before === '' && halves.length === 2 ? [] : parseGroupList(before ?? '', halves.length === 1);
-  if (head === undefined) return undefined;
-  if (after === undefined) return head.length === 8 ? head : undefined;
-  const tail = after === '' ? [] : parseGroupList(after, true);
-  if (tail === undefined || head.length + tail.length > 7) return undefined;
-  return [...head, ...new Array<number>(8 - head.length - tail.length).fill(0), ...tail];
+  if (!isIPv6(text)) return undefined;
+  const [before = [], after] = text.split('::').map((half) => half.split(':').flatMap(parseGroup));
+  return after === undefined
+    ? before
+    : [...before, ...new Array<number>(8 - before.length - after.length).fill(0), ...after];
 }
 
-function parseGroupList(text: string, dottedTail: boolean): number[] | undefined {
-  const groups: number[] = [];
-  const fields = text.split(':');
-  for (const [index, field] of fields.entries()) {
-    if (/^[0-9a-f]{1,4}$/i.test(field)) groups.push(Number.parseInt(field, 16));
-    else if (dottedTail && index === fields.length - 1) {
-      const octets = parseStrictIpv4(field);
-      if (octets === undefined) return undefined;
-      const [a, b, c, d] = octets;
-      groups.push(a * 256 + b, c * 256 + d);
-    } else return undefined;
-  }
-  return groups;
-}
-
-function parseStrictIpv4(text: string): readonly [number, number, number, number] | undefined {
-  const match = /^([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})$/.exec(text);
-  if (match === null) return undefined;
-  const fields = match.slice(1);
-  if (fields.some((field) => field.length > 1 && field.startsWith('0'))) return undefined;
-  const [a = 256, b = 256, c = 256, d = 256] = fields.map(Number);
-  return Math.max(a, b, c, d) < 256 ? [a, b, c, d] : undefined;
+/** One group, two of a dotted tail, or none before or after `::`. */
+function parseGroup(field: string): readonly number[] {
+  if (field === '') return [];
+  if (!field.includes('.')) return [Number.parseInt(field, 16)];
+  const [a = 0, b = 0, c = 0, d = 0] = field.split('.').map(Number);
+  return [a * 256 + b, c * 256 + d];
 }
 
 /** The runtime's spelling: IPv4-mapped and IPv4-compatible addresses keep a dotted tail, the leftmost longest run of zeros is `::`. */
@@ -120,15 +103,8 @@ function dottedTail([, , , , , mapped, high = 0, low = 0]: readonly number[]): s
 }
 
 function compress(groups: readonly number[]): string {
-  let best = { start: 0, length: 1 };
-  for (let start = 0; start < groups.length; start++) {
-    let length = 0;
-    while (groups[start + length] === 0) length++;
-    if (length > best.length) best = { start, length };
-  }
-  const hex = groups.map((group) => group.toString(16));
-  if (best.length < 2) return hex.join(':');
-  return `${hex.slice(0, best.start).join(':')}::${hex.slice(best.start + best.length).join(':')}`;
+  const hex = groups.map((group) => group.toString(16)).join(':');
+  return new URL(`http://[${hex}]`).hostname.slice(1, -1);
 }
 
 /** The address as a string of `0` and `1`, 32 or 128 long. */
