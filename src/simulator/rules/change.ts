@@ -5,18 +5,12 @@ import type { FieldErrors } from '../http/response.ts';
 import { readUuid } from '../uuid.ts';
 import { castInet, storeInet } from './inet.ts';
 import { castPorts, formatPorts, storePorts } from './ports.ts';
-import { makeRow, type RuleRow, type StoredAction, type StoredPortType, type StoredRule } from './rule.ts';
+import { makeRow, type RuleRow, type StoredRule } from './rule.ts';
 
 /** A rule's fields as cast, before the database sees them. */
-export interface RuleValues {
-  readonly action: StoredAction | null;
-  readonly destination: string | null;
-  readonly port_type: StoredPortType | null;
-  readonly port_range: string | null;
-  readonly user_id: string | null;
-}
+export type RuleValues = { readonly [F in Field]: StoredRule[F] | null };
 
-type Field = keyof RuleValues;
+type Field = 'action' | 'destination' | 'port_type' | 'port_range' | 'user_id';
 type Sent = Exclude<JsonTerm, null>;
 
 export const noRule: RuleValues = {
@@ -73,7 +67,7 @@ function castOr<T>(value: T | undefined): Cast<T> {
 }
 
 /** A row's own columns. */
-export type StoredValues = Pick<StoredRule, keyof RuleValues>;
+export type StoredValues = Pick<StoredRule, Field>;
 
 /** Encodes valid values for the database; undefined when its check refuses the ports. Raises ServerCrash for what does not fit a column. */
 export function storeValues(values: RuleValues): StoredValues | undefined {
@@ -91,14 +85,7 @@ export function echo({ port_range, port_type, user_id, destination }: RuleValues
 }
 
 /** A rule to begin with, in the API's field names; `action` defaults to drop, as over the API. */
-export interface RuleSeed {
-  readonly id?: string;
-  readonly action?: 'accept' | 'drop';
-  readonly destination: string;
-  readonly port_type?: 'tcp' | 'udp' | null;
-  readonly port_range?: string | null;
-  readonly user_id?: string | null;
-}
+export type RuleSeed = Partial<StoredValues & Pick<StoredRule, 'id'>> & Pick<StoredRule, 'destination'>;
 
 /** The row that this seed is; throws an Error that shows the seed when the server would not take it. */
 export function makeSeedRow(seed: RuleSeed, id: string, now: string): RuleRow {
