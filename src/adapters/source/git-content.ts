@@ -7,7 +7,7 @@ import type { SourceContent, SourceFile } from '../../ports.ts';
 import { control } from './git-address.ts';
 import { GitError, type GitRepository, type TreeEntry } from './git-repository.ts';
 import { listManifestEntries, maxTreeBytes } from './git-tree.ts';
-import { describeJson, findTooLong, findTooMuch, largestJson, mostJson, noteJson, refuseTooLarge } from './limits.ts';
+import { describeJson, findTooLong, findTooMuch, noteJson, refuseTooLarge } from './limits.ts';
 
 /** Which manifests of a commit to read, and how much of them. */
 export interface ContentSettings {
@@ -64,26 +64,9 @@ async function loadEntries(request: ContentRequest): Promise<Result<SourceConten
   }
   const named = await readFiles(request, others);
   if (!named.ok) return named;
-  const notes = await noteUnread(request, entries.value.json);
-  return ok({
-    revision: commit,
-    files: [...manifests.value, ...named.value],
-    ...(notes.length === 0 ? {} : { notes }),
-  });
-}
-
-/** Notes on JSON files that seem to hold rules, by their content where it is here: nothing is fetched for a note. */
-async function noteUnread({ repository }: ContentRequest, json: readonly TreeEntry[]): Promise<readonly Problem[]> {
-  if (json.length === 0) return [];
-  const heads = await repository.headsOf(json.map(({ id }) => id));
-  const small = json.filter((_, index) => (heads[index]?.bytes ?? Number.POSITIVE_INFINITY) <= largestJson);
-  const blobs = await repository.readBlobs(
-    small.map(({ id }) => id),
-    mostJson * largestJson,
-  );
-  const read = small.flatMap(({ path, id }) => noteJson(path, blobs.get(id) ?? null));
-  const unread = json.filter((_, index) => heads[index] === null).flatMap(({ path }) => noteJson(path, null));
-  return [...read, ...unread];
+  // By their names: nothing is fetched for a note.
+  const notes = entries.value.json.flatMap(({ path }) => noteJson(path, null));
+  return ok({ revision: commit, files: [...manifests.value, ...named.value], notes });
 }
 
 /** The bytes of one regular file of a commit, by its path from the root; null when there is none of at most `maxBytes`. */

@@ -3,8 +3,6 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { GitSource } from '../../../src/adapters/source/git.ts';
 import { parseRemote } from '../../../src/adapters/source/git-address.ts';
-import { readAtRef } from '../../../src/adapters/source/git-ref.ts';
-import { defaultLimits } from '../../../src/desired/context.ts';
 import type { Problem } from '../../../src/model/problem.ts';
 import { makeUpstream, serveGit } from '../../controller/support/git-host.ts';
 import type { GitWorld } from '../../controller/support/git-world.ts';
@@ -53,7 +51,7 @@ describe('a Git source', () => {
     expect(existsSync(path.join(state, 'clone.git', 'rules'))).toBe(false);
   });
 
-  it('names JSON files beside manifests that seem to hold rules: by their content, or by their names where that is not here', async () => {
+  it('names JSON files beside manifests that seem to hold rules, by their names alone', async () => {
     const rules = '{"data": [{"action": "accept", "destination": "10.0.0.0/8"}]}';
     upstream.commit({ 'rules.json': rules, 'net/dump.json': rules, 'package.json': '{}' });
     const [none] = (await source().read(signal)).problems;
@@ -66,14 +64,6 @@ describe('a Git source', () => {
     const places = (found: readonly Problem[] = []) => found.map(({ code, place }) => [code, place?.file]);
     expect(places(reading.problems)).toEqual([['json-not-read', 'rules.json']]);
     expect(Object.keys(texts(reading))).toEqual(['net/a.yaml']);
-    const local = await readAtRef({
-      ...{ directory: upstream.work, ref: 'HEAD', limits: defaultLimits, environment: process.env, signal },
-      references: () => Promise.resolve([]),
-    });
-    expect(local.ok && places(local.value.notes)).toEqual([
-      ['json-not-read', 'net/dump.json'],
-      ['json-not-read', 'rules.json'],
-    ]);
   });
 
   it('reads the files that manifests name, whatever their names, and fetches no other', async () => {
