@@ -3,6 +3,7 @@ import type { ChosenFault, Fault, Faults } from './faults.ts';
 import { type Exchange, sendAnswer } from './http/listener.ts';
 import type { RawRequest } from './http/request.ts';
 import { crashAnswer, type HttpAnswer } from './http/response.ts';
+import type { SimulatorOptions } from './options.ts';
 
 /** One call of the API; `status` is 0 for a call whose connection was cut before it was looked at. */
 export interface LoggedRequest {
@@ -19,22 +20,20 @@ const longestBody = 4_096;
 export interface ExchangesOptions {
   readonly answer: (request: RawRequest) => Promise<HttpAnswer>;
   readonly faults: Faults;
+  /** Answers what is below `/admin`, past the faults and the log; without it those paths are the API's 404. */
+  readonly admin?: (request: RawRequest) => HttpAnswer;
   /** Told of a mistake of the simulator's own, which is then answered like the real server's: with an empty 500. */
-  readonly onError?: (error: unknown) => void;
+  readonly onError: SimulatorOptions['onError'];
 }
 
 /** Takes requests from the socket, lets the faults have their way, answers, and keeps the log. */
 export class Exchanges {
-  /** Answers what is below `/admin`, past the faults and the log; without it those paths are the API's 404. */
-  admin: ((request: RawRequest) => HttpAnswer) | undefined;
   readonly #options: ExchangesOptions;
-  readonly #faults: Faults;
   readonly #calls: LoggedRequest[] = [];
   readonly #listeners = new Set<(call: LoggedRequest) => void>();
 
   constructor(options: ExchangesOptions) {
     this.#options = options;
-    this.#faults = options.faults;
   }
 
   readonly log = (): readonly LoggedRequest[] => [...this.#calls];
@@ -44,21 +43,22 @@ export class Exchanges {
     return () => this.#listeners.delete(listener);
   };
 
-  readonly take = (exchange: Exchange): void => {
-    const { method, target } = exchange.request;
-    if (this.admin !== undefined && /^\/admin(?:[/?]|$)/.test(target)) {
-      sendAnswer(exchange, this.admin(exchange.request));
+  readonly take = async (exchange: Exchange): Promise<void> => {
+    const { request } = exchange;
+    const { admin, faults } = this.#options;
+    if (admin !== undefined && /^\/admin(?:[/?]|$)/.test(request.target)) {
+      sendAnswer(exchange, admin(request));
       return;
     }
-    const chosen = this.#faults.choose(method, target.replace(/\?.*$/, ''));
-    if (chosen !== undefined) {
-      void this.#spoil(exchange, chosen);
-      return;
-    }
-    void this.#answer(exchange.request).then((answer) => {
-      this.#record(exchange.request, answer.status);
-      sendAnswer(exchange, answer);
-    });
+    const chosen = faults.choose(request.method, request.target.replace(/\?.*$/, ''));
+    const fault = chosen?.fault;
+    if (fault?.kind === 'delay') await delay(fault.milliseconds);
+    const isBefore = fault?.kind === 'reset-before' || (fault?.kind === 'status' && fault.commit !== true);
+    const answer = isBefore ? crashAnswer : await this.#answer(request);
+    const cutStatus = fault?.kind === 'status' ? fault.status : 0;
+    this.#record(request, isBefore ? cutStatus : answer.status);
+    if (chosen === undefined) sendAnswer(exchange, answer);
+    else spoilAnswer(exchange, answer, chosen);
   };
 
   async #answer(request: RawRequest): Promise<HttpAnswer> {
@@ -78,19 +78,9 @@ export class Exchanges {
     if (this.#calls.length > longestLog) this.#calls.splice(0, longestLog / 2);
     for (const listener of this.#listeners) listener(call);
   }
-
-  async #spoil(exchange: Exchange, { fault, staleList }: ChosenFault): Promise<void> {
-    const { request } = exchange;
-    if (fault.kind === 'delay') await delay(fault.milliseconds);
-    const isBefore = fault.kind === 'reset-before' || (fault.kind === 'status' && fault.commit !== true);
-    const answer = isBefore ? crashAnswer : await this.#answer(request);
-    const status = fault.kind === 'status' ? fault.status : 0;
-    this.#record(request, isBefore ? status : answer.status);
-    spoilAnswer(exchange, answer, fault, staleList);
-  }
 }
 
-function spoilAnswer(exchange: Exchange, answer: HttpAnswer, fault: Fault, staleList: Buffer): void {
+function spoilAnswer(exchange: Exchange, answer: HttpAnswer, { fault, staleList }: ChosenFault): void {
   switch (fault.kind) {
     case 'delay':
       sendAnswer(exchange, answer);

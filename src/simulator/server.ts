@@ -50,11 +50,13 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
   let exit: (reason: string) => void = () => {};
   const filter = connectFilter(options, tables, (reason) => exit(reason));
   const faults = new Faults(options.random ?? Math.random, () => store.listBody());
-  const { onError } = options;
-  const exchanges = new Exchanges({ answer: answers(options, tables), faults, ...(onError && { onError }) });
-  if (options.admin === true) {
-    exchanges.admin = (request) => answerAdmin({ faults, filter: filter.view, users }, request);
-  }
+  const admin = (request: RawRequest): HttpAnswer => answerAdmin({ faults, filter: filter.view, users }, request);
+  const exchanges = new Exchanges({
+    answer: answers(options, tables),
+    faults,
+    ...(options.admin === true && { admin }),
+    onError: options.onError,
+  });
   const host = options.host ?? '127.0.0.1';
   const server = await listenHttp({ host, port: options.port ?? 0, exchange: exchanges.take });
   const stop = (): Promise<void> => {
