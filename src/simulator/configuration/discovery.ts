@@ -1,5 +1,6 @@
-import { request as httpRequest, type RequestOptions } from 'node:http';
-import { request as httpsRequest } from 'node:https';
+import http, { type IncomingHttpHeaders, type RequestOptions } from 'node:http';
+import https from 'node:https';
+import { buffer } from 'node:stream/consumers';
 import { ServerCrash } from '../crash.ts';
 import { isMap, type JsonTerm, parseJson } from '../http/json.ts';
 
@@ -71,43 +72,35 @@ async function fetchJson(uri: string, options: FetchDiscoveryOptions): Promise<F
   } catch (error) {
     return { reason: `%Mint.TransportError{reason: ${transportReason(error)}}` };
   }
-  if (answer.status < 200 || answer.status > 299) return { reason: `{${answer.status}, ${inspect(answer.body)}}` };
+  const { status, headers, body } = answer;
+  if (status < 200 || status > 299) return { reason: `{${status}, ${inspect(body)}}` };
   try {
-    return { json: parseJson(answer.body), lifetime: lifetimeOf(answer) };
+    return { json: parseJson(body), lifetime: lifetimeOf(headers) };
   } catch (error) {
     if (!(error instanceof ServerCrash)) throw error;
-    const position = / at ([0-9]+)$/.exec(error.message)?.[1] ?? '0';
-    return { reason: `%Jason.DecodeError{position: ${position}, token: nil, data: ${inspect(answer.body)}}` };
+    return { reason: `%Jason.DecodeError{position: 0, token: nil, data: ${inspect(body)}}` };
   }
 }
 
 interface HttpAnswer {
   readonly status: number;
+  readonly headers: IncomingHttpHeaders;
   readonly body: string;
-  readonly cacheControl: string;
-  readonly age: string | undefined;
 }
 
-function lifetimeOf({ cacheControl, age }: HttpAnswer): number {
-  const maxAge = Number(/(?<=max-age=)[0-9]+/.exec(cacheControl)?.[0] ?? 0);
+function lifetimeOf({ 'cache-control': cacheControl, age }: IncomingHttpHeaders): number {
+  const maxAge = Number(/(?<=max-age=)[0-9]+/.exec(cacheControl ?? '')?.[0] ?? 0);
   return maxAge > 0 ? (maxAge - Number(age ?? 0)) * 1000 : longestCacheMs;
 }
 
-function get(uri: string, options: FetchDiscoveryOptions): Promise<HttpAnswer> {
+function get(uri: string, { timeout, lookup }: FetchDiscoveryOptions): Promise<HttpAnswer> {
   return new Promise((resolve, reject) => {
-    const request = uri.startsWith('https:') ? httpsRequest : httpRequest;
-    const lookup = options.lookup === undefined ? {} : { lookup: options.lookup };
-    const call = request(uri, { agent: false, ...lookup }, (response) => {
-      const chunks: Buffer[] = [];
-      response.on('data', (chunk: Buffer) => chunks.push(chunk));
-      response.on('error', reject);
-      response.on('end', () => {
-        const cacheControl = String(response.headers['cache-control'] ?? '');
-        const body = Buffer.concat(chunks).toString('utf8');
-        resolve({ status: response.statusCode ?? 0, body, cacheControl, age: response.headers.age });
-      });
+    const { request } = uri.startsWith('https:') ? https : http;
+    const call = request(uri, { agent: false, ...(lookup && { lookup }) }, (response) => {
+      const { statusCode = 0, headers } = response;
+      buffer(response).then((bytes) => resolve({ status: statusCode, headers, body: bytes.toString('utf8') }), reject);
     });
-    call.setTimeout(options.timeout, () => call.destroy(Object.assign(new Error('timeout'), { code: 'ETIMEDOUT' })));
+    call.setTimeout(timeout, () => call.destroy(Object.assign(new Error('timeout'), { code: 'ETIMEDOUT' })));
     call.on('error', reject);
     call.end();
   });
