@@ -15,10 +15,7 @@ import { requireGit } from './revision.ts';
 /** The manifests last applied, as `--base` names them. */
 export type Base = NonNullable<Awaited<ReturnType<typeof loadBase>>>;
 
-/**
- * Loads `--base REF|DIR` for the manifests below `path`, read as `pass` reads; null without the option. Without a `state` they hold errors:
- * no change can be attributed. Throws a `Failure` for a wrong ref, and where `--fail-on drift` asks for what cannot be told.
- */
+/** Loads `--base`, read as `pass` reads; null without it, no `state` where it has errors. Throws a `Failure` for what it cannot tell. */
 export async function loadBase(invocation: Invocation, path: string, pass: PassDependencies) {
   const { base, failOn } = invocation.settings;
   const mustTell = failOn.includes('drift');

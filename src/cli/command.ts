@@ -166,31 +166,27 @@ export interface RunFacts {
 export const exitTable = [
   {
     code: exitCodes.invalid,
-    when: (facts: RunFacts) => facts.invalid,
+    when: (facts) => facts.invalid,
     meaning: 'the manifests have errors; nothing was written',
   },
-  {
-    code: exitCodes.refused,
-    when: (facts: RunFacts) => facts.refused,
-    meaning: 'a guard or a policy test refused the plan',
-  },
+  { code: exitCodes.refused, when: (facts) => facts.refused, meaning: 'a guard or a policy test refused the plan' },
   {
     code: exitCodes.partial,
-    when: (facts: RunFacts) => facts.wrote && facts.missing,
+    when: (facts) => facts.wrote && facts.missing,
     meaning: 'something was written, and something is missing or not enforced',
   },
   {
     code: exitCodes.failed,
-    when: (facts: RunFacts) => facts.failed || facts.missing,
+    when: (facts) => facts.failed || facts.missing,
     meaning: 'anything else: usage, settings, connection, token, a "no" to the question',
   },
   {
     code: exitCodes.pending,
-    when: (facts: RunFacts) => facts.pending && facts.detailed,
+    when: (facts) => facts.pending && facts.detailed,
     meaning: 'changes are pending (--detailed-exitcode, drift, watch --once)',
   },
   { code: exitCodes.ok, when: () => true, meaning: 'all is well' },
-];
+] satisfies readonly { code: number; when: (facts: RunFacts) => boolean | undefined; meaning: string }[];
 
 /** The exit code of what a run came to; the same in every output mode. */
 export function chooseExitCode(facts: RunFacts): number {

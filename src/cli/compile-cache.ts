@@ -15,12 +15,9 @@ export interface CompileCacheInput {
   readonly look: (folder: string) => FolderLook | undefined;
 }
 
-/**
- * The folder for what V8 compiled, so that the next start is faster; null: none. Whoever can write there decides what the next run does, so
- * it is ours alone, and nobody else can replace it or a folder above it. Off in CI, which keeps nothing, and in a sidecar, which
- * starts once.
- */
+/** The folder for what V8 compiled; null: none. Who can write there, or above, decides what the next run does: only we may. */
 export function findCompileCache({ env, args, home, uid, look }: CompileCacheInput): string | null {
+  // CI keeps nothing, and a sidecar starts once.
   if (env['CI'] || args.includes('watch') || args.includes('--watch')) return null;
   const base = env['XDG_CACHE_HOME'] || (home === '' ? '' : path.join(home, '.cache'));
   if (!path.isAbsolute(base)) return null;

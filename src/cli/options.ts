@@ -206,10 +206,7 @@ const groups = {
   'Output and settings': common,
 } as const;
 
-/**
- * Every option of every command, by its name in the settings file. The flag is the name in kebab case, the variable
- * `RECONCILE_` and the name in upper case. Durations are text with a unit (`500ms`, `15s`, `10m`, `1h`), ms here.
- */
+/** Every option by its name in the settings file, from which its flag and its variable follow. Durations are ms here. */
 export const options = {
   ...own,
   ...connection,
@@ -228,7 +225,6 @@ export type OptionName = keyof OptionsTable;
 const namesIn = (table: OptionTable): readonly OptionName[] => Object.keys(table) as OptionName[];
 /** Names of all options, in the order of the table. */
 export const optionNames = namesIn(options);
-/** The same of each group. */
 export const namesOf = {
   connection: namesIn(connection),
   manifests: namesIn(manifests),

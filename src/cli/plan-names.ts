@@ -19,10 +19,7 @@ interface NamesRequest {
   readonly lastApply: ReadonlyMap<string, FormerRule> | null;
 }
 
-/**
- * What deleted rules were called, from the record of the last apply, else from the commit that is checked out; and the e-mail addresses of
- * users whom no manifest names, where a person looks or `--show-emails` asks for them. Whatever fails leaves names out, nothing else.
- */
+/** Former names of deleted rules, and addresses of users whom no manifest names. What fails leaves names out, nothing else. */
 export async function lookUpNames(invocation: Invocation, request: NamesRequest): Promise<PlanNames> {
   const lastApply = request.lastApply ?? (await readNamesAtHead(invocation, request));
   return { ...(lastApply === null ? {} : { lastApply }), ...(await readEmails(invocation, request)) };

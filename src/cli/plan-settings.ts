@@ -11,7 +11,6 @@ import type { DeleteLimit, PlanOptions } from '../plan/input.ts';
 import { Failure, makeFailure, type Settings } from './command.ts';
 import { options as optionTable } from './options.ts';
 
-/** The server profile that the settings name. */
 export function readProfile(settings: Settings): Profile {
   return findProfile(settings.profile, settings.ruleUpdates ?? undefined);
 }
@@ -49,7 +48,6 @@ export function readPlanOptions(settings: Settings, fingerprintKey: FingerprintK
   return options;
 }
 
-/** When what may be applied. */
 export function readWindows(settings: Settings | null): readonly Window[] {
   return settings?.file?.nested.windows ?? [];
 }

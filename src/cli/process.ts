@@ -54,10 +54,7 @@ function terminalOf(stop: AbortSignal, stdout: Terminal['stdout']): Omit<Termina
   };
 }
 
-/**
- * The first signal asks for an orderly end, and the third ends the process at once. So does a terminal that goes away, where nobody
- * listens for that. Gives what lets others hear each of them.
- */
+/** The first signal, or a terminal that goes away, asks for an orderly end; the third ends at once. Gives what lets others hear each. */
 function handleSignals(stop: AbortController): Required<Pick<Terminal, 'onSignal' | 'onHangUp'>> {
   const signals = new Set<() => void>();
   const hangUps = new Set<() => void>();
@@ -134,10 +131,7 @@ async function readStdin(largest: number): Promise<Uint8Array | null> {
   return Buffer.concat(chunks);
 }
 
-/**
- * A reader that goes away or a full disk ends nothing; `failure` says why some could not be written. A file is written here: Node's stream
- * takes a part for the whole.
- */
+/** A reader that goes away or a full disk ends nothing: `failure` says it. Node would take a part of a file for the whole. */
 function lastingStdout() {
   let failed: string | null = null;
   const fail = ({ code }: NodeJS.ErrnoException): void => {

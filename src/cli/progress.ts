@@ -7,10 +7,7 @@ import type { Invocation, Terminal } from './command.ts';
 const stepsEvery = { terminal: 100, log: 5000 };
 const secondMs = 1000;
 
-/**
- * What a person sees on stderr while a run takes long: after a second what is being read, then how many requests are done. Answers Ctrl-C
- * at once.
- */
+/** What a person sees on stderr while a run takes long: what is being read, then how many requests are done. Answers Ctrl-C at once. */
 export function startProgress({ settings, terminal }: Invocation) {
   let phase: 'reading' | 'planned' | 'applying' | 'ended' = 'reading';
   let [total, done] = [0, 0];

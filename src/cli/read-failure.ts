@@ -27,12 +27,10 @@ const hints: Readonly<Record<string, string>> = {
     'make a token as an administrator (Settings, API tokens) and put it in the file that --token-file names',
 };
 
-/** Failures that say nothing about the connection; the codes of all others begin with `api-`. */
-const ownCodes = ['unauthorized', 'reader-died'] as const;
-
 /** The problem for a person, with what to do; `now` is ms since 1970, for a token that says it has expired. */
 export function explainReadFailure(failure: ReadFailure, token: () => string, now: number): Problem {
-  const own = ownCodes.find((one) => one === failure.code);
+  // Two of them say nothing about the connection.
+  const own = (['unauthorized', 'reader-died'] as const).find((one) => one === failure.code);
   const code: ProblemCode = own ?? `api-${failure.code}`;
   const expired = failure.code === 'unauthorized' ? expiryText(token, now) : null;
   const summary = expired === null ? failure.message : `${failure.message} (${expired})`;

@@ -14,10 +14,7 @@ export function requireGit(env: Parameters<typeof readRevision>[0], summary: str
   throw makeFailure('usage', summary, `where RECONCILE_REVISION is set no git is run: ${instead}`);
 }
 
-/**
- * Where a CI job's repository can be looked at, by what GitHub and GitLab say of it; null elsewhere. `written`: PATH, which such a job
- * writes from the repository's root. The URL of a GitLab job holds a token, which stays out.
- */
+/** The repository of a GitHub or GitLab job, whose URL may hold a token, which stays out; null for PATHs (`written`) not below its root. */
 export function readForge(env: Readonly<Record<string, string | undefined>>, written: string | null): Forge | null {
   const { GITHUB_SERVER_URL, GITHUB_REPOSITORY, CI_REPOSITORY_URL } = env;
   const remote = GITHUB_REPOSITORY === undefined ? CI_REPOSITORY_URL : `${GITHUB_SERVER_URL}/${GITHUB_REPOSITORY}`;

@@ -10,10 +10,7 @@ import { startProgress } from './progress.ts';
 
 export type Screen = ReturnType<typeof makeScreen>;
 
-/**
- * What a planning run shows: the plan before it is applied, progress, and what it came to at the end. Wrong outputs are a usage failure
- * now, not after an apply.
- */
+/** What a planning run shows: the plan before it is applied, progress, and the end. Throws a `Failure` for wrong outputs now. */
 export function makeScreen(invocation: Invocation) {
   const { settings, terminal } = invocation;
   const showsText = readOutputs(settings.output, terminal.cwd).some(isScreen);
@@ -31,10 +28,7 @@ export function makeScreen(invocation: Invocation) {
         screens[name]((display) => renderPlan(nameFor(report, terminal[`${name}IsTerminal`]), { ...display, full }));
       shown = showsText;
     },
-    /**
-     * What the run came to; a plan that stands on stdout already is not repeated there. `obstacle`: what kept it from writing;
-     * `declined`: nobody said yes.
-     */
+    /** What the run came to, and what kept it from writing (`obstacle`). A plan that stands on stdout already is not repeated there. */
     answerWith(report: RunReport, exit: number, obstacle: Problem | null, declined: boolean): Answer {
       progress.end();
       const said = obstacle === null && declined ? 'Nothing was written.\n' : '';

@@ -4,13 +4,9 @@ import type { SettingsFile } from './settings-schema.ts';
 const timeoutMs = 30_000;
 const mostBytes = 1_000_000;
 
-/** The environment with what the command of `secretsFrom` printed last, and how to run it again. */
 export type PrintedSecrets = ReturnType<typeof keepSecrets>;
 
-/**
- * Secrets that a command prints stand beside the environment, where a variable of the same name wins. Only names of secrets are
- * taken: whoever can edit the secrets must not be able to change a setting by it.
- */
+/** Printed secrets stand beside the environment, where variables win. Only names of secrets count: no secret may change a setting. */
 export function keepSecrets(terminal: Terminal) {
   // It inherits from the environment, so that all variables are found in it.
   const printed: Record<string, string> = Object.create(terminal.env);

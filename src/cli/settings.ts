@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { countMs } from '../model/instant.ts';
 import { compareText, type Problem } from '../model/problem.ts';
-import { Failure, type OptionValues, type RawValues, type Settings } from './command.ts';
+import { Failure, type OptionValues, type RawValues, type Settings, type Terminal } from './command.ts';
 import {
   formatFlag,
   isSetting,
@@ -14,10 +14,8 @@ import {
 import type { SettingsFile } from './settings-schema.ts';
 
 /** Where settings come from. `flags` are commander's, `file` the parsed settings file with its folder. */
-export interface SettingsSources {
+export interface SettingsSources extends Pick<Terminal, 'env' | 'cwd'> {
   readonly flags: RawValues;
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly cwd: string;
   readonly file: SettingsFile | null;
 }
 

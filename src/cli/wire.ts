@@ -22,7 +22,6 @@ import { explainReadFailure } from './read-failure.ts';
 import { readNamedJson } from './read-file.ts';
 import { createTokenSource, type TokenSource, warnOfOpenToken } from './token.ts';
 
-/** What a pass needs, and how to let go of it. */
 export type WiredPass = Awaited<ReturnType<typeof wirePass>>;
 
 /** Reads the source and runs the pass over it. */
@@ -92,10 +91,7 @@ export function wireShared(
   };
 }
 
-/**
- * What a run reads and writes: the server, or the snapshot in a file, for which there is no request, no token and no secret. `seal` seals
- * a saved plan under the token; `explain` says for a person what went wrong when the server was read.
- */
+/** The server, or the snapshot that stands in for it without token and secrets. `seal`: of a saved plan. `explain`: of a failed read. */
 function openServer(invocation: Invocation, snapshotFile: string | null) {
   const explainBy = (token: () => string) => (failed: ReadFailure) =>
     explainReadFailure(failed, token, systemClock.wallTime());
@@ -170,10 +166,7 @@ export function createEnforcement(settings: Settings): Pick<PassDependencies, 'e
 
 type Must = <T>(read: Result<T, ReadFailure>) => T;
 
-/**
- * Lets a command that is no pass read the server, or the snapshot in a file: with retries, until the terminal says stop. `must` gives the
- * value of a reading, and throws a `Failure` that says what to do where there is none.
- */
+/** Lets a command that is no pass read the server or a snapshot. `must` throws a `Failure` that says what to do where a read failed. */
 export async function askServer<T>(
   invocation: Invocation,
   ask: (context: ReadContext, must: Must, server: ReturnType<typeof openServer>) => Promise<T>,

@@ -8,11 +8,7 @@ import { type Answer, chooseExitCode, type Invocation } from '../command.ts';
 import { readManifestFiles, readPathOperand } from '../path-operand.ts';
 import { readProfile } from '../plan-settings.ts';
 
-/**
- * `reconcile fmt PATH…`: canonical spelling and order, in place; `--check` only says which files would change, and exits 1
- * when there are any, or a network with host bits: what that means is not for a formatter to decide. Files with errors are left
- * alone (exit 4).
- */
+/** `reconcile fmt PATH…`: canonical form, in place. `--check`: exit 1 where that would change a file, or a network has host bits. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
   readPathOperand(invocation, 'fmt');

@@ -20,10 +20,7 @@ type Place = Readonly<Record<'folder' | 'path' | 'written' | 'server', string>> 
 
 const policy = 'policy';
 
-/**
- * `reconcile init [DIR]`: a repository for a server, with what is there as manifests; at the end a plan, which is empty. A file that
- * is there stays as it is, so that a second run changes nothing. `--example`: manifests to begin with, without a server.
- */
+/** `reconcile init [DIR]`: a repository for a server; files that are there stay. `--example`: manifests to begin with, without a server. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings, terminal } = invocation;
   const folder = resolve(terminal.cwd, operands[0] ?? '.');
