@@ -43,7 +43,7 @@ export class Exchanges {
     return () => this.#listeners.delete(listener);
   };
 
-  readonly take = async (exchange: Exchange): Promise<void> => {
+  async take(exchange: Exchange): Promise<void> {
     const { request } = exchange;
     const { admin, faults } = this.#options;
     if (admin !== undefined && /^\/admin(?:[/?]|$)/.test(request.target)) {
@@ -59,7 +59,7 @@ export class Exchanges {
     this.#record(request, isBefore ? cutStatus : answer.status);
     if (chosen === undefined) sendAnswer(exchange, answer);
     else spoilAnswer(exchange, answer, chosen);
-  };
+  }
 
   async #answer(request: RawRequest): Promise<HttpAnswer> {
     try {
