@@ -15,7 +15,7 @@ import { makeError, type Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { formatPlain } from './format-plain.ts';
 import { type Kind, kinds } from './manifest.ts';
-import { findScalar, type MapNode, type Node } from './node.ts';
+import { findChild, findScalar, type MapNode, type Node } from './node.ts';
 import { parseFile } from './parse.ts';
 import { decodeText, describeNotUtf8, fields, readManifests } from './read-manifests.ts';
 import { orderFields, type Path, respell } from './respell.ts';
@@ -35,17 +35,18 @@ export interface Formatted {
  * errors is left alone, and so is one that would mean something else afterwards.
  */
 export function formatFile(path: string, text: string, profile: Profile): Formatted {
-  const before = read(path, text, profile);
+  const bytes = new TextEncoder().encode(text);
+  const { problems } = readManifests({ path, bytes, profile, values: null, documents });
   // A file with `${name}` in it need not mean anything before values are put in: it only has to be YAML.
   const errors = text.includes('${')
     ? readRoots(path, text).problems
-    : before.problems.filter(({ severity }) => severity === 'error');
+    : problems.filter(({ severity }) => severity === 'error');
   if (errors.length > 0) return { text: null, problems: errors, left: [] };
   const formatted = formatFully(text);
   // What is as it was means what it did: nothing is read again.
-  if (formatted !== text && !isSame(before.roots, readRoots(path, formatted).roots))
+  if (formatted !== text && !isSame(readRoots(path, text).roots, readRoots(path, formatted).roots))
     return { text: null, problems: [notFormatted(path)], left: [] };
-  return { text: formatted, problems: [], left: before.problems.filter(({ code }) => code === 'host-bits') };
+  return { text: formatted, problems: [], left: problems.filter(({ code }) => code === 'host-bits') };
 }
 
 /** The same for a file as it is on disk. `before` is its text; null when it is not UTF-8. */
@@ -61,21 +62,8 @@ export function formatBytes(
 
 const documents = 1_000_000;
 
-interface Roots {
-  /** The content of each document. */
-  readonly roots: readonly Node[];
-  readonly problems: readonly Problem[];
-}
-
-function read(path: string, text: string, profile: Profile): Roots {
-  const bytes = new TextEncoder().encode(text);
-  const roots: Node[] = [];
-  const onRoot = (root: Node): void => void roots.push(root);
-  const { problems } = readManifests({ path, bytes, profile, values: null, documents, onRoot });
-  return { problems, roots };
-}
-
-function readRoots(path: string, text: string): Roots {
+/** The content of each document. */
+function readRoots(path: string, text: string) {
   const roots: Node[] = [];
   const onDocument = (root: Node): void => void roots.push(root);
   return { problems: parseFile({ path, text, values: null, fields, documents, onDocument }), roots };
@@ -108,13 +96,10 @@ function isAlike(before: Node, after: Node | undefined, kind: Kind | undefined, 
 
 function hasSameFields(before: MapNode, after: MapNode, kind: Kind | undefined, path: Path): boolean {
   if (before.entries.length !== after.entries.length) return false;
-  let moved: Map<string, Node> | undefined;
   return before.entries.every(({ key, value }, index) => {
-    const entry = after.entries[index];
-    const inside = [...path, key];
-    if (entry?.key === key) return isAlike(value, entry.value, kind, inside);
-    moved ??= new Map(after.entries.map((one) => [one.key, one.value]));
-    return isAlike(value, moved.get(key), kind, inside);
+    const there = after.entries[index];
+    const same = there?.key === key ? there.value : findChild(after, key);
+    return isAlike(value, same, kind, [...path, key]);
   });
 }
 

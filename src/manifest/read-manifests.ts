@@ -27,8 +27,6 @@ export interface ReadRequest {
   readonly documents: number;
   /** Most that reading the file may cost (`Work`); without it, `defaultFileWork`. */
   readonly work?: number;
-  /** Called with the content of each document that is YAML. */
-  readonly onRoot?: (root: Node) => void;
 }
 
 /** Reads one file: its manifests and every problem that can be seen without the other files. */
@@ -48,7 +46,6 @@ export function readManifests(request: ReadRequest): FileManifests {
     work,
     fields,
     onDocument(root, reporter) {
-      request.onRoot?.(root);
       const manifest = readDocument(root, { reporter, profile });
       if (manifest !== null) manifests.push(manifest);
     },
