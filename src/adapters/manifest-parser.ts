@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
@@ -16,7 +17,7 @@ import { makeError } from '../model/problem.ts';
 import { getErrorCode } from '../model/result.ts';
 import type { SourceFile } from '../ports.ts';
 import { systemClock } from './clock.ts';
-import { type SealedManifests, unseal } from './sealed-manifests.ts';
+import { unseal } from './sealed-manifests.ts';
 
 /**
  * Bytes from which parsing goes to a thread: of all files together where nothing may hold the event loop (the controller's
@@ -157,9 +158,26 @@ async function parseApart(
   const roomFor = Math.max(1, Math.floor((options.limits.parseMb * 1_000_000) / (largest * memoryPerByte)));
   const threads = Math.min(availableParallelism(), mostThreads, queue.length, roomFor);
   const parseMb = Math.max(leastMb, Math.floor(options.limits.parseMb / threads));
-  const work = { workerUrl, queue, options, parsed, spent, parseMb };
-  await Promise.all(Array.from({ length: threads }, () => drain(work)));
+  await Promise.all(Array.from({ length: threads }, drain));
   return parsed;
+
+  /** One thread's share: takes files until there are none; a thread that ran out of memory is replaced by the next. */
+  async function drain(): Promise<void> {
+    while (workerUrl !== null && queue.length > 0) {
+      const thread = startThread(workerUrl, options, parseMb);
+      try {
+        for (let file = queue.pop(); file !== undefined; file = queue.pop()) {
+          const manifests = await thread.parse(file);
+          parsed.set(file, manifests ?? outOfMemory(file.path, options.limits.parseMb));
+          spent.work += manifests?.work ?? 0;
+          if (spent.work > options.limits.work) queue.length = 0;
+          if (manifests === null) break;
+        }
+      } finally {
+        await thread.end();
+      }
+    }
+  }
 }
 
 /** A thread does not start with less memory, in MB. */
@@ -176,37 +194,6 @@ export function growHeapSlowly(files: readonly Pick<SourceFile, 'bytes'>[]): voi
   setFlagsFromString('--semi-space-growth-factor=1');
 }
 
-interface Work {
-  readonly workerUrl: URL;
-  /** Taken from the end. */
-  readonly queue: SourceFile[];
-  readonly options: ParseOptions;
-  readonly parsed: Map<SourceFile, FileManifests>;
-  /** What all files cost so far; when it is more than they may, no more are taken. */
-  readonly spent: { work: number };
-  /** Memory (MB) of one thread. */
-  readonly parseMb: number;
-}
-
-/** One thread's share: takes files until there are none; a thread that ran out of memory is replaced by the next. */
-async function drain(work: Work): Promise<void> {
-  const { queue, spent, options } = work;
-  while (queue.length > 0) {
-    const thread = startThread(work);
-    try {
-      for (let file = queue.pop(); file !== undefined; file = queue.pop()) {
-        const manifests = await thread.parse(file);
-        work.parsed.set(file, manifests ?? outOfMemory(file.path, options.limits.parseMb));
-        spent.work += manifests?.work ?? 0;
-        if (spent.work > options.limits.work) queue.length = 0;
-        if (manifests === null) break;
-      }
-    } finally {
-      await thread.end();
-    }
-  }
-}
-
 interface Thread {
   /** Null when the file needed too much memory; the thread is of no use afterwards. Rejects when the thread died otherwise. */
   parse(file: SourceFile): Promise<FileManifests | null>;
@@ -215,10 +202,13 @@ interface Thread {
 
 class ReaderDied extends Error {
   readonly code = 'reader-died';
+
+  constructor(why: string) {
+    super(`the thread that reads manifests died (${why})`);
+  }
 }
 
-function startThread({ workerUrl, options, parseMb }: Work): Thread {
-  const { profile, values, limits } = options;
+function startThread(workerUrl: URL, { profile, values, limits }: ParseOptions, parseMb: number): Thread {
   // The thread needs neither the environment nor the standard streams.
   const worker = new Worker(workerUrl, {
     env: {},
@@ -226,35 +216,25 @@ function startThread({ workerUrl, options, parseMb }: Work): Thread {
     stdout: true,
     stderr: true,
   });
-  let died: string | null = null;
-  let pending: { settle(manifests: FileManifests | null): void; fail(why: string): void } | null = null;
-  const fail = (why: string): void => {
-    died ??= `the thread that reads manifests died (${why})`;
-    pending?.fail(died);
-  };
-  worker.on('message', (sealed: SealedManifests) => pending?.settle(unseal(sealed)));
-  worker.on('error', (error: unknown) => {
-    if (getErrorCode(error) === 'ERR_WORKER_OUT_OF_MEMORY') pending?.settle(null);
-    fail(getErrorCode(error));
-  });
-  worker.on('exit', (code) => fail(`exit code ${code}`));
+  // Rejects with the error when there is one.
+  const ended = once(worker, 'exit').then(([code]) => Promise.reject(new ReaderDied(`exit code ${code}`)));
+  ended.catch(() => undefined);
   return {
     async parse({ path, bytes }) {
-      if (died !== null) throw new ReaderDied(died);
       const request: ReadRequest = { path, bytes, profile, values, documents: limits.documents, work: limits.fileWork };
-      const silence = setTimeout(() => fail(`no answer in ${silenceMs / 1000} s`), silenceMs);
+      const signal = AbortSignal.timeout(silenceMs);
       try {
-        return await new Promise<FileManifests | null>((settle, reject) => {
-          pending = { settle, fail: (why) => reject(new ReaderDied(why)) };
-          worker.postMessage(request);
-        });
-      } finally {
-        pending = null;
-        clearTimeout(silence);
+        worker.postMessage(request);
+        const [sealed] = await Promise.race([once(worker, 'message', { signal }), ended]);
+        return unseal(sealed);
+      } catch (error) {
+        if (getErrorCode(error) === 'ERR_WORKER_OUT_OF_MEMORY') return null;
+        if (error instanceof ReaderDied) throw error;
+        throw new ReaderDied(signal.aborted ? `no answer in ${silenceMs / 1000} s` : getErrorCode(error));
       }
     },
     end: async () => {
-      if (died === null) await systemClock.sleep(restMs);
+      await systemClock.sleep(restMs);
       await worker.terminate();
     },
   };
