@@ -5,8 +5,7 @@ import path from 'node:path';
 import type { FSWatcher } from 'chokidar';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createDirectorySource } from '../../src/adapters/source/directory.ts';
-import { watchDirectory } from '../../src/adapters/source/watch.ts';
-import { wakeOnChange } from '../../src/cli/watch/source.ts';
+import { wakeOnChange } from '../../src/adapters/source/watch.ts';
 import { defaultLimits } from '../../src/desired/context.ts';
 import { rules, until } from '../controller/support/sidecar.ts';
 import { buildFiles } from '../desired/helpers.ts';
@@ -43,12 +42,12 @@ describe('faults of files', () => {
   it('fault 30: out of watches or file handles, changes are found by rescanning, and it says so', async () => {
     for (const code of ['ENOSPC', 'EMFILE']) {
       const opened: FakeWatcher[] = [];
-      let events = 0;
-      const watch = watchDirectory({
-        root: folder,
+      let woken = 0;
+      const wake = wakeOnChange(folder, createDirectorySource(folder, defaultLimits), {
+        rescanMs: 100,
         logger,
-        onEvent: () => {
-          events += 1;
+        wake: () => {
+          woken += 1;
         },
         open: () => {
           const made = new FakeWatcher();
@@ -57,10 +56,11 @@ describe('faults of files', () => {
         },
       });
       opened[0]?.emit('error', Object.assign(new Error('no more'), { code }));
-      expect([watch.degraded(), events, opened[0]?.closed]).toEqual([true, 1, 1]);
-      watch.refresh();
-      expect([watch.degraded(), opened.length]).toEqual([false, 2]);
-      await watch.close();
+      expect([wake.degraded(), opened[0]?.closed]).toEqual([true, 1]);
+      await until(() => woken > 0);
+      await until(() => opened.length === 2);
+      expect(wake.degraded()).toBe(false);
+      await wake.close();
     }
     expect(warnings.length).toBe(2);
   });

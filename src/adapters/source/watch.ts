@@ -2,63 +2,100 @@ import { statSync } from 'node:fs';
 import path from 'node:path';
 import { type FSWatcher, watch } from 'chokidar';
 import { getErrorCode } from '../../model/result.ts';
-import type { Logger } from '../../ports.ts';
+import type { Logger, Source } from '../../ports.ts';
+import { systemClock } from '../clock.ts';
 
-/** What tells that a directory may have changed. Events are hints: what counts is what reading the directory gives. */
-export interface DirectoryWatch {
-  /** Events do not reach us any more (no watches or file handles left): only the rescan sees changes. */
-  degraded(): boolean;
-  /** Call at each rescan: watches again where the directory was replaced, which the old watch does not notice, or watching failed. */
-  refresh(): void;
-  close(): Promise<void>;
-}
-
-/** Test doors; the defaults are the real thing. */
-export interface WatchSettings {
-  readonly root: string;
+/** How a directory is watched. */
+export interface WakeSettings {
+  readonly rescanMs: number;
   readonly logger: Logger;
-  readonly onEvent: () => void;
+  readonly wake: () => void;
+  /** A test's own watcher. */
   readonly open?: (root: string) => FSWatcher;
 }
 
-/** Watches a directory tree. Never throws and never ends the process: a watch that fails becomes `degraded`. */
-export function watchDirectory(settings: WatchSettings): DirectoryWatch {
-  const open = settings.open ?? openWatcher;
-  let identity = identityOf(settings.root);
-  let failed = false;
-  let watcher = start();
+/** A directory that is watched until it is closed. */
+export interface DirectoryWake {
+  /** Events do not reach us any more (no watches or file handles left): only the rescan sees changes. */
+  degraded(): boolean;
+  close(): Promise<void>;
+}
 
-  function start(): FSWatcher {
-    const made = open(settings.root);
-    made.on('all', settings.onEvent);
+// Editors and `cp -r` make bursts: one look for all of it.
+const burstMs = 20;
+// Without events this is all there is.
+const degradedRescanMs = 2000;
+
+/**
+ * Wakes when a directory may have changed: by events, and by looking again whatever the events say. Events are hints: what counts
+ * is what reading the directory gives. Never throws and never ends the process: a watch that fails becomes `degraded`.
+ */
+export function wakeOnChange(root: string, source: Source, settings: WakeSettings): DirectoryWake {
+  const { rescanMs, logger, wake, open = openWatcher } = settings;
+  const stop = new AbortController();
+  let burst: NodeJS.Timeout | null = null;
+  const noteEvent = (): void => {
+    burst ??= setTimeout(() => {
+      burst = null;
+      wake();
+    }, burstMs);
+  };
+  let failed = false;
+  const start = (): FSWatcher => {
+    const made = open(root);
+    made.on('all', noteEvent);
     made.on('error', (error) => {
       if (failed) return;
       failed = true;
       const code = getErrorCode(error, 'unknown');
-      settings.logger.warn('The directory cannot be watched; changes are found by rescanning', { code });
-      stop(made);
-      settings.onEvent();
+      logger.warn('The directory cannot be watched; changes are found by rescanning', { code });
+      drop(made);
+      noteEvent();
     });
     return made;
-  }
-
-  function stop(old: FSWatcher): void {
-    void old.close().catch(() => undefined); // a watcher that failed may fail again while closing; nothing hangs on it
-  }
-
+  };
+  let identity = identityOf(root);
+  let watcher = start();
+  /** Watches again where the directory was replaced, which the old watch does not notice, or watching failed. */
+  const refresh = (): void => {
+    const now = identityOf(root);
+    if (now === identity && !failed) return;
+    identity = now;
+    drop(watcher);
+    failed = false;
+    watcher = start();
+    noteEvent();
+  };
+  const scanning = scan(source, wake, stop.signal, async () => {
+    await systemClock.sleep(failed ? Math.min(rescanMs, degradedRescanMs) : rescanMs, stop.signal);
+    if (!stop.signal.aborted) refresh();
+  });
   return {
     degraded: () => failed,
-    refresh() {
-      const now = identityOf(settings.root);
-      if (now === identity && !failed) return;
-      identity = now;
-      stop(watcher);
-      failed = false;
-      watcher = start();
-      settings.onEvent();
+    async close() {
+      stop.abort();
+      if (burst !== null) clearTimeout(burst);
+      await Promise.all([watcher.close(), scanning]);
     },
-    close: () => watcher.close(),
   };
+}
+
+/** Looks at the source after each wait, and wakes when it is another than before. */
+async function scan(source: Source, wake: () => void, stop: AbortSignal, wait: () => Promise<void>): Promise<void> {
+  let seen: string | null = null;
+  while (!stop.aborted) {
+    await wait();
+    if (stop.aborted) return;
+    const reading = await source.read(stop).catch(() => null);
+    if (reading === null) continue; // stopped while reading
+    const now = reading.content?.revision ?? reading.problems.map((one) => one.code).join(' ');
+    if (seen !== null && now !== seen) wake();
+    seen = now;
+  }
+}
+
+function drop(old: FSWatcher): void {
+  void old.close().catch(() => undefined); // a watcher that failed may fail again while closing; nothing hangs on it
 }
 
 function openWatcher(root: string): FSWatcher {

@@ -1,23 +1,9 @@
 import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
 import type { GitSettings } from '../../adapters/source/git.ts';
-import type { WatchSettings } from '../../adapters/source/watch.ts';
-import type { Logger, Source } from '../../ports.ts';
+import type { DirectoryWake, WakeSettings } from '../../adapters/source/watch.ts';
+import type { Source } from '../../ports.ts';
 import type { RawValues, Settings, SharedParts, Terminal } from '../command.ts';
 import type { PrintedSecrets } from '../secrets-from.ts';
-
-/** Wakes the loop when the directory may have changed: by events, and by looking again whatever the events say. */
-export interface DirectoryWake {
-  degraded(): boolean;
-  close(): Promise<void>;
-}
-
-/** How to watch. `open` is a test's own watcher. */
-export interface WakeSettings {
-  readonly rescanMs: number;
-  readonly logger: Logger;
-  readonly wake: () => void;
-  readonly open?: WatchSettings['open'];
-}
 
 /** Where the manifests come from. */
 export interface WatchedSource {

@@ -1,16 +1,14 @@
 import path from 'node:path';
-import { systemClock } from '../../adapters/clock.ts';
 import { createDirectorySource } from '../../adapters/source/directory.ts';
 import type { GitSettings } from '../../adapters/source/git.ts';
 import { parseGitPath, parseRef, parseRemote } from '../../adapters/source/git-address.ts';
-import { watchDirectory } from '../../adapters/source/watch.ts';
+import { wakeOnChange } from '../../adapters/source/watch.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Result } from '../../model/result.ts';
-import type { Source } from '../../ports.ts';
 import { Failure, makeFailure, type Settings } from '../command.ts';
 import { readPathOperand } from '../path-operand.ts';
 import { readLimits } from '../plan-settings.ts';
-import type { DirectoryWake, OpenSource, WakeSettings } from './invocation.ts';
+import type { OpenSource } from './invocation.ts';
 
 /** The source that the settings name; throws a `Failure` when it cannot work. */
 export const openSource: OpenSource = async (context, stateFolder, references) => {
@@ -83,48 +81,4 @@ function checked<T>(result: Result<T, string>, problems: Problem[]): T | null {
 
 function wrong(summary: string): Problem {
   return { code: 'bad-setting', severity: 'error', summary };
-}
-
-// Editors and `cp -r` make bursts: one look for all of it.
-const burstMs = 20;
-// Without events this is all there is.
-const degradedRescanMs = 2000;
-
-/** Starts watching and rescanning `root`. */
-export function wakeOnChange(root: string, source: Source, settings: WakeSettings): DirectoryWake {
-  const { rescanMs, logger, wake, open } = settings;
-  const stop = new AbortController();
-  let burst: NodeJS.Timeout | null = null;
-  const watch = watchDirectory({
-    root,
-    logger,
-    ...(open === undefined ? {} : { open }),
-    onEvent: () => {
-      burst ??= setTimeout(() => {
-        burst = null;
-        wake();
-      }, burstMs);
-    },
-  });
-  let seen: string | null = null;
-  const scanning = (async () => {
-    while (!stop.signal.aborted) {
-      await systemClock.sleep(watch.degraded() ? Math.min(rescanMs, degradedRescanMs) : rescanMs, stop.signal);
-      if (stop.signal.aborted) return;
-      watch.refresh();
-      const reading = await source.read(stop.signal).catch(() => null);
-      if (reading === null) continue; // stopped while reading
-      const now = reading.content?.revision ?? reading.problems.map((one) => one.code).join(' ');
-      if (seen !== null && now !== seen) wake();
-      seen = now;
-    }
-  })();
-  return {
-    degraded: () => watch.degraded(),
-    async close() {
-      stop.abort();
-      if (burst !== null) clearTimeout(burst);
-      await Promise.all([watch.close(), scanning]);
-    },
-  };
 }
