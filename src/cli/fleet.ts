@@ -52,7 +52,8 @@ export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<nu
     const looking = setInterval(() => say(`waiting for ${joinSome([...open], 3) || 'the next wave'}`), sayMs);
     return await visitAll(fleet, isWriting, visit, terminal.stop).finally(() => clearInterval(looking));
   });
-  return await writeAnswer(answerFleet(outcomes), outputs, null, terminal);
+  const isPaused = command.name === 'status' && fleet.rollout.paused === true;
+  return await writeAnswer(answerFleet(outcomes, isPaused), outputs, null, terminal);
 }
 
 /** Refuses what is about one server. */

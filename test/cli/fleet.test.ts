@@ -135,6 +135,15 @@ describe('the state at a sidecar', () => {
     expect(json).toMatchObject({ targets: names.map((name) => ({ name })) });
   });
 
+  it('says that the fleet file pauses the roll-out, though no target waits', async () => {
+    world.write('ops/fleet.yaml', `paused: true\n${world.read('ops/fleet.yaml')}`);
+    const { code, out } = await run('status', url, '--target=t0');
+    expect([code, out]).toEqual([
+      0,
+      expect.stringMatching(/no target begins a revision\. 1 target; exit 0, for t0\.\n$/),
+    ]);
+  });
+
   it('says which target the sidecar does not watch', async () => {
     fleet([['other', dead]]);
     const { code, out } = await run('status', url);

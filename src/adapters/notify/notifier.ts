@@ -1,5 +1,5 @@
 import { Agent } from 'undici';
-import type { LoopObserver, Turn } from '../../controller/observer.ts';
+import type { Turn } from '../../controller/observer.ts';
 import { getErrorCode } from '../../model/result.ts';
 import type { Clock, Logger } from '../../ports.ts';
 import { exchange, locate } from '../api/exchange.ts';
@@ -16,43 +16,38 @@ export interface NotifierSettings {
   readonly timeoutMs?: number;
 }
 
-/** Sends what the loop turned to; one queue a target, so that a slow one holds up nobody. */
-export interface Notifier {
-  readonly observer: Pick<LoopObserver, 'turned'>;
-  /** Waits until what is queued is sent, at most `ms`. */
-  flush(ms: number): Promise<void>;
-}
-
 const attempts = 5;
 const longestQueue = 20;
 const largestAnswer = 65_536;
 
-/** Builds the notifier. Only the configured addresses are ever called, and redirects are not followed. */
-export function createNotifier(settings: NotifierSettings): Notifier {
+/**
+ * Sends what the loop turned to; one queue a target, so that a slow one holds up nobody. Only the configured addresses are ever
+ * called, and redirects are not followed.
+ */
+export function createNotifier(settings: NotifierSettings) {
   const stop = new AbortController();
   // Not the global one: Node's own `fetch` may have put an older version there, which takes no such requests.
   const agent = new Agent();
   const queues = settings.targets.map((target) => ({ target, length: 0, last: Promise.resolve() }));
   return {
-    observer: {
-      turned(turn: Turn) {
-        for (const queue of queues) {
-          const { target } = queue;
-          const delivery = target.deliver(turn);
-          if (delivery === null) continue;
-          if (queue.length >= longestQueue) {
-            settings.onResult(target.name, 'dropped');
-            continue;
-          }
-          queue.length++;
-          queue.last = queue.last.then(async () => {
-            await deliver({ ...settings, agent }, target, delivery, stop.signal);
-            queue.length--;
-          });
+    turned(turn: Turn): void {
+      for (const queue of queues) {
+        const { target } = queue;
+        const delivery = target.deliver(turn);
+        if (delivery === null) continue;
+        if (queue.length >= longestQueue) {
+          settings.onResult(target.name, 'dropped');
+          continue;
         }
-      },
+        queue.length++;
+        queue.last = queue.last.then(async () => {
+          await deliver({ ...settings, agent }, target, delivery, stop.signal);
+          queue.length--;
+        });
+      }
     },
-    async flush(ms) {
+    /** Waits until what is queued is sent, at most `ms`. */
+    async flush(ms: number): Promise<void> {
       await Promise.race([Promise.all(queues.map(({ last }) => last)), settings.clock.sleep(ms)]);
       stop.abort();
     },

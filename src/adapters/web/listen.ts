@@ -82,6 +82,11 @@ export function listen(
     ) as Server;
     if (tls !== null && server instanceof TlsServer) renewCertificate(server, tls);
     server.on('connection', makeRoom(200));
+    const close = (): Promise<void> =>
+      new Promise((done) => {
+        server.close(() => done());
+        server.closeAllConnections();
+      });
     server.once('error', (error: NodeJS.ErrnoException) => {
       const why =
         error.code === 'EADDRINUSE' ? ': another process uses that port; choose another, or end that process' : '';
@@ -90,7 +95,7 @@ export function listen(
     server.once('listening', () => {
       const { port } = server.address() as AddressInfo;
       const host = where.host.includes(':') ? `[${where.host}]` : where.host;
-      resolve(ok({ url: `http${tls === null ? '' : 's'}://${host}:${port}`, close: () => closed(server) }));
+      resolve(ok({ url: `http${tls === null ? '' : 's'}://${host}:${port}`, close }));
     });
   });
 }
@@ -119,11 +124,4 @@ function makeRoom(most: number): (socket: Socket) => void {
     const [oldest] = open;
     if (open.size > most) oldest?.destroy();
   };
-}
-
-function closed(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    server.close(() => resolve());
-    server.closeAllConnections();
-  });
 }

@@ -88,14 +88,15 @@ function foldAlike(outcomes: readonly TargetOutcome[]) {
 }
 
 /** What the targets came to: one line each; then details of what differs, told once where several said the same. */
-export function answerFleet(outcomes: readonly TargetOutcome[]): Answer {
+export function answerFleet(outcomes: readonly TargetOutcome[], isPaused: boolean): Answer {
   const worst = pickWorstExit(outcomes.map((one) => one.exit));
   const left = outcomes.filter((one) => one.exit === null);
   // One that was told to stop before all had begun has not gone well.
   const end = left.length > 0 ? replaceExitCode(worst) : worst;
   const blamed = outcomes.filter((one) => one.exit === end);
   const folded = foldAlike(outcomes);
-  const conclusion = `${count(outcomes.length, 'target')}; exit ${end}, for ${listNames(blamed.length > 0 ? blamed : left)}.`;
+  const paused = isPaused ? 'The fleet file has `paused`: no target begins a revision. ' : '';
+  const conclusion = `${paused}${count(outcomes.length, 'target')}; exit ${end}, for ${listNames(blamed.length > 0 ? blamed : left)}.`;
   const rows = outcomes.map(({ target, exit, result }) => {
     const line = escapeControls(result);
     return [target.name, exit === null || exit === exitCodes.ok ? line : `${line} (exit ${exit})`];

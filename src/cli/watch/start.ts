@@ -198,7 +198,7 @@ export class Running {
       clock: systemClock,
       logger,
       lease,
-      observer: joinObservers([metrics.observer, notifier.observer]),
+      observer: joinObservers([metrics.observer, notifier]),
       store: lease.record === null ? storeRecordIn(state.path, logger) : storeRecord(lease.record, logger, token.seal),
       triggers,
       version,

@@ -52,7 +52,7 @@ async function send(target: NotifyTarget, turns: readonly Turn[], timeoutMs = 10
     },
     onResult: (name, result) => void results.push(`${name} ${result}`),
   });
-  for (const turn of turns) notifier.observer.turned(turn);
+  for (const turn of turns) notifier.turned(turn);
   await notifier.flush(3000);
   return { results, warnings };
 }
