@@ -78,11 +78,18 @@ export function createManifestParser(
     const apart = workerUrl === null ? [] : worthApart(missing, measure);
     const parsed = await parseApart(apart, workerUrl, options, spent);
     const used = new Map<string, FileManifests>();
+    const formerBytes = new Map(last.files.map(({ path, bytes }) => [path, bytes]));
+    const former = new Map(
+      last.manifests.map((manifests) => [
+        manifests.path,
+        { manifests, bytes: formerBytes.get(manifests.path) ?? nothing },
+      ]),
+    );
     for (const file of chosen) {
       const known = remembered(file) ?? parsed.get(file);
       // Once all together cost too much, nothing more is read.
       if (known === undefined && spent.work > options.limits.work) continue;
-      const manifests = known ?? parseFile(file, options);
+      const manifests = known ?? parseFile(file, options, former.get(file.path));
       if (known === undefined) spent.work += manifests.work;
       used.set(keyOf(file), manifests);
     }
@@ -96,6 +103,8 @@ export function createManifestParser(
     return last;
   });
 }
+
+const nothing = new Uint8Array();
 
 /** Parses one set of files at a time: whoever asks for the same meanwhile finds it parsed. */
 function takeTurns(parse: ParseFiles): ParseFiles {

@@ -6,7 +6,7 @@ import type { Ports } from '../model/port-range.ts';
 import { formatCount } from '../model/printable.ts';
 import { makeError, type Problem, relateTo } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
-import { compareRules, type DesiredRule, formatRuleKey, hasTimes, isDesiredAt } from '../model/rule.ts';
+import { type DesiredRule, findDifferences, formatRuleKey, hasTimes, isDesiredAt } from '../model/rule.ts';
 import { type DesiredState, listBoundaries } from '../model/state.ts';
 import type { DesiredContext } from './context.ts';
 
@@ -66,15 +66,10 @@ function suspectsAmong(
   before: readonly DesiredRule[] | undefined,
 ): readonly DesiredRule[] {
   if (before === undefined || rules.some(hasTimes)) return rules;
-  const gone = new Map(before.map((one) => [one.name, one.rule]));
-  const anew = rules.filter(({ name, rule }) => {
-    const former = gone.get(name);
-    const isKnown = former !== undefined && (former === rule || compareRules(former, rule) === 0);
-    return !(isKnown && gone.delete(name));
-  });
+  const { left, changed: anew } = findDifferences(before, rules);
   if (anew.length * 4 > rules.length) return rules;
   // What only has another name was compared with the others.
-  const renamed = new Set([...gone.values()].map(formatRuleKey));
+  const renamed = new Set(left.map(({ rule }) => formatRuleKey(rule)));
   const other = anew.filter(({ rule }) => !renamed.has(formatRuleKey(rule)));
   const touches = createTouches(other.map(({ rule }) => rule.destination));
   const suspects = new Set(anew);

@@ -64,6 +64,38 @@ export function readManifests(request: ReadRequest): FileManifests {
   };
 }
 
+/** A rule of a set that is all of a line, and holds nothing that another line may mean. */
+const ruleLine = /^ *- \{name: [^{}"'#&*!|>]*\}$/;
+
+/**
+ * Reads a file again of which only lines differ that hold one rule of a set each: the other rules are those that were read before.
+ * Null for any other file.
+ */
+export function readAgain(request: ReadRequest, bytes: Uint8Array, before: FileManifests): FileManifests | null {
+  const [set, ...others] = before.manifests;
+  if (set?.kind !== 'RuleSet' || others.length + before.problems.length > 0 || request.values !== null) return null;
+  const [then = [], now = []] = [bytes, request.bytes].map((one) => decodeText(one)?.split('\n'));
+  const isSame = (line: string, at: number): boolean => {
+    const former = then[at] ?? '';
+    return (
+      line === former || (ruleLine.test(line) && ruleLine.test(former) && line.indexOf('-') === former.indexOf('-'))
+    );
+  };
+  if (then.length !== now.length || !now.every(isSame)) return null;
+  const kept = set.rules.filter(({ place: { line } }) => {
+    const text = now[line - 1] ?? '';
+    return text === then[line - 1] && ruleLine.test(text);
+  });
+  const lines = [...now];
+  for (const { place } of kept) lines[place.line - 1] = '';
+  const { manifests, problems } = readManifests({ ...request, bytes: new TextEncoder().encode(lines.join('\n')) });
+  const [only] = manifests;
+  if (only?.kind !== 'RuleSet' || problems.length > 0) return null;
+  const rules = [...kept, ...only.rules].sort((a, b) => a.place.line - b.place.line);
+  if (new Set(rules.map(({ name }) => name)).size < rules.length) return null;
+  return { ...before, manifests: [{ ...only, rules }] };
+}
+
 /** The bytes as text, a mark at its start included; null when they are not UTF-8. */
 export function decodeText(bytes: Uint8Array): string | null {
   try {

@@ -145,6 +145,28 @@ export function compareRules(a: Rule, b: Rule): number {
   return 0;
 }
 
+/** Rules that two lists have under one name, with one content and the same times, and the others of either. */
+export interface RuleDifferences {
+  readonly kept: readonly DesiredRule[];
+  readonly left: readonly DesiredRule[];
+  readonly changed: readonly DesiredRule[];
+}
+
+/** How one list of rules became another one. Most rules of an edited policy are the same object in the same place: those are cheap. */
+export function findDifferences(before: readonly DesiredRule[], after: readonly DesiredRule[]): RuleDifferences {
+  const moved = before.filter((one, at) => one !== after[at]);
+  const left = new Map(moved.map((one) => [one.name, one]));
+  const [kept, changed]: [DesiredRule[], DesiredRule[]] = [[], []];
+  for (const [at, one] of after.entries()) {
+    const former = one === before[at] ? undefined : left.get(one.name);
+    const isSame = former?.notBefore === one.notBefore && former?.expires === one.expires;
+    if (one === before[at] || (former && isSame && compareRules(former.rule, one.rule) === 0 && left.delete(one.name)))
+      kept.push(one);
+    else changed.push(one);
+  }
+  return { kept, left: [...left.values()], changed };
+}
+
 /** In the canonical order of their rules, then by `tie`. Users come first in it, and each user's rules are sorted alone: twice as fast. */
 export function sortByRule<T>(items: readonly T[], ruleOf: (item: T) => Rule, tie: (a: T, b: T) => number): T[] {
   const users = [...groupBy(items, (item) => ruleOf(item).userId ?? '')].sort(([a], [b]) => compareText(a, b));

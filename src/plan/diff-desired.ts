@@ -3,7 +3,7 @@ import { groupBy } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { createTouches } from '../model/intervals.ts';
 import { formatCount } from '../model/printable.ts';
-import { compareRules, type DesiredRule, isDesiredAt, type Rule } from '../model/rule.ts';
+import { type DesiredRule, findDifferences, isDesiredAt, type Rule, type RuleDifferences } from '../model/rule.ts';
 import type { DesiredState } from '../model/state.ts';
 import { computeOwnEffect } from '../policy/effect.ts';
 import type { Effect } from '../policy/traffic.ts';
@@ -25,7 +25,8 @@ interface Comparison extends Pick<PlanInput, 'profile' | 'scope' | 'options'> {
  */
 export function diffDesired(comparison: Comparison): Plan {
   const { before, after, profile } = comparison;
-  const rules = findDifferences(before, after);
+  const [were = [], are = []] = [before, after].map(({ rules, upcoming = [] }) => [...rules, ...upcoming]);
+  const rules = findDifferences(were, are);
   const input = makeInput(comparison, rules);
   const decided = decideConfiguration(input);
   // Secrets are never looked up: a Configuration that is the same but for them is the same.
@@ -55,29 +56,11 @@ export function diffDesired(comparison: Comparison): Plan {
   };
 }
 
-/** Rules that are the same on both sides, under their names and with their times, and the others of either side. */
-interface Differences {
-  readonly kept: readonly DesiredRule[];
-  readonly left: readonly DesiredRule[];
-  readonly changed: readonly DesiredRule[];
-}
-
-function findDifferences(before: DesiredState, after: DesiredState): Differences {
-  const [were, are] = [before, after].map(({ rules, upcoming = [] }) => [...rules, ...upcoming]);
-  const left = new Map(were?.map((one) => [one.name, one]));
-  const [kept, changed]: [DesiredRule[], DesiredRule[]] = [[], []];
-  for (const one of are ?? []) {
-    const former = left.get(one.name);
-    const isSame = former && (former.rule === one.rule || compareRules(former.rule, one.rule) === 0);
-    const hasSameTimes = former?.notBefore === one.notBefore && former?.expires === one.expires;
-    if (isSame && hasSameTimes && left.delete(one.name)) kept.push(one);
-    else changed.push(one);
-  }
-  return { kept, left: [...left.values()], changed };
-}
-
 /** A server that holds what differs of the rules before, under their names, and of the Configuration what is managed: the rest shows as null. */
-function makeInput({ before, after, profile, scope, options }: Comparison, { left, changed }: Differences): PlanInput {
+function makeInput(
+  { before, after, profile, scope, options }: Comparison,
+  { left, changed }: RuleDifferences,
+): PlanInput {
   const rules = left.map(({ name, rule }) => {
     return { id: name, rule, destinationText: rule.destination.text, insertedAt: '', updatedAt: '' };
   });
@@ -126,7 +109,7 @@ interface Sides {
 }
 
 /** What decides where traffic may differ: the rules that differ, and those that share addresses with one. */
-function findSides({ kept, left, changed }: Differences): Sides {
+function findSides({ kept, left, changed }: RuleDifferences): Sides {
   const touches = createTouches([...left, ...changed].map(({ rule }) => rule.destination));
   const near = kept.filter(({ rule }) => touches(rule.destination));
   const users = [...kept, ...left, ...changed].flatMap(({ rule }) => rule.userId ?? []);
