@@ -8,11 +8,11 @@ import {
   countChanges,
   decodeApplyRecord,
   encodeApplyRecord,
-  type FormerRules,
+  type LookUpFormer,
   makeApplyRecord,
 } from '../pass/history.ts';
 import type { Approve, PassResult } from '../pass/pass.ts';
-import type { Plan, Step } from '../plan/plan.ts';
+import type { Plan } from '../plan/plan.ts';
 import type { Logger } from '../ports.ts';
 import { makeFailure, type Terminal } from './command.ts';
 
@@ -29,17 +29,16 @@ export function openApplyHistory(stateFolder: string): StateFiles {
 
 /**
  * Writes the history of one apply: before its first write what it is about to change, and at its end what it did. Nothing depends on
- * the history: a folder that cannot be written is a warning. `listFormer`: what is known of the rules that steps delete; what the
- * history says of any other is taken from there.
+ * the history: a folder that cannot be written is a warning. What `lookUp` does not know of a rule that is deleted, the history may say.
  */
 export function createHistoryWriter(
   stateFolder: string | null,
   logger: Logger,
   onRecord: OnRecord,
-  listFormer: (steps: readonly Step[]) => FormerRules,
+  lookUp: LookUpFormer,
 ) {
   const files = stateFolder === null ? null : openApplyHistory(stateFolder);
-  let begun: { readonly origin: ApplyOrigin; readonly number: number; readonly former: FormerRules } | null = null;
+  let begun: { readonly origin: ApplyOrigin; readonly number: number; readonly former: LookUpFormer } | null = null;
   const attempt = async <T>(write: (into: StateFiles) => Promise<T>): Promise<T | undefined> => {
     if (files === null) return undefined;
     return await write(files).catch((error: unknown) => {
@@ -54,7 +53,7 @@ export function createHistoryWriter(
       return async (plan, desired, digest) => {
         if (!(await approve(plan, desired, digest))) return false;
         const origin = { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest.plan };
-        const former = await findFormer(plan, listFormer(plan.steps), files);
+        const former = await findFormer(plan, lookUp, files);
         const record = makeApplyRecord(origin, plan, null, former);
         const number = await attempt((into) => addRecord(into, encodeApplyRecord(record)));
         begun = { origin, number: number ?? 0, former };
@@ -64,9 +63,7 @@ export function createHistoryWriter(
     },
     async end({ plan, apply }: PassResult): Promise<void> {
       if (begun === null || plan === null || apply === null) return;
-      const { origin, number } = begun;
-      // Steps of plans that were made on the way, too.
-      const former = new Map([...begun.former, ...listFormer(apply.outcomes.map(({ step }) => step))]);
+      const { origin, number, former } = begun;
       begun = null;
       const record = makeApplyRecord(origin, plan, apply, former);
       await onRecord(record, plan);
@@ -76,11 +73,13 @@ export function createHistoryWriter(
 }
 
 /** An undo puts rules back that no manifest names: only its record, the newest that names a rule, says when they end. */
-async function findFormer({ steps }: Plan, known: FormerRules, files: StateFiles | null): Promise<FormerRules> {
-  const changed = steps.flatMap((step) => (step.type === 'delete' || step.type === 'update' ? step.live.rule : []));
-  const wanted = new Set(changed.map(formatRuleKey).filter((key) => !known.has(key)));
+async function findFormer({ steps }: Plan, known: LookUpFormer, files: StateFiles | null): Promise<LookUpFormer> {
+  const changed = steps.flatMap((step) =>
+    'live' in step && known(step.live.rule) === undefined ? step.live.rule : [],
+  );
+  const wanted = new Set(changed.map(formatRuleKey));
   if (files === null || wanted.size === 0) return known;
-  const found = new Map(known);
+  const found = new Map<string, ReturnType<LookUpFormer>>();
   for (const number of await listRecords(files).catch(() => [])) {
     const loaded = await loadRecord(files, number);
     if (!loaded.ok) continue;
@@ -93,7 +92,7 @@ async function findFormer({ steps }: Plan, known: FormerRules, files: StateFiles
     }
     if (wanted.size === 0) break;
   }
-  return found;
+  return (rule) => known(rule) ?? found.get(formatRuleKey(rule));
 }
 
 /** Adds a record with the next number, and removes what is older than the last 50. Returns its number. */

@@ -2,6 +2,7 @@ import { systemClock } from '../adapters/clock.ts';
 import type { Desired } from '../desired/context.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { compareProblems, type Problem } from '../model/problem.ts';
+import { formatRuleKey } from '../model/rule.ts';
 import type { BackOrder } from '../pass/go-back.ts';
 import type { Approve, PassDependencies, PassResult } from '../pass/pass.ts';
 import type { PlanDigest } from '../plan/digest.ts';
@@ -80,7 +81,7 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
         findStateFolder(invocation),
         wired.pass.logger,
         request.trial?.onRecord ?? (async () => {}),
-        () => lastApply?.rules ?? new Map(),
+        (rule) => lastApply?.rules.get(formatRuleKey(rule)),
       ),
     };
     const result = await runBound(run, wired);

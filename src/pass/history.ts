@@ -32,15 +32,15 @@ export interface ApplyRecord extends ApplyOrigin {
 
 type DoneStep = Pick<Outcome, 'step' | 'liveId'>;
 
-/** What earlier applies say of rules, by `formatRuleKey`: a plan without a base cannot tell what it deletes. */
-export type FormerRules = ReadonlyMap<string, { readonly name: string | null; readonly expires?: number }>;
+/** What earlier applies say of a rule: a plan without a base cannot tell what it deletes. */
+export type LookUpFormer = (rule: Rule) => { readonly name: string | null; readonly expires?: number } | undefined;
 
 /** The record of a plan that is about to be applied (without `apply`), or of what was carried out of it. */
 export function makeApplyRecord(
   origin: ApplyOrigin,
   plan: Plan,
   apply: ApplyReport | null,
-  former: FormerRules = new Map(),
+  lookUp: LookUpFormer = () => undefined,
 ): ApplyRecord {
   // What nobody knows counts: going back looks at what is live.
   const done: readonly DoneStep[] =
@@ -61,7 +61,7 @@ export function makeApplyRecord(
     ...origin,
     end: apply?.end ?? 'started',
     ...rules,
-    ...describeRules([...rules.deleted, ...rules.created], plan, former),
+    ...describeRules([...rules.deleted, ...rules.created], plan, lookUp),
     fields: before === null ? [] : [...new Set(configured.flatMap(({ fields }) => fields))],
     before,
     after: before === null ? null : { ...before, fields: { ...before.fields, ...desired } },
@@ -87,7 +87,7 @@ function sumUp(turns: readonly Turn[]): Pick<ApplyRecord, 'deleted' | 'created'>
 function describeRules(
   rules: readonly LiveRule[],
   plan: Plan,
-  former: FormerRules,
+  lookUp: LookUpFormer,
 ): Pick<ApplyRecord, 'names' | 'expires'> {
   const names = new Map<string, string>();
   const expires = new Map<string, number>();
@@ -99,7 +99,10 @@ function describeRules(
     if (name !== null) names.set(key, name);
     if (until !== undefined) expires.set(key, until);
   };
-  for (const [key, rule] of former) learn(key, rule.name, rule.expires);
+  for (const { rule } of rules) {
+    const { name = null, expires: until } = lookUp(rule) ?? {};
+    learn(formatRuleKey(rule), name, until);
+  }
   for (const change of plan.changes) {
     if (change.kind !== 'Rule') continue;
     const { live, desired, name } = change;

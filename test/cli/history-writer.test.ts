@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 import type { ApplyReport } from '../../src/apply/outcome.ts';
 import { createHistoryWriter } from '../../src/cli/history.ts';
-import { formatRuleKey } from '../../src/model/rule.ts';
 import type { ApplyRecord } from '../../src/pass/history.ts';
 import type { PassResult } from '../../src/pass/pass.ts';
 import type { Plan, Step } from '../../src/plan/plan.ts';
@@ -19,10 +18,7 @@ it('says when a rule ends that only a plan made on the way deleted, so that an u
     null,
     logger,
     async (record) => void records.push(record),
-    (steps) =>
-      new Map(
-        steps.flatMap((step) => ('live' in step ? [[formatRuleKey(step.live.rule), { name: 'r', expires: 7 }]] : [])),
-      ),
+    () => ({ name: 'r', expires: 7 }),
   );
   const plan = { steps: [deletion(first)], changes: [] } as unknown as Plan;
   const approved = history.recordApproved(async () => true, { by: 'test', server: null, revision: null });

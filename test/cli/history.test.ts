@@ -242,6 +242,7 @@ describe('undo', () => {
     for (const args of [['undo'], ['m'], ['undo'], ['undo'], ['undo']])
       expect([args, await endOf(...args)]).toEqual([args, ends]);
     expect(live()).toContain('accept 10.1.0.1');
+    expect((await run('history', '--prune')).out).toMatch(/ kept: rules in them are still to end\.$/m);
     // A sidecar, which knows no more than its own revision, deletes it too.
     expect(await endOf('--watch', '--once', '--state-dir', join(world.folder, 'state'), 'm')).toBe(ends);
     expect(live()).toEqual(['drop 10.9.0.0/16']);

@@ -164,12 +164,10 @@ describe('going back', () => {
         const inject = ({ kind, ...match }: (typeof faults)[0]): number =>
           simulator.faults.inject({ match, fault: kind === 'status' ? { kind, status: 403 } : { kind } });
         const hasEnded = (one: Rule): boolean => (ends[universe.indexOf(one)] ?? 24) <= 12;
-        const former = new Map(
-          before.map((one) => {
-            const end = ends[universe.indexOf(one)];
-            return [formatRuleKey(one), { name: 'r', ...(end == null ? {} : { expires: end * hour }) }];
-          }),
-        );
+        const former = (one: Rule) => {
+          const end = ends[universe.findIndex((other) => formatRuleKey(other) === formatRuleKey(one))];
+          return { name: 'r', ...(end == null ? {} : { expires: end * hour }) };
+        };
         const open: TestRun[] = [];
         try {
           simulator.seed(before.map((one) => ({ ...toWire(one), port_type: one.ports?.type ?? null })));

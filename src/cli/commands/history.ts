@@ -1,3 +1,4 @@
+import { systemClock } from '../../adapters/clock.ts';
 import type { StateFiles } from '../../adapters/state-files.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { formatRuleKey, type Rule } from '../../model/rule.ts';
@@ -17,16 +18,27 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const [word, number] = operands;
   if (word === 'show' && number !== undefined) return show(await findRecord(files, number));
   if (word !== undefined) throw makeFailure('usage', 'history takes nothing, or `show N`', 'reconcile history show 3');
-  if (settings.forget) {
-    const numbers = await listHistory(files);
-    for (const old of numbers) await files.remove(`${old}.json`);
-    return { text: () => `${count(numbers.length, 'record')} removed from ${folder}.\n` };
-  }
+  if (settings.forget) return await prune(files);
   const shown = await readHistory(files);
   return {
     text: () => (shown.length === 0 ? `No applies are recorded in ${folder}.\n` : shown.map(lineOf).join('')),
     document: () => renderDocument({ applies: shown.map(documentOf) }, []),
   };
+}
+
+/** Removes the records but for those that may alone say when a rule ends: without it, an undo would bring that rule back for good. */
+async function prune(files: StateFiles): Promise<Answer> {
+  const numbers = await listHistory(files);
+  const now = systemClock.wallTime();
+  let kept = 0;
+  for (const number of numbers) {
+    const record = await loadRecord(files, number);
+    if (record.ok && [...record.value.expires.values()].some((end) => end > now)) kept++;
+    else await files.remove(`${number}.json`);
+  }
+  const rest = kept === 0 ? '' : ` ${count(kept, 'record')} kept: rules in them are still to end.`;
+  const text = `${count(numbers.length - kept, 'record')} removed from ${files.folder}.${rest}\n`;
+  return { text: () => text };
 }
 
 /** Where the history lies; throws a `Failure` that says how to name it. */

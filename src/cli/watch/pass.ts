@@ -6,14 +6,13 @@ import type { LoopPassRequest } from '../../controller/loop-parts.ts';
 import { assemble } from '../../desired/desired.ts';
 import { listReferencedFiles } from '../../desired/parse-files.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
-import { formatRuleKey } from '../../model/rule.ts';
 import type { FingerprintKey } from '../../model/secret.ts';
 import type { DesiredState } from '../../model/state.ts';
 import { listWaiting } from '../../pass/go-back.ts';
-import { type ApplyRecord, type FormerRules, joinApplyRecords } from '../../pass/history.ts';
+import { type ApplyRecord, joinApplyRecords, type LookUpFormer } from '../../pass/history.ts';
 import type { PassDependencies, PassResult } from '../../pass/pass.ts';
 import { endPass, readDesired } from '../../pass/stages.ts';
-import type { Step } from '../../plan/plan.ts';
+import { indexBase } from '../../plan/origin.ts';
 import type { Journal, LiveApi, Logger, SourceContent, SourceFile } from '../../ports.ts';
 import { reconcile } from '../../reconcile.ts';
 import { findServer } from '../approval.ts';
@@ -105,13 +104,13 @@ export function createWatchPasses(wiring: PassWiring) {
         ...(record.agreedAt === null ? {} : { agreedAt: record.agreedAt }),
         memory: { knownRules: record.knownRules, serverWasDown, openGaps },
       };
-      const history = createHistoryWriter(recent.stateFolder, logger, recent.note, (steps) => listFormer(base, steps));
+      const lookUp: LookUpFormer = (rule) => indexBase(base)?.find(rule);
+      const history = createHistoryWriter(recent.stateFolder, logger, recent.note, lookUp);
       const by = back === undefined ? sidecarNames.apply : sidecarNames.back;
       const origin = { by, server: findServer(settings), revision: content.revision };
       const result = await reconcile(content, pass, history.recordApproved(approve, origin));
       await history.end(result);
-      for (const { code, summary } of result.problems.slice(0, 50))
-        if (code === 'changed-since') logger.warn('Something is not taken back', { detail: summary });
+      logStays(logger, result);
       if (result.end === 'in-sync' || result.apply?.end === 'converged') openGaps = new Set();
       return result;
     },
@@ -147,15 +146,9 @@ async function parseEarly(
   }
 }
 
-/** What the revision in effect says of the rules that steps change. Of others with their destinations too: a key costs more to make. */
-function listFormer(base: DesiredState | null, steps: readonly Step[]): FormerRules {
-  const changed = steps.flatMap((step) => [
-    ...('live' in step ? [step.live.rule] : []),
-    ...('rule' in step ? [step.rule] : []),
-  ]);
-  const near = new Set(changed.map(({ destination }) => destination.text));
-  const former = base?.rules.filter(({ rule }) => near.has(rule.destination.text)) ?? [];
-  return new Map(former.map((one) => [formatRuleKey(one.rule), one]));
+function logStays(logger: Logger, { problems }: PassResult): void {
+  for (const { summary } of problems.filter(({ code }) => code === 'changed-since').slice(0, 50))
+    logger.warn('Something is not taken back', { detail: summary });
 }
 
 /** How a pass differs from any other where it takes something back. */

@@ -8,8 +8,7 @@ import type { DeleteLimit, PlanInput } from '../input.ts';
 import type { Change, Exposure, Refusal } from '../plan.ts';
 import { refuseCollisions } from './guard-collisions.ts';
 import { refuseSecrets } from './guard-secrets.ts';
-import { refuseFailedTests } from './guard-tests.ts';
-import { protectRefusals } from './guard-traffic.ts';
+import { protectRefusals, refuseFailedTests } from './guard-traffic.ts';
 
 export interface Guarded {
   readonly input: PlanInput;
@@ -31,7 +30,7 @@ export function guardPlan(guarded: Guarded): readonly Refusal[] {
     ...unless(lockoutRefusals),
     ...refuseSecrets(guarded.input, guarded.configuration),
     ...unless(protectRefusals),
-    ...unless(({ input, changes, exposure }) => refuseFailedTests(input, changes, exposure)),
+    ...unless(refuseFailedTests),
     ...unless(exposureRefusals),
     ...unless(failOnRefusals),
   ];
