@@ -3,7 +3,7 @@ import { suggest } from '../manifest/suggest.ts';
 import { version } from '../version.ts';
 import { type CommandSpec, type Failure, listOptions, makeFailure, type ParsedLine } from './command.ts';
 import { commands } from './commands.ts';
-import { describeProgram, describeTopic, translateWord } from './help.ts';
+import { describeProgram, topics, translateWord } from './help.ts';
 import {
   findGroup,
   findPlaceholder,
@@ -20,8 +20,8 @@ export type ParsedArguments =
 
 /** Takes a command line apart; help and `--version` give text. Throws a `Failure` for wrong usage. */
 export function parseArguments(argv: readonly string[]): ParsedArguments {
-  const topic = argv[0] === 'help' && argv.length === 2 ? describeTopic(argv[1] ?? '') : null;
-  if (topic !== null) return { kind: 'text', text: topic };
+  const describeTopic = argv[0] === 'help' && argv.length === 2 ? topics.get(argv[1] ?? '') : undefined;
+  if (describeTopic !== undefined) return { kind: 'text', text: describeTopic() };
   let parsed: ParsedArguments | null = null;
   const output: string[] = [];
   const { line, isNamed } = putCommandFirst(addWaitTime(argv));
@@ -118,11 +118,8 @@ function helpOf(spec: Exclude<OptionSpec, { readonly kind: 'switch' }>): string 
 }
 
 function flagsOf(command: Command): ParsedLine['flags'] {
-  const flags: Partial<Record<OptionName, unknown>> = {};
-  for (const [name, value] of Object.entries(command.opts<Record<string, unknown>>())) {
-    if (command.getOptionValueSource(name) === 'cli') flags[name as OptionName] = value;
-  }
-  return flags;
+  const given = Object.entries(command.opts<Record<string, unknown>>());
+  return Object.fromEntries(given.filter(([name]) => command.getOptionValueSource(name) === 'cli'));
 }
 
 function usage(error: CommanderError, argv: readonly string[]): Failure {

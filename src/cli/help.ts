@@ -32,12 +32,8 @@ export function describeProgram(): string {
   ].join('\n');
 }
 
-/** What `reconcile help TOPIC` says; null for no topic. */
-export function describeTopic(name: string): string | null {
-  return topics.get(name)?.() ?? null;
-}
-
-const topics: ReadonlyMap<string, () => string> = new Map([
+/** What `reconcile help TOPIC` says, by the topic. */
+export const topics: ReadonlyMap<string, () => string> = new Map([
   ['settings', describeSettings],
   ['exit-codes', describeExitCodes],
 ]);

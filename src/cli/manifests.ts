@@ -19,7 +19,6 @@ import { exitCodes, Failure, type Invocation, makeFailure, type Settings } from 
 import { type NamedManifest, type PathOperand, readFolder, readPathOperand } from './path-operand.ts';
 import { readLimits, readPlanScope, readProfile, readRequiredNotes } from './plan-settings.ts';
 import { readNamedFile } from './read-file.ts';
-import type { NestedSettings } from './settings-schema.ts';
 
 /** `--at`, `--since` or `--until`, in ms since 1970; null without it. Throws a `Failure` for a text that is no time. */
 export function readTimeAsked(settings: Settings, name: 'at' | 'since' | 'until'): number | null {
@@ -170,16 +169,12 @@ const ownFiles = [
 
 /** Files of the program's own that no manifest may name as a secret: whoever writes manifests could publish them. */
 export function listOwnFiles(settings: Settings): readonly string[] {
-  const { file } = settings;
-  const inFile =
-    file === null ? [] : [file.path, ...nestedFiles(file.nested)].map((path) => resolve(file.folder, path));
-  return [...ownFiles.flatMap((name) => settings[name] ?? []), ...inFile, `${serviceAccount}/token`];
-}
-
-function nestedFiles({ kubernetes, notify = [] }: NestedSettings): readonly string[] {
+  const { path = [], folder = '', nested = {} } = settings.file ?? {};
+  const { kubernetes, notify = [] } = nested;
   const files = notify.flatMap((target) => {
-    if (target.type === 'github-status') return [target.tokenFile];
-    return [target.urlFile, target.type === 'generic' ? target.secretFile : undefined];
+    if (target.type === 'github-status') return target.tokenFile;
+    return [target.urlFile ?? [], target.type === 'generic' ? (target.secretFile ?? []) : []].flat();
   });
-  return [kubernetes?.tokenFile, ...files].filter((path) => path !== undefined);
+  const inFile = [path, kubernetes?.tokenFile ?? [], files].flat().map((one) => resolve(folder, one));
+  return [...ownFiles.flatMap((name) => settings[name] ?? []), ...inFile, `${serviceAccount}/token`];
 }

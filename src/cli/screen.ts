@@ -1,7 +1,7 @@
 import type { Problem } from '../model/problem.ts';
 import { renderEnforcement } from '../report/enforcement.ts';
 import { renderProblems } from '../report/problems.ts';
-import type { Display, RunReport } from '../report/run-report.ts';
+import type { RunReport } from '../report/run-report.ts';
 import { renderApply, renderPlan } from '../report/text.ts';
 import { openScreens } from './answer.ts';
 import type { Answer, Invocation } from './command.ts';
@@ -37,7 +37,10 @@ export function makeScreen(invocation: Invocation) {
         failed: report.plan === null,
         text({ onScreen = false, ...display }) {
           const named = nameFor(report, onScreen && terminal.stdoutIsTerminal);
-          return runText(named, { ...display, full }, shown && onScreen);
+          const shows = { ...display, full };
+          const plan = shown && onScreen ? '' : renderPlan(named, shows);
+          const sections = [plan, renderApply(named, shows), renderEnforcement(named, shows)];
+          return sections.filter((section) => section !== '').join('\n');
         },
         report: () => report,
         notes: (color) => (obstacle !== null && shown ? renderProblems([obstacle], color) : said),
@@ -50,10 +53,4 @@ export function makeScreen(invocation: Invocation) {
 function nameFor(report: RunReport, isTerminal: boolean): RunReport {
   if (!isTerminal || report.serverNames === undefined) return report;
   return { ...report, userNames: new Map([...report.serverNames, ...report.userNames]) };
-}
-
-function runText(report: RunReport, display: Display, planShown: boolean): string {
-  const plan = planShown ? '' : renderPlan(report, display);
-  const sections = [plan, renderApply(report, display), renderEnforcement(report, display)];
-  return sections.filter((section) => section !== '').join('\n');
 }

@@ -16,7 +16,7 @@ import type { LiveUser } from '../../live/live-rules.ts';
 import { makeManifestSchema, printSchema } from '../../manifest/json-schema.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
 import { joinSome } from '../../model/printable.ts';
-import { compareText, makeWarning, type Problem } from '../../model/problem.ts';
+import { compareText, makeWarning } from '../../model/problem.ts';
 import { getErrorCode } from '../../model/result.ts';
 import type { LiveRule } from '../../model/rule.ts';
 import { isInScope, type Scope } from '../../model/state.ts';
@@ -114,18 +114,14 @@ async function writeTo(out: string, files: readonly ExportedFile[], force: boole
   const paths = files.map(({ path }) => path);
   for (const { path, text } of files)
     if (contentAt(join(out, path)) !== text) await writeExported(join(out, path), text);
+  const others = listOtherManifests(out, paths);
+  const summary = `${out} holds ${count(others.length, 'manifest')} that this export did not write: ${joinSome(others, 5)}.`;
+  const hint = 'A plan of the directory counts them too: delete what is left of an earlier export.';
   return {
     text: paths.map((path) => `${join(out, path)}\n`).join(''),
     note: `${count(files.length, 'file')} written to ${out}.\n`,
-    problems: warnOfOthers(out, listOtherManifests(out, paths)),
+    problems: others.length === 0 ? [] : [makeWarning('other-manifests', summary, hint)],
   };
-}
-
-function warnOfOthers(out: string, others: readonly string[]): readonly Problem[] {
-  if (others.length === 0) return [];
-  const summary = `${out} holds ${count(others.length, 'manifest')} that this export did not write: ${joinSome(others, 5)}.`;
-  const hint = 'A plan of the directory counts them too: delete what is left of an earlier export.';
-  return [makeWarning('other-manifests', summary, hint)];
 }
 
 export async function writeExported(path: string, text: string): Promise<void> {
