@@ -6,7 +6,7 @@ import { makeWarning, type Problem } from '../model/problem.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { PassDependencies } from '../pass/pass.ts';
 import { readDesired } from '../pass/stages.ts';
-import type { Source, SourceContent } from '../ports.ts';
+import type { SourceContent } from '../ports.ts';
 import { exitCodes, Failure, type Invocation, makeFailure } from './command.ts';
 import { makeDesiredContext, makeParser } from './manifests.ts';
 import { readLimits } from './plan-settings.ts';
@@ -82,15 +82,14 @@ export function describeInvalidBase(problems: readonly Problem[], name: string):
   return `the manifests of ${name} hold errors${first === undefined ? '' : ` (${where}${first.summary})`}`;
 }
 
-/** The manifests of `--base` as a source of their own, for `reconcile drift`. */
-export async function readAtBase(invocation: Invocation, path: string, base: string): Promise<Source> {
+/** The manifests of `--base`, for `reconcile drift`. */
+export async function readAtBase(invocation: Invocation, path: string, base: string): Promise<SourceContent> {
   if (!isDirectory(path)) {
     const summary = `${path} cannot be used: it is not a directory that is there`;
     const hint = '--base looks up what that directory was: name the one that holds the manifests';
     throw makeFailure('no-source', summary, hint, exitCodes.invalid);
   }
-  const content = await readBaseContent(invocation, { path, base, parse: makeParser(invocation.settings) });
-  return { description: base, read: () => Promise.resolve({ content, problems: [] }) };
+  return await readBaseContent(invocation, { path, base, parse: makeParser(invocation.settings) });
 }
 
 /** Whether there is a folder at the path, or behind a link. */

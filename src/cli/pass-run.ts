@@ -8,7 +8,7 @@ import type { Approve, PassDependencies, PassResult } from '../pass/pass.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import type { PlanOptions } from '../plan/input.ts';
 import { holdsBack, type Plan } from '../plan/plan.ts';
-import type { Source, SourceContent } from '../ports.ts';
+import type { SourceContent } from '../ports.ts';
 import { makeDocument } from '../report/json.ts';
 import { makeProblemReport, type RunReport } from '../report/run-report.ts';
 import {
@@ -58,13 +58,7 @@ export interface TrialEnd {
 export async function runPass(invocation: Invocation, request: PassRequest): Promise<Answer> {
   const screen = makeScreen(invocation);
   const { snapshot, save } = invocation.settings;
-  const { back, written } = request;
-  const wired = await wirePass(
-    invocation,
-    request.path,
-    back === undefined ? null : makeEmptySource(written),
-    snapshot,
-  );
+  const wired = await wirePass(invocation, request.path, snapshot);
   try {
     const base = await loadBase(invocation, request.path, wired.pass);
     const lastApply = await readLastApply(invocation);
@@ -105,14 +99,11 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
   }
 }
 
-function makeEmptySource(revision: string): Source {
-  return { description: revision, read: async () => ({ content: { revision, files: [] }, problems: [] }) };
-}
-
 /** Runs the pass, and once more when a person lets secrets go where nothing else binds them to. */
 async function runBound(run: Run, wired: WiredPass): Promise<PassResult> {
   const { request, base, screen, lastApply, invocation } = run;
   const approve = request.planOnly ? null : (content: SourceContent) => approveOf(run, wired.pass, content);
+  const nothing = request.back === undefined ? null : { revision: request.written, files: [] };
   const attempt = (granted: readonly SecretBinding[]): Promise<PassResult> => {
     const { options } = wired.pass;
     const { goesBack } = request.back ?? {};
@@ -124,7 +115,7 @@ async function runBound(run: Run, wired: WiredPass): Promise<PassResult> {
       ...(request.back === undefined ? {} : { takesBack: request.back }),
       options: { ...options, secretBindings, ...(goesBack ? { goesBack } : {}) },
     };
-    return runWired({ ...wired, pass: { ...wired.pass, ...known } }, approve);
+    return runWired({ ...wired, pass: { ...wired.pass, ...known } }, approve, nothing);
   };
   const result = await attempt([]);
   if (request.planOnly || result.end !== 'refused') return result;

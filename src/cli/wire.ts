@@ -12,7 +12,7 @@ import { decodeSnapshot, type Snapshot } from '../live/snapshot.ts';
 import { getErrorCode, ok, type Result } from '../model/result.ts';
 import { type Approve, emptyMemory, type PassDependencies, type PassResult } from '../pass/pass.ts';
 import { endPass } from '../pass/stages.ts';
-import type { ApiResult, LiveApi, Logger, Source, SourceContent } from '../ports.ts';
+import type { ApiResult, LiveApi, Logger, SourceContent } from '../ports.ts';
 import { reconcile } from '../reconcile.ts';
 import { Failure, type Invocation, makeFailure, mustHave, type Settings } from './command.ts';
 import { createLogger } from './logger.ts';
@@ -24,12 +24,13 @@ import { createTokenSource, type TokenSource, warnOfOpenToken } from './token.ts
 
 export type WiredPass = Awaited<ReturnType<typeof wirePass>>;
 
-/** Reads the source and runs the pass over it. */
+/** Runs the pass over the manifests below its root, or over the content that is given. */
 export async function runWired(
   { source, pass }: WiredPass,
   approve: ((content: SourceContent) => Approve) | null,
+  given: SourceContent | null = null,
 ): Promise<PassResult> {
-  const { content, problems } = await source.read(pass.stop);
+  const { content, problems } = given === null ? await source.read(pass.stop) : { content: given, problems: [] };
   if (content === null) return endPass('invalid', { content, problems });
   return await reconcile(content, pass, approve === null ? null : approve(content));
 }
@@ -107,13 +108,8 @@ function openServer(invocation: Invocation, snapshotFile: string | null) {
   return { api, users, token: null, seal: null, snapshot, explain: explainBy(() => '') };
 }
 
-/** The one place where adapters are built: wires one pass over the directory `root`, or over another source. */
-export async function wirePass(
-  invocation: Invocation,
-  root: string,
-  source: Source | null = null,
-  snapshotFile: string | null = null,
-) {
+/** The one place where adapters are built: wires one pass over the directory `root`. */
+export async function wirePass(invocation: Invocation, root: string, snapshotFile: string | null = null) {
   const { settings, terminal, mayWrite } = invocation;
   const logger = await createLogger(invocation);
   const shared = wireShared(invocation, root);
@@ -134,7 +130,7 @@ export async function wirePass(
   return {
     ...server,
     pass,
-    source: source ?? createDirectorySource(root, readLimits(settings)),
+    source: createDirectorySource(root, readLimits(settings)),
     close: () => Promise.all([api.close(), opened?.journal.close()]),
   };
 }

@@ -15,10 +15,10 @@ import { runWired, wirePass } from '../wire.ts';
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
   const { path, written } = readPathOperand(invocation, 'drift');
-  const source = settings.base === null ? undefined : await readAtBase(invocation, path, settings.base);
-  const wired = await wirePass(invocation, path, source);
+  const atBase = settings.base === null ? null : await readAtBase(invocation, path, settings.base);
+  const wired = await wirePass(invocation, path);
   try {
-    const result = await runWired(wired, null);
+    const result = await runWired(wired, null, atBase);
     const failed = result.failure === null ? [] : [wired.explain(result.failure)];
     const problems = [...applyStrictToPass({ ...result, plan: null }, settings), ...failed];
     return answerOf(invocation, written, result, problems);
