@@ -26,11 +26,14 @@ export function findCompileCache({ env, args, home, uid, look }: CompileCacheInp
   if (own !== undefined && (own.uid !== uid || (own.mode & 0o077) !== 0)) return null;
   for (let at = folder; ; at = path.dirname(at)) {
     const found = look(at);
-    // A link is none; a folder that all can write, as the shared temporary one is, is not either, sticky or not.
-    const isSafe = found?.isDirectory() === true && [uid, 0].includes(found.uid) && (found.mode & 0o022) === 0;
-    if (found !== undefined && !isSafe) return null;
+    if (found !== undefined && !isSafe(found, uid)) return null;
     if (at === path.dirname(at)) return folder;
   }
+}
+
+/** A link is none; a folder that all can write, as the shared temporary one is, is not either, sticky or not. */
+function isSafe(folder: FolderLook, mine: number): boolean {
+  return folder.isDirectory() && (folder.uid === mine || folder.uid === 0) && (folder.mode & 0o022) === 0;
 }
 
 /** Turns the cache on, where this Node has one; nothing depends on it. */
