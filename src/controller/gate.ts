@@ -1,8 +1,9 @@
+import type { DesiredState } from '../model/state.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { findClosedWindow } from '../plan/guard/windows.ts';
 import { formatStepKey, type Plan } from '../plan/plan.ts';
 import { findUnfinished, type Verdict } from './failure.ts';
-import type { LoopParts, LoopPassRequest } from './loop-parts.ts';
+import type { LoopParts, PassGoal } from './loop-parts.ts';
 
 /** The gate's word: null lets the plan through. `waitMs`: look again after that. */
 export interface Held extends Verdict {
@@ -31,12 +32,12 @@ const fightAt = 3;
 const fightWindowMs = 14_400_000;
 const [firstPauseMs, maxPauseMs] = [120_000, 1_800_000];
 
-/** A plan that no guard refused, about to be written. */
-interface GateInput extends Pick<LoopPassRequest, 'back'> {
-  /** ms until the content has been stable long enough to delete; 0: it has. */
+/** A goal, and what may hold it back. */
+export interface PassOrder extends PassGoal {
+  /** Called before the first write; null: it may be written. */
+  readonly begin: (desired: DesiredState | null) => Promise<Held | null>;
+  /** ms until its content has been stable for long enough to delete; asked when there is a plan. */
   readonly deleteWaitMs: () => number;
-  /** The plan is for the revision that is applied already: what it corrects is drift. */
-  readonly isDrift: boolean;
 }
 
 /**
@@ -61,7 +62,8 @@ export class Gate {
   }
 
   /**
-   * Decides whether a plan may be written now. The first row that applies counts:
+   * Decides whether a plan that no guard refused may be written now. `isDrift`: it is for the revision that is applied already. The
+   * first row that applies counts:
    *
    *   another replica writes        | Standby
    *   going back                    | null
@@ -74,7 +76,7 @@ export class Gate {
    *   no window is open, and the    |
    *     plan opens or configures    | OutsideWindow, until one is
    */
-  check(plan: Plan, { back, isDrift, ...input }: GateInput): Held | null {
+  check(plan: Plan, { back, ...order }: PassOrder, isDrift: boolean): Held | null {
     const { clock, lease, settings } = this.#parts;
     const { suspended, onDrift, windows } = settings();
     const wallTime = clock.wallTime();
@@ -90,7 +92,7 @@ export class Gate {
       const fight = this.#findFight(steps, clock.now());
       if (fight !== null) return fight;
     }
-    const deleteWaitMs = isDrift || countDeletes(plan) === 0 ? 0 : input.deleteWaitMs();
+    const deleteWaitMs = isDrift || countDeletes(plan) === 0 ? 0 : order.deleteWaitMs();
     if (deleteWaitMs > 0) {
       const message = 'rules would be deleted: waiting until the content has been stable for longer';
       return held('Settling', message, deleteWaitMs);

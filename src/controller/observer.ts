@@ -5,12 +5,10 @@ import type { Verdict } from './failure.ts';
 import type { PassEnding, TurningRule } from './pass-ending.ts';
 import type { PassView, Status } from './status.ts';
 
-/** Parts of a pass whose time is measured. */
-export type Phase = 'source' | 'plan' | 'apply';
-
 /** Hears what happens, for metrics and notifications. Calls return at once and never throw. */
 export interface LoopObserver {
-  phaseEnded(phase: Phase, ms: number): void;
+  /** A part of a pass took so long. */
+  phaseEnded(phase: 'source' | 'plan' | 'apply', ms: number): void;
   passEnded(pass: PassView, status: Status): void;
   /** A gap was open for that long. */
   gapClosed(ms: number): void;

@@ -3,20 +3,12 @@ import type { Secret } from '../model/secret.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { PassPart } from '../pass/pass.ts';
 import { findUnfinished, judge, type Verdict } from './failure.ts';
-import { Gate, type Held } from './gate.ts';
-import type { LoopParts, PassGoal } from './loop-parts.ts';
+import { Gate, type Held, type PassOrder } from './gate.ts';
+import type { LoopParts } from './loop-parts.ts';
 import { createGapClock } from './observer.ts';
 import { joinRuns, mayBeOnePart, type PassRun } from './pass-ending.ts';
 import { logDrift, logFailures, logInternalError, logTimes, logUnknownRules } from './pass-log.ts';
 import type { StatusBoard } from './status-board.ts';
-
-/** A goal, and what may hold it back. */
-export interface PassOrder extends PassGoal {
-  /** Called before the first write; null: it may be written. */
-  readonly begin: (desired: DesiredState | null) => Promise<Held | null>;
-  /** ms until its content has been stable for long enough to delete; asked when there is a plan. */
-  readonly deleteWaitMs: () => number;
-}
 
 /** Runs passes for one loop, each plan past the controller's own gate. */
 export class PassRunner {
@@ -69,7 +61,7 @@ export class PassRunner {
           const isTimes = part === 'ends' || part === 'boundaries';
           const isDrift = !isTimes && isDriftOf(order, desired.state);
           const isFirst = record.knownRules === null && !isDrift && back === undefined;
-          hold = this.gate.check(plan, { ...order, isDrift }) ?? (await order.begin(desired.state));
+          hold = this.gate.check(plan, order, isDrift) ?? (await order.begin(desired.state));
           if (hold === null && isDrift) {
             this.gate.correct(plan);
             logDrift(logger, plan);

@@ -8,17 +8,13 @@ export function isSameSecret(given: string, expected: string): boolean {
   return expected !== '' && timingSafeEqual(digest(given), digest(expected));
 }
 
-/** How many calls may come at once, and how many a second after that. */
-interface BucketSettings {
-  readonly burst: number;
-  readonly perSecond: number;
-  readonly clock: Clock;
-}
-
 export type Bucket = ReturnType<typeof createBucket>;
 
-/** A bucket of calls that fills by the monotonic clock. */
-export function createBucket({ burst, perSecond, clock }: BucketSettings) {
+/** A bucket of calls that fills by the monotonic clock: `burst` may come at once, and so many a second after that. */
+export function createBucket(
+  clock: Clock,
+  { burst, perSecond }: { readonly burst: number; readonly perSecond: number },
+) {
   let level = burst;
   let at = clock.now();
   const left = (): boolean => {

@@ -58,7 +58,7 @@ export class Guesses {
 
   failed(from: string): void {
     const address = networkOf(from);
-    const bucket = this.#left.get(address) ?? createBucket({ burst: 10, perSecond: 0.1, clock: this.#clock });
+    const bucket = this.#left.get(address) ?? createBucket(this.#clock, { burst: 10, perSecond: 0.1 });
     bucket.take();
     this.#left.delete(address);
     this.#left.set(address, bucket);

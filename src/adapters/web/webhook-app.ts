@@ -32,8 +32,8 @@ const largestInFlood = 250_000;
  */
 export function createWebhookApp(settings: WebhookSettings): Hono {
   const app = new Hono();
-  const real = createBucket(settings);
-  const junk = createBucket(settings);
+  const real = createBucket(settings.clock, settings);
+  const junk = createBucket(settings.clock, settings);
   const refuse = (result: WebhookResult, text: string, status: 401 | 413 | 429) => {
     settings.onResult(result);
     return new Response(`${text}\n`, {
@@ -48,12 +48,10 @@ export function createWebhookApp(settings: WebhookSettings): Hono {
     const secret = settings.secret();
     if (claim === null || secret === '') return refuse('unsigned', 'no valid signature', 401);
     const maxBody = junk.left() ? settings.maxBody : Math.min(settings.maxBody, largestInFlood);
-    const signature = await signatureOf(context.req.raw.body, Number(header('content-length') ?? 0), {
-      secret,
-      maxBody,
-    });
+    const announced = Number(header('content-length') ?? 0);
+    const signature = announced > maxBody ? null : await signatureOf(context.req.raw.body, secret, maxBody);
     if (signature === null) return maxBody < settings.maxBody ? tooMany() : refuse('too-large', 'too large', 413);
-    const expected = claim.kind === 'token' ? secret : signature;
+    const expected = claim.isToken ? secret : signature;
     if (!isSameSecret(claim.value, expected))
       return junk.take() ? refuse('unsigned', 'no valid signature', 401) : tooMany();
     if (!real.take()) return tooMany();
@@ -67,31 +65,23 @@ export function createWebhookApp(settings: WebhookSettings): Hono {
   return app;
 }
 
-/** How a call says that it may come in: GitLab sends the secret itself, everybody else an HMAC of the body, in hexadecimal. */
-interface Claim {
-  readonly kind: 'token' | 'hmac';
-  readonly value: string;
-}
-
-/** The sender's own header decides how the secret was used; null: there is nothing that could be a signature. */
-function claimOf(header: (name: string) => string | undefined): Claim | null {
+/**
+ * How a call says that it may come in, by the sender's own header: GitLab sends the secret itself, everybody else an HMAC of the
+ * body, in hexadecimal. Null: there is nothing that could be a signature.
+ */
+function claimOf(header: (name: string) => string | undefined) {
   const token = header('x-gitlab-token');
-  if (token !== undefined) return token === '' ? null : { kind: 'token', value: token };
+  if (token !== undefined) return token === '' ? null : { isToken: true, value: token };
   const prefixed = header('x-hub-signature-256') ?? header('x-reconcile-signature');
   const given =
     prefixed === undefined
       ? (header('x-gitea-signature') ?? header('x-forgejo-signature'))
       : /^sha256=(.*)$/i.exec(prefixed)?.[1];
-  return given !== undefined && /^[0-9a-f]{64}$/i.test(given) ? { kind: 'hmac', value: given.toLowerCase() } : null;
+  return given !== undefined && /^[0-9a-f]{64}$/i.test(given) ? { isToken: false, value: given.toLowerCase() } : null;
 }
 
-/** The HMAC of a body, which is read chunk by chunk and not kept; null when it is larger than allowed, or said to be. */
-async function signatureOf(
-  body: ReadableStream<Uint8Array> | null,
-  announced: number,
-  { secret, maxBody }: { readonly secret: string; readonly maxBody: number },
-): Promise<string | null> {
-  if (announced > maxBody) return null;
+/** The HMAC of a body, which is read chunk by chunk and not kept; null when it is larger than allowed. */
+async function signatureOf(body: ReadableStream<Uint8Array> | null, secret: string, maxBody: number) {
   const hmac = createHmac('sha256', secret);
   let size = 0;
   for await (const chunk of body ?? []) {

@@ -49,7 +49,10 @@ export function watchToken(
   const timer = setInterval(() => {
     if (renewing !== null || systemClock.now() - renewedAt < everyMs()) return look();
     renewing = renew()
-      .catch((error: unknown) => warnOfOldSecrets(error, logger))
+      .catch((error: unknown) => {
+        const detail = error instanceof Failure ? error.message : 'an internal error';
+        logger.warn('The secrets could not be renewed; the old ones stay', { detail });
+      })
       .then(() => {
         renewedAt = systemClock.now();
         renewing = null;
@@ -63,11 +66,6 @@ export function watchToken(
       await renewing;
     },
   };
-}
-
-function warnOfOldSecrets(error: unknown, logger: Logger): void {
-  const detail = error instanceof Failure ? error.message : 'an internal error';
-  logger.warn('The secrets could not be renewed; the old ones stay', { detail });
 }
 
 /** The warning that is due: the smallest number of days (14, 7, 3, 1, 0) within which the token expires; null before that. */
