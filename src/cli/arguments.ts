@@ -97,21 +97,16 @@ function describe(command: Command, spec: CommandSpec): Command {
 function optionOf(name: OptionName): Option {
   const spec: OptionSpec = options[name];
   const flag = spec.short === undefined ? formatFlag(name) : `-${spec.short}, ${formatFlag(name)}`;
-  if (spec.kind === 'switch') {
-    const option = new Option(flag, spec.default ? `no ${spec.help}` : spec.help);
-    option.attributeName = () => name;
-    return option;
-  }
-  const option = new Option(`${flag} <${findPlaceholder(spec)}>`, helpOf(spec));
+  const option = new Option(spec.kind === 'switch' ? flag : `${flag} <${findPlaceholder(spec)}>`, helpOf(spec));
   option.attributeName = () => name;
-  if (spec.kind === 'list' || spec.kind === 'paths') {
+  if (spec.kind === 'list' || spec.kind === 'paths')
     option.argParser((text: string, before: unknown) => [...(Array.isArray(before) ? before : []), text]);
-  }
   return option;
 }
 
-function helpOf(spec: Exclude<OptionSpec, { readonly kind: 'switch' }>): string {
+function helpOf(spec: OptionSpec): string {
   if (!('default' in spec) || spec.default === undefined) return spec.help;
+  if (spec.kind === 'switch') return `no ${spec.help}`;
   if (spec.kind !== 'duration') return `${spec.help} (default: ${spec.default})`;
   const shown = spec.default % 1000 === 0 ? `${spec.default / 1000}s` : `${spec.default}ms`;
   return `${spec.help} (default: ${shown})`;

@@ -13,7 +13,6 @@ export interface Output {
   readonly file: string | null;
 }
 
-/** Where a command with one thing to say puts it. */
 export const textOnStdout: Output = { format: 'text', file: null };
 
 /** The outputs of a run. Text goes to stdout unless another format does; two on stdout are wrong usage. */

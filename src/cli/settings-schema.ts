@@ -247,15 +247,13 @@ export type Fleet = z.infer<typeof fleetSchema>;
 
 /** What the value at a path must be, in words; null where its schema does not say. */
 export function describeWanted(path: readonly PropertyKey[], of: z.core.$ZodType): string | null {
-  let schema = of;
+  let schema = required(of);
   for (const step of path) {
-    schema = required(schema);
-    if (schema instanceof z.ZodArray) schema = schema.element;
-    else if (schema instanceof z.ZodObject) schema = schema.shape[String(step)] ?? z.never();
+    if (schema instanceof z.ZodArray) schema = required(schema.element);
+    else if (schema instanceof z.ZodObject) schema = required(schema.shape[String(step)] ?? z.never());
     else return null;
   }
-  const wanted = required(schema);
-  return wanted instanceof z.ZodType ? (wanted.description ?? null) : null;
+  return schema instanceof z.ZodType ? (schema.description ?? null) : null;
 }
 
 function required(schema: z.core.$ZodType): z.core.$ZodType {

@@ -49,7 +49,7 @@ export function settle(sources: SettingsSources): Settings {
 /** The settings file to read, from `--config` or `RECONCILE_CONFIG`; absolute. */
 export function findSettingsFile(sources: Omit<SettingsSources, 'file'>): string | null {
   const flag = sources.flags.config;
-  const raw = typeof flag === 'string' ? flag : nonEmpty(sources.env['RECONCILE_CONFIG']);
+  const raw = typeof flag === 'string' ? flag : sources.env['RECONCILE_CONFIG'] || undefined;
   return raw === undefined ? null : resolve(sources.cwd, raw);
 }
 
@@ -58,17 +58,13 @@ function lookUp(name: OptionName, { flags, env, cwd, file }: SettingsSources) {
   const [flag, variable] = [formatFlag(name), nameVariable(name)];
   if (flags[name] !== undefined) return { raw: flags[name], origin: flag, place: flag, folder: cwd };
   if (!isSetting(name)) return null;
-  const text = nonEmpty(env[variable]);
-  if (text !== undefined) return { raw: text, origin: variable, place: variable, folder: cwd };
+  const text = env[variable];
+  // An empty variable counts as absent: that is how CI systems unset one.
+  if (text) return { raw: text, origin: variable, place: variable, folder: cwd };
   const inFile = file?.options[name];
   if (inFile === undefined || file === null) return null;
   const place = `${file.path}:${file.lines?.get(name) ?? 1}`;
   return { raw: inFile, origin: `${name} in the settings file`, place, folder: file.folder };
-}
-
-/** An empty variable counts as absent: that is how CI systems unset one. */
-function nonEmpty(text: string | undefined): string | undefined {
-  return text === '' ? undefined : text;
 }
 
 function defaultOf(spec: OptionSpec): unknown {
@@ -102,11 +98,8 @@ function parseValue(spec: OptionSpec, raw: unknown, folder: string): Parsed {
 }
 
 function parseSwitch(raw: unknown): Parsed {
-  if (typeof raw === 'boolean') return { value: raw };
-  const text = typeof raw === 'string' ? raw.toLowerCase() : '';
-  if (['true', '1', 'yes', 'on'].includes(text)) return { value: true };
-  if (['false', '0', 'no', 'off'].includes(text)) return { value: false };
-  return { wrong: 'must be true or false' };
+  if (/^(?:true|1|yes|on)$/i.test(String(raw))) return { value: true };
+  return /^(?:false|0|no|off)$/i.test(String(raw)) ? { value: false } : { wrong: 'must be true or false' };
 }
 
 function parseList(raw: unknown): readonly string[] {
@@ -116,10 +109,8 @@ function parseList(raw: unknown): readonly string[] {
 
 function parseCount(spec: { readonly min: number; readonly max: number }, raw: unknown): Parsed {
   const value = typeof raw === 'number' ? raw : /^[0-9]{1,9}$/.test(String(raw)) ? Number(raw) : Number.NaN;
-  if (!Number.isInteger(value) || value < spec.min || value > spec.max) {
-    return { wrong: `must be a whole number from ${spec.min} to ${spec.max}` };
-  }
-  return { value };
+  if (Number.isInteger(value) && value >= spec.min && value <= spec.max) return { value };
+  return { wrong: `must be a whole number from ${spec.min} to ${spec.max}` };
 }
 
 /** `500ms`, `15s`, `10m`, `1h`; at most 24 days, the longest that a timer can hold. */

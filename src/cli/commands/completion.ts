@@ -11,11 +11,7 @@ export async function run({ operands }: Invocation): Promise<Answer> {
   throw makeFailure('usage', `there is no completion for the shell ${JSON.stringify(shell)}`, hint);
 }
 
-const writers: ReadonlyMap<string, () => string> = new Map([
-  ['bash', bash],
-  ['zsh', zsh],
-  ['fish', fish],
-]);
+const writers: ReadonlyMap<string, () => string> = new Map(Object.entries({ bash, zsh, fish }));
 
 const flagsOf = (spec: CommandSpec): readonly string[] => ['--help', ...listOptions(spec).map(formatFlag)];
 
