@@ -1,17 +1,13 @@
 import { parseNetwork } from '../model/address.ts';
-import {
-  type ConfigurationField,
-  type ConfigurationPlaces,
-  configurationFields,
-  type OidcProvider,
-  type SamlProvider,
-} from '../model/configuration.ts';
+import { type ConfigurationField, type ConfigurationPlaces, configurationFields } from '../model/configuration.ts';
 import { makeError, makeWarning, type Place, relateTo } from '../model/problem.ts';
 import { Secret } from '../model/secret.ts';
 import { describeAddressFault } from './address-faults.ts';
 import { checkUrl, type Decoding, getPlace, readName, readNetwork, reportAt } from './decoding.ts';
 import type { ConfigurationManifest, ConfigurationTemplate, SecretSource } from './manifest.ts';
 import { findChild, findScalar, type Node, type ScalarNode } from './node.ts';
+import { oidcProvider, samlProvider } from './schema.ts';
+import type { Shape } from './shape.ts';
 
 /** Decodes a `kind: Configuration` of checked shape. Only fields that are written become managed. */
 export function decodeConfiguration(decoding: Decoding, root: Node): ConfigurationManifest {
@@ -35,8 +31,8 @@ const asWritten: Decode = (_, node) => (node.type === 'scalar' ? node.value : nu
 
 const decoders: Readonly<Record<ConfigurationField, Decode>> = {
   local_auth_enabled: asWritten,
-  openid_connect_providers: (decoding, node) => decodeProviders(decoding, node, decodeOidc),
-  saml_identity_providers: (decoding, node) => decodeProviders(decoding, node, decodeSaml),
+  openid_connect_providers: providersOf(oidcProvider),
+  saml_identity_providers: providersOf(samlProvider),
   disable_vpn_on_oidc_error: asWritten,
   vpn_session_duration: bounded(0, 2_147_483_647),
   allow_unprivileged_device_management: asWritten,
@@ -164,30 +160,46 @@ function reportBlank(decoding: Decoding, logo: Node, name: string): void {
 /** Ids that the server keeps for itself (case-sensitive; observed: recordings/configuration_oidc, configuration_saml). */
 const reservedIds: ReadonlySet<string> = new Set(['identity', 'saml', 'magic_link']);
 
-/** Decodes a list of providers, each by the function for its protocol. */
-function decodeProviders<T>(
-  decoding: Decoding,
-  node: Node,
-  decode: (decoding: Decoding, item: Node) => T,
-): readonly T[] {
-  const ids = new Map<string, Node>();
-  return (node.type === 'seq' ? node.items : []).map((item) => {
-    const id = findScalar(item, 'id');
-    const first = ids.get(id?.text ?? '');
-    if (id !== undefined && first !== undefined) {
-      const summary = 'Two providers of this list have the same id.';
-      const hint = 'Give each provider an id of its own.';
-      reportAt(decoding, id, relateTo(makeError('duplicate-provider', summary, hint), getPlace(decoding, first)));
-    }
-    if (id !== undefined) ids.set(id.text, id);
-    if (id !== undefined && reservedIds.has(id.text) && decoding.profile.name === 'firezone-0.7') {
-      const summary = `The provider id \`${id.text}\` is reserved by the server.`;
-      const hint = 'Choose another one.';
-      reportAt(decoding, id, makeError('reserved-id', summary, hint));
-    }
-    for (const field of ['id', 'label', 'client_id']) notBlank(decoding, item, field);
-    return decode(decoding, item);
-  });
+/** Decodes a list of providers: each field as it is written, or with its default where it is left out or empty. */
+function providersOf({ properties = {} }: Shape): Decode {
+  return (decoding, node) => {
+    const ids = new Map<string, Node>();
+    return (node.type === 'seq' ? node.items : []).map((item) => {
+      checkId(decoding, findScalar(item, 'id'), ids);
+      for (const field of ['id', 'label', 'client_id']) notBlank(decoding, item, field);
+      const members = Object.entries(properties).map(([name, shape]) => [name, memberOf(decoding, item, name, shape)]);
+      return Object.fromEntries(members);
+    });
+  };
+}
+
+function memberOf(decoding: Decoding, item: Node, name: string, shape: Shape): unknown {
+  if (name === 'client_secret' || name === 'metadata') return secretOf(decoding, item, name);
+  if (textOf(item, name) !== '' || name === 'discovery_document_uri') memberChecks[name]?.(decoding, item, name);
+  const value = findScalar(item, name)?.value;
+  return value === undefined || value === '' ? shape.default : value;
+}
+
+const memberChecks: Readonly<Record<string, (decoding: Decoding, item: Node, name: string) => void>> = {
+  scope: checkScope,
+  response_type: checkResponseType,
+  discovery_document_uri: checkUrl,
+  redirect_uri: checkUrl,
+  base_url: checkUrl,
+};
+
+function checkId(decoding: Decoding, id: ScalarNode | undefined, ids: Map<string, Node>): void {
+  if (id === undefined) return;
+  const first = ids.get(id.text);
+  if (first !== undefined) {
+    const summary = 'Two providers of this list have the same id.';
+    const hint = 'Give each provider an id of its own.';
+    reportAt(decoding, id, relateTo(makeError('duplicate-provider', summary, hint), getPlace(decoding, first)));
+  }
+  ids.set(id.text, id);
+  if (!reservedIds.has(id.text) || decoding.profile.name !== 'firezone-0.7') return;
+  const summary = `The provider id \`${id.text}\` is reserved by the server.`;
+  reportAt(decoding, id, makeError('reserved-id', summary, 'Choose another one.'));
 }
 
 function notBlank(decoding: Decoding, item: Node, field: string): void {
@@ -198,53 +210,19 @@ function notBlank(decoding: Decoding, item: Node, field: string): void {
   reportAt(decoding, node, makeError('blank-field', summary, hint));
 }
 
-function decodeOidc(decoding: Decoding, item: Node): OidcProvider<SecretSource> {
-  const strict = decoding.profile.name === 'firezone-0.7';
-  const scope = textOf(item, 'scope') || 'openid email profile';
-  const missing = ['openid', 'email'].filter((part) => !scope.includes(part));
-  if (strict && missing.length > 0) {
-    const summary = `The scope lacks \`${missing.join('` and `')}\`, which the server requires.`;
-    const hint = 'Write for example `openid email profile`.';
-    reportAt(decoding, findChild(item, 'scope') ?? item, makeError('invalid-scope', summary, hint));
-  }
-  const responseType = textOf(item, 'response_type') || 'code';
-  if (strict && responseType !== 'code') {
-    const summary = 'The server knows only the response type `code`.';
-    const hint = 'Write `response_type: code`, or leave it out.';
-    reportAt(decoding, findChild(item, 'response_type') ?? item, makeError('invalid-response-type', summary, hint));
-  }
-  checkUrl(decoding, item, 'discovery_document_uri');
-  if (textOf(item, 'redirect_uri') !== '') checkUrl(decoding, item, 'redirect_uri');
-  return {
-    id: textOf(item, 'id'),
-    label: textOf(item, 'label'),
-    scope,
-    response_type: responseType,
-    client_id: textOf(item, 'client_id'),
-    client_secret: secretOf(decoding, item, 'client_secret'),
-    discovery_document_uri: textOf(item, 'discovery_document_uri'),
-    redirect_uri: textOf(item, 'redirect_uri') || null,
-    auto_create_users: findScalar(item, 'auto_create_users')?.value === true,
-  };
+function checkScope(decoding: Decoding, item: Node): void {
+  const missing = ['openid', 'email'].filter((part) => !textOf(item, 'scope').includes(part));
+  if (decoding.profile.name !== 'firezone-0.7' || missing.length === 0) return;
+  const summary = `The scope lacks \`${missing.join('` and `')}\`, which the server requires.`;
+  const hint = 'Write for example `openid email profile`.';
+  reportAt(decoding, findChild(item, 'scope') ?? item, makeError('invalid-scope', summary, hint));
 }
 
-function decodeSaml(decoding: Decoding, item: Node): SamlProvider<SecretSource> {
-  if (textOf(item, 'base_url') !== '') checkUrl(decoding, item, 'base_url');
-  const flag = (field: string): boolean | null => {
-    const node = findScalar(item, field);
-    return node === undefined ? true : (node.value as boolean | null);
-  };
-  return {
-    id: textOf(item, 'id'),
-    label: textOf(item, 'label'),
-    base_url: textOf(item, 'base_url') || null,
-    metadata: secretOf(decoding, item, 'metadata'),
-    sign_requests: flag('sign_requests'),
-    sign_metadata: flag('sign_metadata'),
-    signed_assertion_in_resp: flag('signed_assertion_in_resp'),
-    signed_envelopes_in_resp: flag('signed_envelopes_in_resp'),
-    auto_create_users: findScalar(item, 'auto_create_users')?.value === true,
-  };
+function checkResponseType(decoding: Decoding, item: Node): void {
+  if (decoding.profile.name !== 'firezone-0.7' || textOf(item, 'response_type') === 'code') return;
+  const summary = 'The server knows only the response type `code`.';
+  const hint = 'Write `response_type: code`, or leave it out.';
+  reportAt(decoding, findChild(item, 'response_type') ?? item, makeError('invalid-response-type', summary, hint));
 }
 
 function textOf(item: Node, field: string): string {

@@ -131,7 +131,7 @@ const providerFields: is.Fields = {
 };
 const autoCreate = is.field(is.boolean, 'Whether people get an account when they first sign in.', false);
 
-const oidcProvider = is.map({
+export const oidcProvider = is.map({
   ...providerFields,
   scope: withDefault(is.text, 'openid email profile', 'Must contain openid and email.', 'openid email profile'),
   response_type: withDefault(is.text, 'code', 'Only code.', 'code'),
@@ -153,7 +153,7 @@ const oidcProvider = is.map({
   auto_create_users: autoCreate,
 });
 
-const samlProvider = is.map({
+export const samlProvider = is.map({
   ...providerFields,
   base_url: withDefault(is.orNull(is.text), null, "Without it, the server's own.", 'https://vpn.example.com/auth/saml'),
   metadata: is.field(secret, 'The SAML 2.0 metadata document (XML), by reference or as text.', {
