@@ -15,7 +15,8 @@ import {
   type Terminal,
   type TextDisplay,
 } from './command.ts';
-import { isScreen, type Output, wantsColor, writeOutput } from './output.ts';
+import { isScreen, type Output, wantsColor } from './output.ts';
+import { writeNamedFile } from './read-file.ts';
 import { readForge, readRevision } from './revision.ts';
 
 /** What ended a run before it had an answer: the problems, in words on stderr and in every other format asked for. */
@@ -85,11 +86,11 @@ export async function writeAnswer(
   const documents = outputs.filter(({ format, file }) => file === null && format !== 'text' && format !== 'github');
   // GitHub's commands; it reads stderr too.
   const writeCommands = terminal[documents.length > 0 ? 'stderr' : 'stdout'];
-  const writeOne = async (output: Output): Promise<void> => {
-    const { format, file } = output;
+  const writeOne = async ({ format, file }: Output): Promise<void> => {
+    const write = (text: string) => (file === null ? terminal.stdout(text) : writeNamedFile(file, text, '--output'));
     if (format === 'github') await writeGithub(answer, file, terminal.env, writeCommands);
-    else if (format !== 'text') writeOutput(output, await renderAnswer(format, answer, terminal.env), terminal);
-    else if (file !== null) writeOutput(output, answer.text?.({ color: false }) ?? '', terminal);
+    else if (format !== 'text') write(await renderAnswer(format, answer, terminal.env));
+    else if (file !== null) write(answer.text?.({ color: false }) ?? '');
     // What went wrong belongs on stderr, so that a pipe does not hide it.
     else screens[answer.failed === true ? 'stderr' : 'stdout']((display) => answer.text?.(display));
   };

@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path';
 import { getErrorCode } from '../model/result.ts';
 import { type Format, makeFailure, type Terminal } from './command.ts';
 import { options } from './options.ts';
-import { explainUnwritable, writeNamedFile } from './read-file.ts';
+import { explainUnwritable } from './read-file.ts';
 
 const formats = options.output.words;
 
@@ -80,12 +80,6 @@ function checkFile(file: string): void {
     code = getErrorCode(error);
   }
   throw explainUnwritable(file, code, '--output');
-}
-
-/** Writes one output; a file that cannot be written is a failure. */
-export function writeOutput(output: Output, text: string, terminal: Terminal): void {
-  if (output.file === null) terminal.stdout(text);
-  else writeNamedFile(output.file, text, '--output');
 }
 
 /** The outputs that were asked for, as far as can be told when arguments or settings are wrong. */
