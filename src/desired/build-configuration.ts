@@ -1,5 +1,6 @@
 import { posix } from 'node:path';
 import type { ConfigurationManifest, SecretSource } from '../manifest/manifest.ts';
+import { decodeText } from '../manifest/read-manifests.ts';
 import { type DesiredConfiguration, findSecretHost, mapSecrets, type OidcProvider } from '../model/configuration.ts';
 import { makeError, makeNote, type Place, type Problem } from '../model/problem.ts';
 import { reveal, Secret } from '../model/secret.ts';
@@ -87,12 +88,9 @@ function pathInSource(name: string, place: Place): string | null {
 function attachmentAt(name: string, place: Place, attachments: Resolution['attachments']): Secret | null {
   const path = pathInSource(name, place);
   const bytes = path === null ? undefined : attachments.get(path);
-  if (bytes === undefined) return null;
-  try {
-    return Secret.of(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));
-  } catch {
-    return null; // the resolver says what is wrong with such a file
-  }
+  // The resolver says what is wrong with a file that is no text.
+  const text = bytes === undefined ? null : decodeText(bytes);
+  return text === null ? null : Secret.of(text);
 }
 
 const samlSentences: Readonly<Record<SamlFault, string>> = {

@@ -11,7 +11,7 @@ import {
   visit,
   type YAMLMap,
 } from 'yaml';
-import { makeError, type Problem } from '../model/problem.ts';
+import { compareProblems, makeError, type Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { formatPlain } from './format-plain.ts';
 import { type Kind, kinds } from './manifest.ts';
@@ -41,7 +41,7 @@ export function formatFile(path: string, text: string, profile: Profile): Format
   const errors = text.includes('${')
     ? readRoots(path, text).problems
     : problems.filter(({ severity }) => severity === 'error');
-  if (errors.length > 0) return { text: null, problems: errors, left: [] };
+  if (errors.length > 0) return { text: null, problems: errors.toSorted(compareProblems), left: [] };
   const formatted = formatFully(text);
   // What is as it was means what it did: nothing is read again.
   if (formatted !== text && !isSame(readRoots(path, text).roots, readRoots(path, formatted).roots))

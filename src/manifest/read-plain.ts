@@ -1,5 +1,5 @@
 import type { Entry, MapNode, Node, ScalarNode, ScalarValue, SeqNode } from './node.ts';
-import { deepest, type Work } from './read-tokens.ts';
+import { deepest, type Reading } from './read-tokens.ts';
 import { resolveScalar } from './scalar.ts';
 
 export interface PlainDocument {
@@ -8,15 +8,9 @@ export interface PlainDocument {
   readonly end: number;
 }
 
-interface PlainRequest {
-  readonly text: string;
-  /** The fields that a document may have at its top. */
-  readonly fields: readonly string[] | undefined;
+interface PlainRequest extends Reading {
   /** Most documents. */
   readonly documents: number;
-  readonly work: Work;
-  /** Takes the offsets at which lines begin. */
-  readonly lineStarts: number[];
 }
 
 /**

@@ -32,6 +32,7 @@ export interface Reading {
   readonly text: string;
   /** The fields that a manifest has at its top; undefined when the text is none. */
   readonly fields: readonly string[] | undefined;
+  /** Takes the offsets at which lines begin. */
   readonly lineStarts: number[];
   readonly work: Work;
 }
