@@ -1,9 +1,9 @@
 import type { ApplyReport, Outcome } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
-import type { Plan } from '../plan/plan.ts';
+import type { Plan, Step } from '../plan/plan.ts';
+import { formatRule } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
-import { formatStep } from './text.ts';
 
 /** The problems of a run and one for each step that failed or is unknown, in order, unless it converged after all. */
 export function addFailedSteps({ problems, apply, plan }: RunReport): readonly Problem[] {
@@ -51,3 +51,17 @@ function meaningOf(outcome: Outcome['outcome'], status: number | null): readonly
 /** What to do about a 403, which Firezone 0.7 itself never answers (observed: recordings/auth). */
 export const forbiddenHint =
   'use an API token that an administrator made; Firezone 0.7 itself answers 401 to any other, so a proxy or firewall before it may have refused';
+
+/** A step for people: `s3 create accept 10.0.0.0/8`. */
+export function formatStep(step: Step): string {
+  switch (step.type) {
+    case 'create':
+      return `${step.id} create ${formatRule(step.rule, new Map())}`;
+    case 'delete':
+      return `${step.id} delete ${formatRule(step.live.rule, new Map())}`;
+    case 'update':
+      return `${step.id} patch ${formatRule(step.live.rule, new Map())} → ${formatRule(step.rule, new Map())}`;
+    case 'configure':
+      return `${step.id} configure ${step.fields.join(', ')}`;
+  }
+}

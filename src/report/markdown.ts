@@ -1,5 +1,6 @@
 import { escapeControls, shortenText } from '../model/printable.ts';
 import type { Plan } from '../plan/plan.ts';
+import { addFailedSteps } from './failed-steps.ts';
 import type { PagePart } from './on-the-way.ts';
 import {
   leftOpenTitle,
@@ -12,7 +13,6 @@ import {
 import { formatPlace, stripRoot } from './problems.ts';
 import type { RunReport } from './run-report.ts';
 import { count, summariseApply, summarisePlan } from './summary.ts';
-import { formatStep } from './text.ts';
 
 /** Characters of a comment at most; GitHub takes 65,536, GitLab more. */
 const largest = 60_000;
@@ -57,7 +57,6 @@ function render(report: RunReport, limit: number): string {
           refusalText(report, plan),
           ...page.traffic.map(trafficSection),
         ]),
-    applySection(report, limit),
     problemSection(report, limit),
     ...(plan === null || page === null
       ? []
@@ -106,22 +105,12 @@ function listingLines({ lines, left }: TrafficPart | PagePart): readonly string[
   );
 }
 
-function applySection({ apply }: RunReport, limit: number): string {
-  if (apply === null) return '';
-  const notDone = apply.outcomes.filter(({ outcome }) => outcome !== 'done' && outcome !== 'skipped');
-  return list(
-    notDone.map(
-      ({ step, outcome, message }) => `- **${outcome}** ${quoteCode(formatStep(step))} ${escapeProse(message ?? '')}`,
-    ),
-    limit,
-  ).join('\n');
-}
-
-function problemSection({ problems, root }: RunReport, limit: number): string {
+function problemSection(report: RunReport, limit: number): string {
+  const problems = addFailedSteps(report);
   if (problems.length === 0) return '';
   const lines = problems.map(({ severity, code: name, summary, hint, place }) => {
     const where =
-      place === undefined ? '' : `${quoteCode(formatPlace({ ...place, file: stripRoot(place.file, root) }))} `;
+      place === undefined ? '' : `${quoteCode(formatPlace({ ...place, file: stripRoot(place.file, report.root) }))} `;
     return `- **${severity}** ${where}${escapeProse(summary)} (${name})${hint === undefined ? '' : `  \n  Hint: ${escapeProse(hint)}`}`;
   });
   return folded(

@@ -1,6 +1,6 @@
-import type { ApplyReport } from '../apply/outcome.ts';
 import { escapeControls } from '../model/printable.ts';
-import type { Refusal, Step } from '../plan/plan.ts';
+import type { Refusal } from '../plan/plan.ts';
+import { addFailedSteps } from './failed-steps.ts';
 import type { PagePart } from './on-the-way.ts';
 import {
   leftOpenTitle,
@@ -12,9 +12,8 @@ import {
 } from './page.ts';
 import { createPaint, measureLongest, type Paint, wrapText } from './paint.ts';
 import { formatLine, formatPlace, renderProblems } from './problems.ts';
-import { formatRule } from './rule-text.ts';
 import type { Display, RunReport } from './run-report.ts';
-import { count, summariseApply, summarisePlan } from './summary.ts';
+import { summariseApply, summarisePlan } from './summary.ts';
 
 /** Lines of traffic that a terminal shows unless it is asked for everything. */
 const shortPage = 12;
@@ -48,9 +47,8 @@ export function renderApply(report: RunReport, { color, width }: Display): strin
   const paint = createPaint(color);
   const sections = [
     leftOpenText(report, paint),
-    renderProblems(apply.problems, color).trimEnd(),
-    outcomesText(apply, paint),
-    paint(apply.end === 'converged' ? 'strong' : 'error', summariseApply(apply, report.plan)),
+    renderProblems(addFailedSteps({ ...report, problems: apply.problems }), color).trimEnd(),
+    paint(apply.end === 'converged' ? 'strong' : 'error', summariseApply(apply, plan)),
   ];
   return wrapText(joinSections(sections), width);
 }
@@ -161,29 +159,4 @@ function refusalsText(refusals: readonly Refusal[], report: RunReport, paint: Pa
 function leftOpenText(report: RunReport, paint: Paint): string {
   const lines = listLeftOpen(report).map((text) => `  ${text}`);
   return lines.length === 0 ? '' : [paint('error', leftOpenTitle), ...lines].join('\n');
-}
-
-function outcomesText(apply: ApplyReport, paint: Paint): string {
-  const dropped = apply.outcomes.filter(({ outcome }) => outcome === 'dropped').length;
-  const lines = apply.outcomes
-    .filter(({ outcome }) => outcome !== 'done' && outcome !== 'skipped' && outcome !== 'dropped')
-    .map(({ step, outcome, message, restored }) => {
-      const why = message === undefined ? '' : `: ${escapeControls(message)}`;
-      return `  ${paint('error', outcome.padEnd(7))} ${formatStep(step)}${why}${restored === true ? ' (restored)' : ''}`;
-    });
-  return [...lines, ...(dropped === 0 ? [] : [`  dropped ${count(dropped, 'request')}: never sent`])].join('\n');
-}
-
-/** A step for people: `s3 create accept 10.0.0.0/8`. */
-export function formatStep(step: Step): string {
-  switch (step.type) {
-    case 'create':
-      return `${step.id} create ${formatRule(step.rule, new Map())}`;
-    case 'delete':
-      return `${step.id} delete ${formatRule(step.live.rule, new Map())}`;
-    case 'update':
-      return `${step.id} patch ${formatRule(step.live.rule, new Map())} → ${formatRule(step.rule, new Map())}`;
-    case 'configure':
-      return `${step.id} configure ${step.fields.join(', ')}`;
-  }
 }

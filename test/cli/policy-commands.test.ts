@@ -62,11 +62,13 @@ describe('reconcile test', () => {
     addManifest(failingTest);
     const { code, out } = await cli(['test', 'company']);
     expect(code).toBe(3);
-    expect(out).toContain('more.yaml:6:7 `no-staging` expects drop for 10.20.0.0/16 from alice');
+    expect(out).toContain(
+      'more.yaml:6:7 error [policy-test-failed] `no-staging` expects drop for 10.20.0.0/16 from alice',
+    );
     expect(out).toContain(
       'tcp 10.20.0.0 port 443 from a device of alice gets accept: `contractors/web/alice/10.20.0.0-16',
     );
-    expect(out).toMatch(/rules\/contractors\.yaml:\d+:\d+ accept 10\.20\.0\.0\/16 tcp 443 for alice/);
+    expect(out).toMatch(/rules\/contractors\.yaml:\d+:\d+ `[^`]+` decides: accept 10\.20\.0\.0\/16 tcp 443 for alice/);
     expect(out).toContain('16 cases passed, 1 failed.');
   });
 

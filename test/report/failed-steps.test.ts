@@ -4,7 +4,9 @@ import type { Problem } from '../../src/model/problem.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
 import { addFailedSteps } from '../../src/report/failed-steps.ts';
 import { renderGithub } from '../../src/report/github.ts';
+import { renderMarkdown } from '../../src/report/markdown.ts';
 import { makeProblemReport, type RunReport } from '../../src/report/run-report.ts';
+import { renderApply } from '../../src/report/text.ts';
 import { desiredRules, planInput } from '../plan/support.ts';
 
 const plan = makePlan(planInput({ desired: desiredRules('drop 10.0.0.0/8', 'drop 11.0.0.0/8', 'drop 12.0.0.0/8') }));
@@ -43,6 +45,12 @@ describe('steps that failed, as problems for machines', () => {
     ]);
     expect(found[1]?.summary).toBe('s2 create drop 11.0.0.0/8: POST /v0/rules: 422, destination is invalid');
     expect(renderGithub(report)).toContain('::error file=rules.yaml,line=2,col=1,title=step-rejected::s2 create drop');
+    expect(renderApply(report, { color: false })).toContain(
+      'rules.yaml:2:1 error [step-rejected] s2 create drop 11.0.0.0/8: POST',
+    );
+    expect(renderMarkdown(report)).toContain(
+      '- **error** `rules.yaml:2:1` s2 create drop 11.0.0.0/8: POST /v0/rules: 422',
+    );
   });
 
   it('are left out where a problem says the same, where they were only dropped, and where all converged after all', () => {

@@ -17,7 +17,8 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const told = tellTests(results, state?.userNames ?? new Map());
   return {
     exit: chooseExitCode({ invalid: state === null, refused: told.failed > 0 }),
-    text: ({ color }) => renderProblems(problems, color) + (state === null ? '' : told.text(color)),
+    text: ({ color }) =>
+      renderProblems([...problems, ...told.problems], color) + (state === null ? '' : `${told.headline}.\n`),
     document: () => renderDocument(told.members(), problems),
     report: () => ({
       ...makeProblemReport([...problems, ...told.problems]),
