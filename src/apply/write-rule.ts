@@ -217,7 +217,7 @@ async function acceptRule(
   session: Session,
   heard: (stored: { readonly id: string; readonly isSame: boolean }) => Promise<string>,
 ): Promise<Settled | null> {
-  const decoded = decodeLiveRule(body, rule);
+  const decoded = decodeLiveRule(body);
   if (!decoded.ok) return null;
   const { id } = decoded.value;
   const isSame = compareRules(decoded.value.rule, rule) === 0;

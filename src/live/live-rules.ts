@@ -1,7 +1,7 @@
 import { formatAddress, parseNetwork } from '../model/address.ts';
 import { formatPortRange, type Ports, parsePortRange } from '../model/port-range.ts';
 import { fail, isObject, ok, type Result } from '../model/result.ts';
-import type { LiveRule, Rule } from '../model/rule.ts';
+import type { LiveRule } from '../model/rule.ts';
 
 /** A user as far as manifests may name one. */
 export interface LiveUser {
@@ -26,10 +26,10 @@ export function decodeLiveRules(body: unknown, before: readonly LiveRule[] = [])
   if (!data.ok) return data;
   const rules: LiveRule[] = [];
   const ids = new Set<string>();
-  const findSame = createFinder(before);
+  const known = new Map(before.map((live) => [live.id, live]));
   for (const [index, item] of data.value.entries()) {
-    const same = findSame(item);
-    const rule = same === null ? decodeOne(item) : ok(same);
+    const same = isObject(item) ? known.get(String(item['id'])) : undefined;
+    const rule = isObject(item) && same && isListedAs(same, item) ? ok(same) : decodeOne(item);
     if (!rule.ok) return fail(`live rule ${nameOf(item, index)}: ${rule.error}`);
     if (ids.has(rule.value.id)) return fail(`live rule ${rule.value.id} is listed twice`);
     ids.add(rule.value.id);
@@ -38,12 +38,9 @@ export function decodeLiveRules(body: unknown, before: readonly LiveRule[] = [])
   return ok(rules);
 }
 
-/**
- * Reads the answer of POST /v0/rules or PATCH /v0/rules/{id}; the server echoes `/32` and upper case there. `sent`: the rule of the request,
- * whose destination is not parsed again where the answer spells it alike.
- */
-export function decodeLiveRule(body: unknown, sent?: Rule): Result<LiveRule, string> {
-  const rule = decodeOne(unwrapData(body), sent);
+/** Reads the answer of POST /v0/rules or PATCH /v0/rules/{id}; the server echoes `/32` and upper case there. */
+export function decodeLiveRule(body: unknown): Result<LiveRule, string> {
+  const rule = decodeOne(unwrapData(body));
   return rule.ok ? rule : fail(`the answer holds no rule: ${rule.error}`);
 }
 
@@ -105,26 +102,6 @@ function nameOf(item: unknown, index: number): string {
   return typeof id === 'string' && uuid.test(id) ? id : `number ${index + 1} of the list`;
 }
 
-/** Finds the rule of an item in a list that has most of the same rules in the same order; null: it is not there, or differs. */
-function createFinder(list: readonly LiveRule[]): (item: unknown) => LiveRule | null {
-  let next = 0;
-  let left = list.length;
-  let positions: ReadonlyMap<string, number> | null = null;
-  return (item) => {
-    if (left === 0 || !isObject(item)) return null;
-    const id = String(item['id']);
-    if (list[next]?.id !== id) {
-      positions ??= new Map(list.map((rule, index) => [rule.id, index]));
-      next = positions.get(id) ?? next;
-    }
-    const live = list[next];
-    if (live?.id !== id) return null;
-    next++;
-    left--;
-    return isListedAs(live, item) ? live : null;
-  };
-}
-
 /** Whether every field that is decoded has the text that it had. */
 function isListedAs(live: LiveRule, item: Readonly<Record<string, unknown>>): boolean {
   const { action, ports, userId } = live.rule;
@@ -142,16 +119,13 @@ function isListedAs(live: LiveRule, item: Readonly<Record<string, unknown>>): bo
 
 const nullable = ['port_range', 'port_type', 'user_id'] as const;
 
-function decodeOne(item: unknown, sent?: Rule): Result<LiveRule, string> {
+function decodeOne(item: unknown): Result<LiveRule, string> {
   if (!isObject(item)) return fail('it is not an object');
   const { id, action, destination } = item;
   if (typeof id !== 'string' || !uuid.test(id)) return fail('it has no id');
   if (action !== 'accept' && action !== 'drop') return fail('its action is neither accept nor drop');
   if (typeof destination !== 'string') return fail('its destination is not text');
-  const parsed =
-    destination === sent?.destination.text
-      ? ok({ network: sent.destination, written: destination })
-      : parseNetwork(destination.includes('%') ? (removeZone(destination) ?? destination) : destination);
+  const parsed = parseNetwork(destination.includes('%') ? (removeZone(destination) ?? destination) : destination);
   if (!parsed.ok) return fail(`its destination cannot be read (${parsed.error})`);
   // A member that is not there might be anything: a user's rule must not pass for everybody's.
   const missing = nullable.find((name) => !(name in item));

@@ -32,21 +32,18 @@ function listLines(path: string, before: readonly Members[], after: readonly Mem
   const keys = (list: readonly Members[]): string[] =>
     list.map(({ id }, index) => (typeof id === 'string' ? id : String(index)));
   const [keysBefore, keysAfter] = [keys(before), keys(after)];
-  const lines: FieldLine[] = [];
-  for (const [index, item] of after.entries()) {
+  const lines = after.flatMap((item, index) => {
     const key = keysAfter[index] ?? '';
     const place = `${path}[${escapeControls(key)}]`;
     const earlier = before[keysBefore.indexOf(key)];
-    const found =
-      earlier === undefined
-        ? [{ path: place, text: 'added' }, ...addedLines(place, item)]
-        : memberLines(place, earlier, item);
-    for (const line of found) lines.push(line);
-  }
-  for (const key of keysBefore)
-    if (!keysAfter.includes(key)) lines.push({ path: `${path}[${escapeControls(key)}]`, text: 'removed' });
+    return earlier === undefined
+      ? [{ path: place, text: 'added' }, ...addedLines(place, item)]
+      : memberLines(place, earlier, item);
+  });
+  const removed = keysBefore.filter((key) => !keysAfter.includes(key));
+  const all = [...lines, ...removed.map((key) => ({ path: `${path}[${escapeControls(key)}]`, text: 'removed' }))];
   const [from, to] = [keysBefore, keysAfter].map((list) => list.map(escapeControls).join(', '));
-  return lines.length === 0 && from !== to ? [{ path, text: `order: ${from} → ${to}` }] : lines;
+  return all.length === 0 && from !== to ? [{ path, text: `order: ${from} → ${to}` }] : all;
 }
 
 /** What an added object holds, one line a member; what is empty says nothing. */
@@ -63,8 +60,8 @@ function memberLines(path: string, before: Members, after: Members): readonly Fi
 }
 
 function secretLine(path: string, before: FieldValue, after: FieldValue): readonly FieldLine[] {
-  const shown = isSecret(after) ? after : isSecret(before) ? before : null;
-  if (shown === null || shown.secret === 'same') return [];
+  const shown = [after, before].find(isSecret);
+  if (shown === undefined || shown.secret === 'same') return [];
   if (shown.secret === 'unknown') return [{ path, text: '(secret not available here: not compared, not written)' }];
   const prints = [before, after].map((value) => (isSecret(value) ? value.fingerprint : null));
   const text = prints[0] != null && prints[1] != null ? ` ${prints[0]} → ${prints[1]}` : '';

@@ -1,3 +1,4 @@
+import { getOrMake } from '../model/group-by.ts';
 import type { Exposure, Plan } from '../plan/plan.ts';
 import { formatLabel } from './change-words.ts';
 import { describeTraffic, formatTrafficLine, type TrafficLine } from './traffic/describe.ts';
@@ -51,11 +52,7 @@ function alikeExposures(plan: Plan, people: People): readonly Alike[] {
     for (const line of describeTraffic(exposure.traffic, people)) {
       const own = line.networks.length === 0 ? line.what : line.words;
       const key = [label, during, line.who, own].join('\n');
-      const same = alike.get(key);
-      if (same === undefined) {
-        alike.set(key, { label, line, networks: new Set(line.networks), during, expectedMs: exposure.expectedMs });
-        continue;
-      }
+      const same = getOrMake(alike, key, () => ({ label, line, networks: new Set(), during, expectedMs: 0 }));
       for (const network of line.networks) same.networks.add(network);
       same.expectedMs = Math.max(same.expectedMs, exposure.expectedMs);
     }
