@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { isIP } from 'node:net';
 import { formatNetwork } from './rules/inet.ts';
 import type { RuleRow } from './rules/rule.ts';
 
@@ -26,7 +27,8 @@ export class NftTable {
   async reset(userIds: readonly string[]): Done {
     await this.#run('table inet firezone\ndelete table inet firezone\n');
     this.#known.clear();
-    const made = await this.#run(`${this.#base()}\n`);
+    const chain = 'forward { type filter hook forward priority 0; policy accept;';
+    const made = await this.#run(tableOf('', [], chain));
     if (!made) throw new Error(`nft could not make the table inet firezone in ${this.#options.netns}`);
     for (const userId of userIds) await this.addUser(userId);
     return true;
@@ -43,12 +45,12 @@ export class NftTable {
     if (!this.#known.delete(userId)) return true;
     const others = [...this.#known];
     const sets = [...setNames(`user${userId}_`), ...deviceSets(userId)];
-    const jumps = others.flatMap((id) => this.#jumps(id)).map((jump) => `add rule inet firezone forward ${jump}`);
+    const jumps = others.flatMap(jumpsTo).map((jump) => `add rule inet firezone forward ${jump}`);
     return await this.#run(
       [
         'flush chain inet firezone forward',
         ...jumps,
-        ...this.#verdicts('').map((verdict) => `add rule inet firezone forward ${verdict}`),
+        ...verdictsOf('').map((verdict) => `add rule inet firezone forward ${verdict}`),
         `flush chain inet firezone user${userId}`,
         `delete chain inet firezone user${userId}`,
         ...sets.map((name) => `delete set inet firezone ${name}`),
@@ -64,60 +66,44 @@ export class NftTable {
     return this.#run(`delete element inet firezone ${setOf(element)} { ${textOf(element)} }`);
   }
 
-  #base(): string {
-    const rules = this.#verdicts('');
-    return [
-      'table inet firezone {',
-      ...setDeclarations(''),
-      'chain forward { type filter hook forward priority 0; policy accept;',
-      ...rules,
-      '}',
-      '}',
-    ].join('\n');
-  }
-
   #userScript(userId: string): string {
+    const user = `user${userId}`;
     const devices = this.#options.devices?.get(userId) ?? [];
-    const elements = (v6: boolean): string => {
-      const found = devices.filter((address) => address.includes(':') === v6);
-      return found.length === 0 ? '' : `elements = { ${found.join(', ')} };`;
-    };
-    return [
-      'table inet firezone {',
-      ...setDeclarations(`user${userId}_`),
-      `set user${userId}_ip_devices { type ipv4_addr; flags interval; ${elements(false)} }`,
-      `set user${userId}_ip6_devices { type ipv6_addr; flags interval; ${elements(true)} }`,
-      `chain user${userId} {`,
-      ...this.#verdicts(`user${userId}_`),
-      '}',
-      '}',
-      ...this.#jumps(userId)
-        .toReversed()
-        .map((jump) => `insert rule inet firezone forward ${jump}`),
-      '',
-    ].join('\n');
-  }
-
-  #jumps(userId: string): readonly string[] {
-    return ['ip6', 'ip'].map((family) => `${family} saddr @user${userId}_${family}_devices jump user${userId}`);
-  }
-
-  /** Ports before none, accept before drop, IPv6 before IPv4. */
-  #verdicts(prefix: string): readonly string[] {
-    const incoming = 'iifname "wg-firezone"';
-    return ['_layer4', ''].flatMap((suffix) =>
-      ['ip6', 'ip'].flatMap((family) =>
-        ['accept', 'drop'].map((action) => {
-          const key = suffix === '' ? `${family} daddr` : `${family} daddr . meta l4proto . th dport`;
-          return `${key} @${prefix}${family}_${action}${suffix} ${incoming} ${action}`;
-        }),
-      ),
-    );
+    const sets = [4, 6].map((family) => {
+      const found = devices.filter((address) => isIP(address) === family);
+      const elements = found.length === 0 ? '' : `elements = { ${found.join(', ')} };`;
+      return `set ${user}_ip${family === 4 ? '' : 6}_devices { type ipv${family}_addr; flags interval; ${elements} }`;
+    });
+    const jumps = jumpsTo(userId).map((jump) => `insert rule inet firezone forward ${jump}\n`);
+    return tableOf(`${user}_`, sets, `${user} {`) + jumps.toReversed().join('');
   }
 
   #run(script: string): Done {
     return runIn(this.#options.netns, script);
   }
+}
+
+/** The sets of everybody or of one user, and a chain of what they decide. */
+function tableOf(prefix: string, sets: readonly string[], chain: string): string {
+  const lines = ['table inet firezone {', ...setDeclarations(prefix), ...sets, `chain ${chain}`, ...verdictsOf(prefix)];
+  return `${lines.join('\n')}\n}\n}\n`;
+}
+
+function jumpsTo(userId: string): readonly string[] {
+  return ['ip6', 'ip'].map((family) => `${family} saddr @user${userId}_${family}_devices jump user${userId}`);
+}
+
+/** Ports before none, accept before drop, IPv6 before IPv4. */
+function verdictsOf(prefix: string): readonly string[] {
+  const incoming = 'iifname "wg-firezone"';
+  return ['_layer4', ''].flatMap((suffix) =>
+    ['ip6', 'ip'].flatMap((family) =>
+      ['accept', 'drop'].map((action) => {
+        const key = suffix === '' ? `${family} daddr` : `${family} daddr . meta l4proto . th dport`;
+        return `${key} @${prefix}${family}_${action}${suffix} ${incoming} ${action}`;
+      }),
+    ),
+  );
 }
 
 function setNames(prefix: string): readonly string[] {
