@@ -58,7 +58,7 @@ export type FaultSwitchboard = Pick<Faults, 'inject' | 'clear' | 'list'>;
 
 /** The faults that are set, in order. */
 export class Faults {
-  readonly #entries: ChosenFault[] = [];
+  #entries: ChosenFault[] = [];
   readonly #random: () => number;
   readonly #listBody: () => Buffer;
   #count = 0;
@@ -77,9 +77,7 @@ export class Faults {
 
   /** Takes one fault away, or all. */
   readonly clear = (number?: number): void => {
-    const kept = number === undefined ? [] : this.#entries.filter((entry) => entry.number !== number);
-    this.#entries.length = 0;
-    for (const entry of kept) this.#entries.push(entry);
+    this.#entries = number === undefined ? [] : this.#entries.filter((entry) => entry.number !== number);
   };
 
   readonly list = (): readonly ActiveFault[] => this.#entries.map(({ staleList: _, ...entry }) => entry);

@@ -51,30 +51,22 @@ async function readAll(
   found: readonly FoundFile[],
   limits: Limits,
 ): Promise<{ files: readonly SourceFile[]; problems: readonly Problem[] }> {
-  const files: SourceFile[] = new Array<SourceFile>(found.length);
+  const files: SourceFile[] = [];
   const problems: Problem[] = [];
   let total = 0;
-  let next = 0;
-  const worker = async (): Promise<void> => {
-    for (let index = next++; index < found.length; index = next++) {
-      const file = found[index];
-      if (file === undefined || total > limits.totalBytes) return;
-      const bytes = await readRegularFile(file.real, limits.fileBytes);
-      if (!bytes.ok) {
-        problems.push(refuseEntry(file.path, `cannot be read: ${bytes.error}`));
-        continue;
-      }
-      total += bytes.value.length;
-      files[index] = {
-        path: file.path,
-        bytes: bytes.value,
-        hash: createHash('sha256').update(bytes.value).digest('hex'),
-      };
+  for (let at = 0; at < found.length && total <= limits.totalBytes; at += width) {
+    const some = found.slice(at, at + width);
+    const read = await Promise.all(
+      some.map(async ({ path, real }) => ({ path, bytes: await readRegularFile(real, limits.fileBytes) })),
+    );
+    for (const { path, bytes } of read) {
+      if (bytes.ok) {
+        total += bytes.value.length;
+        files.push({ path, bytes: bytes.value, hash: createHash('sha256').update(bytes.value).digest('hex') });
+      } else problems.push(refuseEntry(path, `cannot be read: ${bytes.error}`));
     }
-  };
-  await Promise.all(Array.from({ length: width }, worker));
-  if (total > limits.totalBytes) problems.push(findTooMuch(limits));
-  return { files, problems: problems.sort((a, b) => compareText(a.place?.file ?? '', b.place?.file ?? '')) };
+  }
+  return { files, problems: total > limits.totalBytes ? [findTooMuch(limits), ...problems] : problems };
 }
 
 async function noteUnread(found: readonly FoundFile[]): Promise<readonly Problem[]> {

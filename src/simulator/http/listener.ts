@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { negotiate } from './accept.ts';
@@ -51,13 +52,7 @@ export async function listenHttp(options: ListenerOptions): Promise<Server> {
     socket.end(isRouted ? unknownRoute(error.rawPacket) : bareAnswers[statusOf(error)]);
   });
   server.on('connect', (_, socket) => socket.end(bareAnswers[501]));
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(options.port, options.host, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
+  await once(server.listen(options.port, options.host), 'listening'); // rejects when it cannot
   return server;
 }
 
