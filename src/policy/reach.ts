@@ -12,12 +12,6 @@ export interface ReachableTraffic {
   readonly dropped: readonly Traffic[];
 }
 
-/** What is asked about; absent members do not restrict. */
-export interface ReachQuestion {
-  readonly users?: ReadonlySet<string>;
-  readonly part?: TrafficSelector;
-}
-
 /** A part of all traffic; null: every protocol, every port. */
 export interface TrafficSelector {
   readonly network: Network;
@@ -25,8 +19,11 @@ export interface TrafficSelector {
   readonly ports: PortRange | null;
 }
 
-/** Exactly the traffic that the rules accept and drop: the effect of going from dropping, and from accepting, all of it. */
-export function computeReach(rules: readonly Rule[], { users, part }: ReachQuestion = {}): ReachableTraffic {
+/** Exactly the traffic that the rules accept and drop, of these users or in this part: the effect of going from dropping, and from accepting, all of it. */
+export function computeReach(
+  rules: readonly Rule[],
+  { users, part }: { readonly users?: ReadonlySet<string>; readonly part?: TrafficSelector } = {},
+): ReachableTraffic {
   const select = (traffic: readonly Traffic[]): readonly Traffic[] => {
     const theirs = traffic.filter(({ user }) => users?.has(user ?? '') ?? true);
     return part === undefined ? theirs : restrictTraffic(theirs, part);

@@ -61,11 +61,9 @@ interface Exposed {
 }
 
 /**
- * The cases that must always hold and do not in some state between, at most one failure a case. The plan's exposure is
- * exactly the traffic whose verdict is neither that before nor that after, in every order that the plan allows; so a case
- * that holds before and after fails in between exactly when the exposure meets it. Traffic that fails before the plan and is
- * right after it is not held against the plan: else no plan could mend it. `users` are those whom the exposure tells apart:
- * all that a rule names before or after.
+ * The cases that must always hold and do not in some state between, at most one failure a case. A case that holds before and after
+ * fails in between exactly when the exposure meets it; one that fails before is not held against the plan, which may mend it.
+ * `users`: all that a rule names before or after.
  */
 export function findAlwaysFailures(
   cases: readonly PolicyCase[],
