@@ -2,11 +2,11 @@ import { getOrMake } from '../model/group-by.ts';
 import { assertNever } from '../model/result.ts';
 import { formatRuleKey, toWire } from '../model/rule.ts';
 import { mayRebuild } from '../plan/operations.ts';
-import type { Plan, Step } from '../plan/plan.ts';
+import type { CreateStep, Plan, Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
 import { configure } from './configure.ts';
-import { foreseeFailures } from './foresee.ts';
 import type { Outcome } from './outcome.ts';
+import { readUsers } from './read.ts';
 import { deleteModified } from './rebuild.ts';
 import { type Member, restore } from './restore.ts';
 import { Schedule } from './schedule.ts';
@@ -28,11 +28,42 @@ export interface RoundResult {
 
 /** Runs the steps of a plan; `givenUp` says which have failed for good before and are not tried again. */
 export async function runRound(plan: Plan, session: Session, givenUp: (step: Step) => boolean): Promise<RoundResult> {
-  const round = new Round(plan, session);
+  const groups = groupSteps(plan);
+  const round = new Round(plan, session, groups);
   for (const step of plan.steps)
     if (givenUp(step)) round.refuse(step, 'not tried again: it failed before in this apply');
-  for (const [step, message] of await foreseeFailures(plan, groupSteps(plan), session)) round.refuse(step, message);
+  for (const [step, message] of await foreseeFailures(plan, groups, session)) round.refuse(step, message);
   return round.run();
+}
+
+/**
+ * What can be foreseen before a gap is opened: a create that names a user the server does not know would fail after the
+ * delete. Users of live rules exist; the others are asked for once. Invalid values were refused long before this.
+ */
+async function foreseeFailures(
+  plan: Plan,
+  groups: ReadonlyMap<string, string>,
+  session: Session,
+): Promise<ReadonlyMap<Step, string>> {
+  const failures = new Map<Step, string>();
+  const { context, known } = session;
+  const unsure = plan.steps.filter(
+    (step): step is CreateStep =>
+      step.type === 'create' && groups.has(step.id) && step.rule.userId !== null && !known.hasUser(step.rule.userId),
+  );
+  if (unsure.length === 0 || !context.profile.listsUsers || session.stopped() !== null) return failures;
+  const users = await readUsers({ ...session.reading, signal: session.soft });
+  if (!users.ok) {
+    context.logger.warn('users could not be read; a gap may meet an unknown user', { reason: users.error.message });
+    return failures;
+  }
+  const ids = new Set(users.value.map(({ id }) => id));
+  for (const step of unsure) {
+    const { userId } = step.rule;
+    if (userId === null || ids.has(userId)) continue;
+    failures.set(step, `not sent: the server knows no user ${userId}, and a rule would have been deleted for it`);
+  }
+  return failures;
 }
 
 /** The state of one round: what is in flight, and the unit of gaps that is open. */
@@ -56,13 +87,13 @@ class Round {
   readonly #broken: unknown[] = [];
   #wake: () => void = () => undefined;
 
-  constructor(plan: Plan, session: Session) {
+  constructor(plan: Plan, session: Session, groups: ReadonlyMap<string, string>) {
     this.#plan = plan;
     this.#session = session;
-    this.#groups = groupSteps(plan);
-    this.#schedule = new Schedule(plan.steps, this.#groups, session.context.closeFirst);
+    this.#groups = groups;
+    this.#schedule = new Schedule(plan.steps, groups, session.context.closeFirst);
     for (const step of plan.steps) {
-      const group = this.#groups.get(step.id);
+      const group = groups.get(step.id);
       if (group === undefined) continue;
       const owes = getOrMake(this.#owes, group, () => []);
       if (step.type === 'create') owes.push(formatRuleKey(step.rule));

@@ -1,6 +1,7 @@
-import { groupBy } from '../model/group-by.ts';
+import { getOrMake, groupBy } from '../model/group-by.ts';
 import { mayRebuild } from '../plan/operations.ts';
 import type { Plan, Step } from '../plan/plan.ts';
+import { groupConnected } from '../plan/union-find.ts';
 
 /** A step among those that it waits for and those that wait for it. */
 export interface Node {
@@ -29,27 +30,27 @@ export interface Gap {
  * steps at which its exposure begins and ends: the best order may cut traffic off some steps before the delete rather
  * than open it, and that must end with the gap, or be undone with it.
  */
-export function groupSteps(plan: Plan): ReadonlyMap<string, string> {
-  const parents = new Map<string, string>();
-  const rootOf = (id: string): string => {
-    let root = id;
-    for (let next = parents.get(root); next !== undefined && next !== root; next = parents.get(root)) root = next;
-    for (let at = id; at !== root; ) {
-      const next = parents.get(at) ?? root;
-      parents.set(at, root);
-      at = next;
+export function groupSteps({ steps, exposure }: Plan): ReadonlyMap<string, string> {
+  const positions = new Map(steps.map(({ id }, position) => [id, position]));
+  const firstOf = new Map<string, number>();
+  const connected = groupConnected(steps.length, (connect) => {
+    for (const [position, { gap }] of steps.entries())
+      if (gap !== null)
+        connect(
+          getOrMake(firstOf, gap, () => position),
+          position,
+        );
+    for (const { fromStep, toStep } of exposure) {
+      const [from, to] = [positions.get(fromStep), positions.get(toStep)];
+      if (from !== undefined && to !== undefined) connect(from, to);
     }
-    return root;
-  };
-  const join = (a: string, b: string): void => {
-    parents.set(rootOf(b), rootOf(a));
-  };
-  for (const { id, gap } of plan.steps) if (gap !== null) join(`gap ${gap}`, id);
-  for (const { fromStep, toStep } of plan.exposure) if (fromStep !== toStep) join(fromStep, toStep);
+  });
   const groups = new Map<string, string>();
-  for (const { id } of plan.steps) {
-    const root = rootOf(id);
-    if (root !== id) groups.set(id, root).set(root, root); // the root may be a step itself
+  for (const members of connected) {
+    const [first, ...others] = members.flatMap((position) => steps[position] ?? []);
+    if (first === undefined) continue;
+    const name = first.gap === null ? first.id : `gap ${first.gap}`;
+    for (const { id } of [first, ...others]) groups.set(id, name);
   }
   return groups;
 }

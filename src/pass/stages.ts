@@ -6,7 +6,6 @@ import type { ParsedFiles } from '../desired/parse-files.ts';
 import { listEnforcementProblems } from '../enforcement/problems.ts';
 import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
 import { compareProblems, hasErrors, raiseWarnings } from '../model/problem.ts';
-import type { Profile } from '../model/profile.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { type DesiredState, isInScope, type LiveState } from '../model/state.ts';
@@ -141,19 +140,12 @@ export function restrictToTimes(
   };
 }
 
-/** What a plan may depend on beside the states: what was learnt of the server, and rules that the kernel does not hold. */
-export interface PlanHints {
-  readonly profile?: Profile;
-  readonly notEnforced?: ReadonlySet<string>;
-  readonly clockDiffers?: string;
-}
-
-/** What the plan of this pass depends on. */
+/** What the plan of this pass depends on; `hints`: what was learnt of the server and its kernel. */
 export function makePlanInput(
   desired: DesiredState,
   live: LiveState,
   pass: PassDependencies,
-  hints: PlanHints = {},
+  hints: Partial<PlanInput> = {},
 ): PlanInput {
   const { base, baseApplied = false, takesBack } = pass;
   const created = takesBack?.record.created.map(({ rule }) => formatRuleKey(rule));
