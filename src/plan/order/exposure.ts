@@ -29,11 +29,8 @@ export function findExposure(input: ExposureInput): readonly Exposure[] {
   for (const { userId } of before.concat(after)) if (userId !== null) users.add(userId);
   const listed = order.suspects
     .flatMap((suspect) => findExposed(suspect, order.steps, users))
-    .map((item) => ({
-      ...item,
-      traffic: renderTraffic(item.traffic),
-      expectedMs: expectedMs(item.from, item.to, input),
-    }));
+    .map(({ direction, from, to, traffic }) => ({ direction, from, to, traffic: renderTraffic(traffic) }))
+    .map((item) => ({ ...item, expectedMs: expectedMs(item.from, item.to, input) }));
   return [...unfilteredOf(input), ...listed]
     .sort((a, b) => a.from - b.from || a.to - b.to || (a.direction < b.direction ? 1 : -1))
     .map(({ direction, traffic, from, to, expectedMs: ms }) => ({
