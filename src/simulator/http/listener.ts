@@ -51,7 +51,8 @@ export async function listenHttp(options: ListenerOptions): Promise<Server> {
     const isRouted = error.code === 'HPE_INVALID_METHOD' || error.code === 'HPE_INVALID_URL';
     socket.end(isRouted ? unknownRoute(error.rawPacket) : bareAnswers[statusOf(error)]);
   });
-  server.on('connect', (_, socket) => socket.end(bareAnswers[501]));
+  // Node hands this socket over without its own listener, so a client that went would end the process.
+  server.on('connect', (_, socket) => socket.on('error', () => {}).end(bareAnswers[501]));
   await once(server.listen(options.port, options.host), 'listening'); // rejects when it cannot
   return server;
 }

@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { Agent, request } from 'node:http';
+import { connect } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type Client, startClient } from '../client.ts';
 
@@ -35,4 +37,15 @@ test('of twenty equal rules created at once one is stored and nineteen are refus
   );
   const statuses = (await Promise.all(calls)).map(({ status }) => status).sort();
   expect(statuses).toEqual([201, ...new Array<number>(19).fill(422)]);
+});
+
+test('a client that asks for a tunnel and resets the connection does not end the simulator', async () => {
+  const { hostname, port } = new URL(client.simulator.url);
+  const tunnels = Array.from({ length: 100 }, async () => {
+    const socket = connect(Number(port), hostname).on('error', () => {});
+    socket.write('CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n', () => socket.resetAndDestroy());
+    await once(socket, 'close');
+  });
+  await Promise.all(tunnels);
+  expect(await client.call('GET', '/v0/rules')).toMatchObject({ status: 200 });
 });
