@@ -27,14 +27,17 @@ export function diffDesired(comparison: Comparison): Plan {
   const { before, after, profile } = comparison;
   const [were = [], are = []] = [before, after].map(({ rules, upcoming = [] }) => [...rules, ...upcoming]);
   const rules = findDifferences(were, are);
+  const { kept, left, changed } = rules;
   const input = makeInput(comparison, rules);
   const decided = decideConfiguration(input);
   // Secrets are never looked up: a Configuration that is the same but for them is the same.
   const configuration = decided?.change.reason === 'unknown-secret' ? null : decided;
-  const former = new Map(rules.left.map((one) => [one.name, one]));
-  const ofRules = decideRules(input, rules.kept).map((change) => addTimes(change, former.get(change.live?.id ?? '')));
+  const former = new Map(left.map((one) => [one.name, one]));
+  const ofRules = decideRules(input, kept).map((change) => addTimes(change, former.get(change.live?.id ?? '')));
   const changes: readonly Change[] = configuration === null ? ofRules : [...ofRules, configuration.change];
-  const sides = findSides(rules);
+  const users = new Set([...kept, ...left, ...changed].flatMap(({ rule }) => rule.userId ?? []));
+  const all = { before: [...kept, ...left], after: [...kept, ...changed], users: [...users] };
+  const sides = selectNear(all, [...left, ...changed]);
   const at = before.at ?? after.at ?? 0;
   const effect = computeEffectAt(sides, at);
   const later = findLaterEffects(sides, at, effect);
@@ -106,15 +109,6 @@ interface Sides {
   readonly before: readonly DesiredRule[];
   readonly after: readonly DesiredRule[];
   readonly users: readonly string[];
-}
-
-/** What decides where traffic may differ: the rules that differ, and those that share addresses with one. */
-function findSides({ kept, left, changed }: RuleDifferences): Sides {
-  const touches = createTouches([...left, ...changed].map(({ rule }) => rule.destination));
-  const near = kept.filter(({ rule }) => touches(rule.destination));
-  const users = [...kept, ...left, ...changed].flatMap(({ rule }) => rule.userId ?? []);
-  // A rule that stays is the same object on both sides: it is not compared again.
-  return { before: [...near, ...left], after: [...near, ...changed], users: [...new Set(users)] };
 }
 
 function computeEffectAt({ before, after, users }: Sides, time: number): Effect {
