@@ -8,7 +8,7 @@ import { computeEffect } from '../policy/effect.ts';
 import { computeReach, type ReachableTraffic } from '../policy/reach.ts';
 import { indexRules } from '../policy/rule-index.ts';
 import { runPolicyTests } from '../policy/tests.ts';
-import { decideAmong, findVerdictChange, makeTimeline, selectRulesAt, type VerdictChange } from '../policy/timeline.ts';
+import { decideAt, findVerdictChange, makeTimeline, type VerdictChange } from '../policy/timeline.ts';
 import type { Effect } from '../policy/traffic.ts';
 import {
   makePacketMembers,
@@ -152,14 +152,12 @@ export function verdictHistory(
   const { port, ...source } = readPacket('verdictHistory: `packet`', asked, last);
   if (port === null && source.protocol !== 'other') throw new TypeError('verdictHistory: `packet` needs a `port`');
   const packet = { ...source, port: port ?? 0 };
-  const timeline = makeTimeline(
-    read.map(({ commit }) => commit),
-    { since: Number.NEGATIVE_INFINITY, now },
-  );
+  const commits = read.map(({ commit }) => commit);
+  const timeline = makeTimeline(commits, now);
   const moments = read.flatMap(({ commit, version }) => timeline.add(commit, version));
   const side = ({ verdict, rule }: VerdictChange['before']) => ({ verdict, rule: rule?.name ?? null });
   return {
-    verdict: decideAmong(selectRulesAt(last, now), packet).verdict,
+    verdict: decideAt(last, now, packet).verdict,
     changes: [...moments, ...timeline.end()].flatMap((moment): readonly VerdictEntry[] => {
       const change = findVerdictChange(moment, packet);
       if (change === null) return [];

@@ -30,8 +30,8 @@ interface Known {
   readonly setBy: ReadonlyMap<string, Commit>;
 }
 
-/** The timeline of the last of these commits (parents before children), with the moments from `since` until `now`. */
-export function makeTimeline(commits: readonly Commit[], { since, now }: Readonly<Record<'since' | 'now', number>>) {
+/** The timeline of the last of these commits (parents before children), with the moments until `now`. */
+export function makeTimeline(commits: readonly Commit[], now: number) {
   const mainline = mainlineOf(commits);
   const times = new Map<string, number>();
   const known = new Map<string, readonly Known[]>();
@@ -49,8 +49,8 @@ export function makeTimeline(commits: readonly Commit[], { since, now }: Readonl
       for (const parent of parents) if (lastChild.get(parent) === id) known.delete(parent);
       known.set(id, version === null ? from : [{ version, time, setBy: settersOf(version, from) }]);
       if (version === null) return [];
-      const passed = first === undefined || !mainline.has(id) ? [] : boundariesOf(first, since, time);
-      if (time < since || from.some((one) => one.version.rules === version.rules)) return passed;
+      const passed = first === undefined || !mainline.has(id) ? [] : boundariesOf(first, time);
+      if (from.some((one) => one.version.rules === version.rules)) return passed;
       const before = from.length === 0 ? [[]] : from.map((one) => selectRulesAt(one.version, time));
       const after = selectRulesAt(version, time);
       return [...passed, { cause: 'commit', time, before, after, version, commitOf: () => commit }];
@@ -58,7 +58,7 @@ export function makeTimeline(commits: readonly Commit[], { since, now }: Readonl
     /** The moments from the newest commit until now. */
     end(): readonly Moment[] {
       const last = known.get(commits.at(-1)?.id ?? '')?.[0];
-      return last === undefined ? [] : boundariesOf(last, since, now);
+      return last === undefined ? [] : boundariesOf(last, now);
     },
   };
 }
@@ -72,7 +72,7 @@ function mainlineOf(commits: readonly Commit[]): ReadonlySet<string> {
 }
 
 /** The rules of a version that are in force at a time. */
-export function selectRulesAt({ rules }: Pick<Version, 'rules'>, time: number): readonly DesiredRule[] {
+function selectRulesAt({ rules }: Version, time: number): readonly DesiredRule[] {
   return rules.some(hasTimes) ? rules.filter((rule) => isDesiredAt(rule, time)) : rules;
 }
 
@@ -86,11 +86,11 @@ function settersOf({ rules, commit }: Version, from: readonly Known[]): Readonly
 }
 
 /** The times after this version and up to another at which its rules begin or end. */
-function boundariesOf({ version, time: from, setBy }: Known, since: number, until: number): readonly Moment[] {
+function boundariesOf({ version, time: from, setBy }: Known, until: number): readonly Moment[] {
   if (setBy.size === 0) return [];
   const times = new Set(version.rules.flatMap(({ notBefore, expires }) => [notBefore ?? from, expires ?? from]));
   return [...times]
-    .filter((time) => time > from && time <= until && time >= since)
+    .filter((time) => time > from && time <= until)
     .sort((a, b) => a - b)
     .map((time) => ({
       cause: 'time',
@@ -117,11 +117,15 @@ export function findVerdictChange(
   const earlier = before.map((rules) => decideAmong(rules, packet));
   const [first] = earlier;
   if (first === undefined || earlier.some(({ verdict }) => verdict === now.verdict)) return null;
-  const ended = first.rule?.expires === time ? first.rule : null;
-  const rule = ended ?? now.rule;
+  const rule = first.rule?.expires === time ? first.rule : now.rule;
   return { cause, time, commit: rule === null ? version.commit : commitOf(rule), before: first, after: now };
 }
 
-export function decideAmong(rules: readonly DesiredRule[], packet: Packet): Decision<DesiredRule> {
+/** What a version decides of a packet at a time. */
+export function decideAt(version: Version, time: number, packet: Packet): Decision<DesiredRule> {
+  return decideAmong(selectRulesAt(version, time), packet);
+}
+
+function decideAmong(rules: readonly DesiredRule[], packet: Packet): Decision<DesiredRule> {
   return decide(indexRules(rules.filter(({ rule }) => matches(rule, packet))), packet);
 }

@@ -7,14 +7,7 @@ import type { Commit } from '../../model/commit.ts';
 import { makeWarning, type Problem } from '../../model/problem.ts';
 import { ok, type Result } from '../../model/result.ts';
 import { computeOwnEffect } from '../../policy/effect.ts';
-import {
-  decideAmong,
-  findVerdictChange,
-  type Moment,
-  makeTimeline,
-  selectRulesAt,
-  type Version,
-} from '../../policy/timeline.ts';
+import { decideAt, findVerdictChange, type Moment, makeTimeline, type Version } from '../../policy/timeline.ts';
 import type { SourceContent } from '../../ports.ts';
 import { type TrafficChange, tellBlame, tellLog } from '../../report/commits.ts';
 import { formatPlace, renderProblems } from '../../report/problems.ts';
@@ -46,7 +39,7 @@ export async function runBlame(invocation: Invocation): Promise<Answer> {
   const packet = { ...asked, port: port ?? 0, user: id };
   const find = (moment: Moment) => findVerdictChange(moment, packet);
   return await answerFromHistory(invocation, path, find, (changes, last, now) => {
-    const verdict = last && decideAmong(selectRulesAt(last, now), packet).verdict;
+    const verdict = last && decideAt(last, now, packet).verdict;
     return tellBlame({ packet, names: last?.userNames ?? new Map(), verdict, changes, from: settings.since });
   });
 }
@@ -89,10 +82,11 @@ async function answerFromHistory<C>(
   const { commits, contents } = history.value;
   const now = systemClock.wallTime();
   const since = readTimeAsked(settings, 'since') ?? Number.NEGATIVE_INFINITY;
-  const timeline = makeTimeline(commits, { since, now });
+  const timeline = makeTimeline(commits, now);
   const readVersion = versionReader(invocation, directory, now);
   const found: (readonly C[])[] = [];
-  const look = (moments: readonly Moment[]) => found.push(moments.flatMap((moment) => find(moment) ?? []));
+  const look = (moments: readonly Moment[]) =>
+    found.push(moments.flatMap((moment) => (moment.time < since ? [] : (find(moment) ?? []))));
   const skipped: Problem[] = [];
   let [last, done]: [Version | null, number] = [null, 0];
   await tellProgress(terminal, async (say) => {
@@ -118,10 +112,8 @@ const remembered = 2_000_000;
 function versionReader(invocation: Invocation, directory: string, now: number) {
   const parse = makeParser(invocation.settings, { remembers: remembered });
   const context = makeDesiredContext(invocation, directory);
-  let [tree, rules]: [string | null, ReturnType<typeof assembleRules>] = [
-    null,
-    ok({ rules: [], userNames: new Map() }),
-  ];
+  let tree: string | null = null;
+  let rules: ReturnType<typeof assembleRules> = ok({ rules: [], userNames: new Map() });
   return async (commit: Commit, { revision, files }: SourceContent): Promise<Result<Version, Problem>> => {
     if (tree !== revision) rules = assembleRules(await parse(files), { ...context, now: Math.min(now, commit.time) });
     tree = rules.ok ? revision : null;
