@@ -378,6 +378,16 @@ describe('a history', () => {
       code: 0,
       out: expect.stringContaining('from a device of'),
     });
+    // The name may stand in what cannot be read, or stand for two people: the errors say so, and no other user is blamed.
+    writeFileSync(join(folder, 'net/p.yaml'), people.replace('ca110c4b', 'nobody'));
+    const unread = await cli(['blame', ...question, '--user', 'carol']);
+    expect([unread.code, unread.err]).toEqual([4, expect.stringMatching(/p\.yaml:4:\d+ error/)]);
+    writeFileSync(join(folder, 'net/p.yaml'), people);
+    writeFileSync(join(folder, 'net/q.yaml'), people.replace('name: p', 'name: q').replace('ca110c4b', 'ca110c4c'));
+    const twice = await cli(['blame', ...question, '--user', 'carol']);
+    expect([twice.code, twice.err]).toEqual([4, expect.stringContaining('The user `carol` is defined twice.')]);
+    rmSync(join(folder, 'net/q.yaml'));
+    writeFileSync(join(folder, 'net/p.yaml'), people);
     const shallow = join(folder, 'shallow');
     execFileSync('git', ['clone', '-q', '--depth', '1', `file://${folder}`, shallow], { stdio: 'pipe' });
     mkdirSync(join(shallow, 'net'));

@@ -4,6 +4,7 @@ import { explainGitError } from '../../adapters/source/git-ref.ts';
 import { GitError } from '../../adapters/source/git-repository.ts';
 import { assembleRules, expandManifests } from '../../desired/desired.ts';
 import type { Commit } from '../../model/commit.ts';
+import { findUserId } from '../../model/known-users.ts';
 import { makeWarning, type Problem } from '../../model/problem.ts';
 import { ok, type Result } from '../../model/result.ts';
 import { computeOwnEffect } from '../../policy/effect.ts';
@@ -14,7 +15,7 @@ import { formatPlace, renderProblems } from '../../report/problems.ts';
 import type { TableAnswer } from '../../report/table.ts';
 import { makePeople } from '../../report/traffic/people.ts';
 import { isDirectory } from '../base.ts';
-import { type Answer, Failure, type Invocation, makeFailure } from '../command.ts';
+import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from '../command.ts';
 import { makeDesiredContext, makeParser, readTimeAsked } from '../manifests.ts';
 import { readDirectoryOperand, readFolder } from '../path-operand.ts';
 import { readLimits } from '../plan-settings.ts';
@@ -44,11 +45,16 @@ export async function runBlame(invocation: Invocation): Promise<Answer> {
   });
 }
 
-/** A user by the names of the work tree, whatever else is wrong with it. */
+/** A user by the names of the work tree, whatever else is wrong with it; its errors where they may be why it says nothing clear. */
 async function findUserIn(invocation: Invocation, path: string, user: string): Promise<string> {
   const { files } = await readFolder(invocation, path);
   const { manifests } = await makeParser(invocation.settings)(files);
-  return findNamedUser(user, expandManifests(manifests, null, makeDesiredContext(invocation, path)).names);
+  const { layered, names, problems } = expandManifests(manifests, null, makeDesiredContext(invocation, path));
+  const defined = layered.manifests.flatMap((manifest) => (manifest.kind === 'Users' ? manifest.users : []));
+  const isClear = findUserId(user, names.userNames) !== null && defined.filter(({ name }) => name === user).length < 2;
+  const errors = [...problems, ...names.problems].filter(({ severity }) => severity === 'error');
+  if (!isClear && errors.length > 0) throw new Failure(errors, exitCodes.invalid);
+  return findNamedUser(user, names);
 }
 
 function findTrafficChange({ cause, time, before, after, version, commitOf }: Moment): TrafficChange | null {
