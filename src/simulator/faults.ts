@@ -1,3 +1,4 @@
+import { validateHeaderName, validateHeaderValue } from 'node:http';
 import * as z from 'zod';
 
 const positive = z.int().min(1);
@@ -32,13 +33,25 @@ const fault = z.discriminatedUnion('kind', [
     kind: z.literal('status'),
     status: z.int().min(200).max(599),
     body: z.string().optional(),
-    headers: z.record(z.string(), z.string()).optional(),
+    headers: z.record(z.string(), z.string()).refine(areHeaders, 'HTTP has no such headers').optional(),
     commit: z.boolean().optional(),
   }),
   z.strictObject({ kind: z.literal('delay'), milliseconds: z.number().min(0) }),
   z.strictObject({ kind: z.literal('wrong-date'), milliseconds: z.number() }),
   z.strictObject({ kind: z.enum(['reset-before', 'reset-after', 'torn', 'lost-answer', 'stale-list']) }),
 ]);
+
+function areHeaders(headers: Readonly<Record<string, string>>): boolean {
+  try {
+    for (const [name, value] of Object.entries(headers)) {
+      validateHeaderName(name);
+      validateHeaderValue(name, value);
+    }
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 export const faultSetting = z.strictObject({ match: match.optional(), fault });
 export type Fault = z.infer<typeof fault>;

@@ -53,3 +53,16 @@ test('without --admin the pages are an unknown path like any other', async () =>
   client = await startClient();
   expect(await client.call('GET', '/admin/filter')).toEqual({ status: 404, body: { error: 'not_found' } });
 });
+
+test.each([{ 'a b': 'x' }, { a: 'x\ny' }, { '': 'x' }])(
+  'a fault whose headers HTTP cannot carry, %j, is refused and does not end the simulator',
+  async (headers) => {
+    const fault = { fault: { kind: 'status', status: 429, headers } };
+    const { status, body } = await client.call('POST', '/admin/faults', fault);
+    expect({ status, body }).toMatchObject({
+      status: 422,
+      body: { error: expect.stringContaining('no such headers') },
+    });
+    expect((await client.call('GET', '/v0/rules')).status).toBe(200);
+  },
+);
