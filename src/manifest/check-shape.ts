@@ -1,5 +1,5 @@
 import { makeError } from '../model/problem.ts';
-import { hintAtText, otherNames, otherValues, sameAs, wanted, wantedItem } from './hints.ts';
+import { findOwn, hintAtText, otherNames, otherValues, sameAs, wanted, wantedItem } from './hints.ts';
 import type { Kind } from './manifest.ts';
 import { type Finding, findEntry, findNode, type Node } from './node.ts';
 import { findSchema, listFields } from './schema.ts';
@@ -120,8 +120,8 @@ function fieldElsewhere(field: UnknownField): Elsewhere | null {
     const single = key.replace(/s$/, '');
     return { hint: `Only a \`kind: RuleSet\` has it; a Rule has one \`${single}\`.`, meant: single };
   }
-  const meant = sameAs[key] ?? key;
-  const hint = otherNames[meant];
+  const meant = findOwn(sameAs, key) ?? key;
+  const hint = findOwn(otherNames, meant);
   return hint === undefined ? null : { hint, meant };
 }
 
@@ -144,12 +144,12 @@ function missingField(root: Node, path: readonly PropertyKey[], parent: Node): F
 function wrongValue({ path, values, types }: Violation, node: Node): Finding['problem'] {
   const name = fieldOf(path);
   if (values.length === 0 || node.type !== 'scalar' || isSecretField(name)) {
-    const forText = node.type === 'scalar' ? hintAtText(name, node) : otherValues[name]?.['both'];
-    const usual = (isItem(path) ? wantedItem : wanted)[name] ?? typeHint(node, types);
+    const forText = node.type === 'scalar' ? hintAtText(name, node) : findOwn(otherValues, name)?.['both'];
+    const usual = findOwn(isItem(path) ? wantedItem : wanted, name) ?? typeHint(node, types);
     return wrongForm(path, isSecretField(name) ? usual : (forText ?? usual), node);
   }
   const strange = findStrangeSpace(node.text);
-  const other = otherValues[name]?.[node.text.toLowerCase()];
+  const other = findOwn(findOwn(otherValues, name) ?? {}, node.text.toLowerCase());
   const hint = didYouMean(node.text, values, wanted[name] ?? `Write one of: ${values.join(', ')}.`);
   const summary = `\`${node.text.slice(0, 80)}\` is not a value of \`${name}\`.`;
   const { summary: said, hint: toType } = strange ?? { summary, hint: other ?? hint };

@@ -97,7 +97,7 @@ export const otherValues: Readonly<Record<string, Readonly<Record<string, string
 export function hintAtText(field: string, node: ScalarNode): string | null {
   if (field === 'name') return hintForName(node);
   if (field === 'vpn_session_duration') return hintForDuration(node);
-  const meant = node.plain ? switches[node.text.toLowerCase()] : undefined;
+  const meant = node.plain ? findOwn(switches, node.text.toLowerCase()) : undefined;
   return meant === undefined ? null : `YAML 1.2 reads this as a text: write \`${meant}\`.`;
 }
 
@@ -122,3 +122,8 @@ function hintForDuration({ text, plain }: ScalarNode): string | null {
 const switches: Readonly<Record<string, boolean>> = { y: true, yes: true, on: true, n: false, no: false, off: false };
 
 const secondsOf: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400, w: 604_800 };
+
+/** What a table holds under a text that somebody wrote: `constructor` is in none, though every object has one. */
+export function findOwn<T>(table: Readonly<Record<string, T>>, written: string): T | undefined {
+  return Object.hasOwn(table, written) ? table[written] : undefined;
+}
