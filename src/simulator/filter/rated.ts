@@ -1,28 +1,50 @@
-import type { NftTable } from '../nft.ts';
+import { NftTable } from '../nft.ts';
 import type { SimulatorOptions } from '../options.ts';
 import type { RuleRow } from '../rules/rule.ts';
 import type { Tables } from '../tables.ts';
-import { decideVerdict, type FilterPacket, type FilterState } from './filter.ts';
-import { ElementTable, FilterError, type Mirror } from './table.ts';
+import { decideVerdict, type FilterPacket, type FilterState, type PacketFilterView } from './filter.ts';
+import { ElementTable, FilterError } from './table.ts';
 
-interface RatedFilterOptions extends NonNullable<SimulatorOptions['filterTime']> {
-  /** Inserts a second that reach the table; deletes take twice as long. */
-  readonly rate: number;
-  /** A table in a real kernel that takes each change too, one after the other. */
-  readonly kernel?: NftTable;
-  /** Ends the server. */
-  readonly exit: (reason: string) => void;
+/**
+ * Connects a packet filter, which hears of inserts and deletes and of no update (observed: recordings/packet_filter_patch).
+ * `exit` ends the server at once, as crashes that follow too fast do (observed: recordings/packet_filter_crash_loop).
+ */
+export function connectFilter(
+  options: SimulatorOptions,
+  tables: Tables,
+  exit: (reason: string) => void,
+): { readonly view: PacketFilterView; readonly close: () => void } {
+  const isRated = options.filterRate !== undefined || options.nft !== undefined;
+  return isRated ? new RatedFilter(options, tables, exit) : { view: followAtOnce(tables), close: () => {} };
 }
+
+/** A packet filter that follows at once and never fails; what an update changed in between is not seen. */
+function followAtOnce({ rules, events }: Tables): PacketFilterView {
+  const elements = new Map<string, RuleRow>();
+  for (const row of rules.rows()) elements.set(row.id, row);
+  events.on('inserted', (row) => elements.set(row.id, row));
+  events.on('deleted', (row) => elements.delete(row.id));
+  return {
+    verdict: (packet) => decideVerdict(elements.values(), packet),
+    elements: () => [...elements.values()],
+    state: () => ({ pending: 0, rebuilding: false, crashes: 0, lost: [] }),
+  };
+}
+
+/** Changes the sets in memory, or those of a kernel. False of a kernel: it refused; of those in memory: there was nothing to do. */
+type CarryOut = (table: ElementTable | NftTable) => unknown;
 
 /** What the table has yet to hear of. */
 interface Change {
-  readonly carryOut: (table: ElementTable) => void;
+  readonly carryOut: CarryOut;
   /** How long it takes, as a multiple of an insert. */
   readonly units: number;
   /** The rule that it inserts. */
   readonly rule?: string;
 }
 
+/** Changes a second, more than nft makes: then it sets the pace itself. */
+const fastestNft = 1_000;
 const notifierTimeoutMs = 5_000;
 const crashWindowMs = 5_000;
 const crashLimit = 4;
@@ -34,14 +56,16 @@ const crashLimit = 4;
  * within 5 s ends the server (observed: recordings/packet_filter_crash, _crash_loop, _rebuild, _boot, _users).
  * The model advances to the present whenever it is asked or told something, and when its next event is due.
  */
-export class RatedFilter {
+class RatedFilter {
   readonly #tables: Tables;
   readonly #exit: (reason: string) => void;
   readonly #now: () => number;
-  readonly #schedule: NonNullable<RatedFilterOptions['schedule']>;
+  readonly #schedule: typeof scheduleTimer;
+  /** What an insert takes, in ms. */
   readonly #unit: number;
+  /** A table in a real kernel that takes each change too, one after the other. */
   readonly #kernel: NftTable | undefined;
-  readonly #table: ElementTable;
+  readonly #table = new ElementTable();
   /** Changes that a real kernel has yet to take; those from before a crash are left out. */
   #mirrored: Promise<void> = Promise.resolve();
   #behind = 0;
@@ -60,14 +84,13 @@ export class RatedFilter {
   #closed = false;
   #cancel: () => void = () => {};
 
-  constructor(options: RatedFilterOptions, tables: Tables) {
+  constructor({ filterRate, filterTime, nft }: SimulatorOptions, tables: Tables, exit: (reason: string) => void) {
     this.#tables = tables;
-    this.#exit = options.exit;
-    this.#now = options.now ?? (() => performance.now());
-    this.#schedule = options.schedule ?? scheduleTimer;
-    this.#unit = 1000 / options.rate;
-    this.#kernel = options.kernel;
-    this.#table = new ElementTable(this.#mirror);
+    this.#exit = exit;
+    this.#now = filterTime?.now ?? (() => performance.now());
+    this.#schedule = filterTime?.schedule ?? scheduleTimer;
+    this.#unit = 1000 / (filterRate ?? fastestNft);
+    this.#kernel = nft && new NftTable(nft);
     this.#time = this.#now();
     this.#beginRebuild();
     this.#settle();
@@ -162,13 +185,13 @@ export class RatedFilter {
     this.#due = undefined;
     if (this.#rebuild !== undefined) {
       const element = this.#rebuild.shift();
-      if (element !== undefined) this.#table.add(element);
+      if (element !== undefined) this.#carryOut((table) => table.add(element));
       if (this.#rebuild.length === 0) this.#rebuild = undefined;
       return;
     }
     const change = this.#handed.shift();
     try {
-      change?.carryOut(this.#table);
+      if (change !== undefined) this.#carryOut(change.carryOut);
       // The notifier waits for the newest call; an older one is the leftover of a call that was given up.
       if (this.#handed.length === 0) this.#deadline = undefined;
     } catch (error) {
@@ -198,9 +221,10 @@ export class RatedFilter {
   }
 
   /** What the kernel refuses crashes the filter, as what the table refuses does. */
-  readonly #mirror: Mirror = (change) => {
+  #carryOut(change: CarryOut): void {
+    const isDone = change(this.#table) !== false;
     const [kernel, life] = [this.#kernel, this.#life];
-    if (kernel === undefined) return;
+    if (kernel === undefined || !isDone) return;
     const isStale = (): boolean => this.#closed || life !== this.#life;
     this.#behind++;
     this.#mirrored = this.#mirrored
@@ -214,14 +238,14 @@ export class RatedFilter {
         this.#behind--;
         this.#settle();
       });
-  };
+  }
 
   #beginRebuild(): void {
-    const users = new Set(this.#tables.users.all().map(({ id }) => id));
-    const rows = [...this.#tables.rules.rows()].filter(({ userId }) => userId === null || users.has(userId));
+    const { users, rules } = this.#tables;
+    const userIds = users.all().map(({ id }) => id);
     this.#life++;
-    this.#table.reset(users);
-    this.#rebuild = rows;
+    this.#carryOut((table) => table.reset(userIds));
+    this.#rebuild = [...rules.rows()].filter(({ userId }) => userId === null || users.get(userId) !== undefined);
     this.#lost = [];
   }
 }

@@ -1,30 +1,20 @@
-import type { NftTable } from '../nft.ts';
 import { OverlapIndex } from '../rules/overlap.ts';
 import type { RuleRow } from '../rules/rule.ts';
 
 /** The kernel refused a change; the real server's packet filter crashes on it. */
 export class FilterError extends Error {}
 
-/** Has a real kernel take a change that the sets in memory took. */
-export type Mirror = (change: (kernel: NftTable) => Promise<boolean>) => void;
-
 /** The kernel's sets in memory, and what the kernel refuses (observed: recordings/packet_filter_crash, packet_filter_users). */
 export class ElementTable {
-  readonly #mirror: Mirror;
   readonly #held = new Map<string, RuleRow>();
   #users = new Set<string>();
   #overlaps = new OverlapIndex();
 
-  constructor(mirror: Mirror) {
-    this.#mirror = mirror;
-  }
-
   /** Empties the table; every user has its sets again. */
-  reset(userIds: ReadonlySet<string>): void {
+  reset(userIds: readonly string[]): void {
     this.#held.clear();
     this.#users = new Set(userIds);
     this.#overlaps = new OverlapIndex();
-    this.#mirror((kernel) => kernel.reset([...userIds]));
   }
 
   elements(): IterableIterator<RuleRow> {
@@ -33,24 +23,23 @@ export class ElementTable {
 
   addUser(userId: string): void {
     this.#users.add(userId);
-    this.#mirror((kernel) => kernel.addUser(userId));
   }
 
   /** The user's sets go, with what they hold. */
   deleteUser(userId: string): void {
     this.#users.delete(userId);
     for (const [key, element] of this.#held) if (element.userId === userId) this.#take(key, element);
-    this.#mirror((kernel) => kernel.deleteUser(userId));
   }
 
-  add(element: RuleRow): void {
+  /** Adds an element; false: it is there already. */
+  add(element: RuleRow): boolean {
     this.#checkSet(element);
     const key = keyOf(element);
-    if (this.#held.has(key)) return;
+    if (this.#held.has(key)) return false;
     if (this.#overlaps.conflicts(element)) throw new FilterError('interval overlaps with an existing one');
     this.#overlaps.add(element);
     this.#held.set(key, element);
-    this.#mirror((kernel) => kernel.add(element));
+    return true;
   }
 
   delete(element: RuleRow): void {
@@ -58,7 +47,6 @@ export class ElementTable {
     const key = keyOf(element);
     if (!this.#held.has(key)) throw new FilterError('element does not exist');
     this.#take(key, element);
-    this.#mirror((kernel) => kernel.delete(element));
   }
 
   #take(key: string, element: RuleRow): void {
