@@ -17,7 +17,6 @@ import { makeError } from '../model/problem.ts';
 import { getErrorCode } from '../model/result.ts';
 import type { SourceFile } from '../ports.ts';
 import { systemClock } from './clock.ts';
-import { unseal } from './sealed-manifests.ts';
 
 /**
  * Bytes from which parsing goes to a thread: of all files together where nothing may hold the event loop (the controller's
@@ -234,8 +233,8 @@ function startThread(workerUrl: URL, { profile, values, limits }: ParseOptions, 
       const signal = AbortSignal.timeout(silenceMs);
       try {
         worker.postMessage(request);
-        const [sealed] = await Promise.race([once(worker, 'message', { signal }), ended]);
-        return unseal(sealed);
+        const [manifests] = await Promise.race([once(worker, 'message', { signal }), ended]);
+        return manifests;
       } catch (error) {
         if (getErrorCode(error) === 'ERR_WORKER_OUT_OF_MEMORY') return null;
         if (error instanceof ReaderDied) throw error;

@@ -1,8 +1,7 @@
 import { parentPort } from 'node:worker_threads';
 import { type ReadRequest, readManifests } from '../manifest/read-manifests.ts';
-import { seal } from './sealed-manifests.ts';
 
 // The entry of a worker thread: one request, one answer, until the thread is ended from outside.
 parentPort?.on('message', (request: ReadRequest) => {
-  parentPort?.postMessage(seal(readManifests(request)));
+  parentPort?.postMessage(readManifests(request));
 });

@@ -46,7 +46,7 @@ function listReferences(
 
 /** The secret of a reference; not available here is no problem, not allowed is one. */
 function resolve(source: SecretSource, { context, problems, attachments }: Resolution): Secret {
-  if (source.from === 'literal') return source.secret;
+  if (source.from === 'literal') return Secret.fromKey(source.key);
   const attached = source.from === 'file' ? attachmentAt(source.name, source.place, attachments) : null;
   if (attached !== null) return attached;
   const reference = source.from === 'env' ? { env: source.name } : { file: source.name };

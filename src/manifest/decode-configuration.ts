@@ -241,5 +241,5 @@ function secretOf(decoding: Decoding, item: Node, field: 'client_secret' | 'meta
   const summary = `The text of \`${field}\` is written in the manifest.`;
   const hint = 'Write `{env: RECONCILE_SECRET_…}` or `{file: path}`, and renew a secret that was committed.';
   reportAt(decoding, node, makeWarning('literal-secret', summary, hint));
-  return { from: 'literal', secret: Secret.of(node.type === 'scalar' ? node.text : ''), place };
+  return { from: 'literal', key: Secret.of(node.type === 'scalar' ? node.text : '').toKey(), place };
 }

@@ -1,9 +1,9 @@
+import type { KeyObject } from 'node:crypto';
 import type { Network } from '../model/address.ts';
 import type { ConfigurationFields, ConfigurationPlaces } from '../model/configuration.ts';
 import type { PortRange, PortType } from '../model/port-range.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import type { Action, RuleNotes } from '../model/rule.ts';
-import type { Secret } from '../model/secret.ts';
 import type { PolicyCase } from '../model/state.ts';
 
 /** Every kind of manifest, in the order of every output. */
@@ -116,9 +116,10 @@ export interface OverlayManifest extends Named {
   readonly remove: readonly Written<string>[];
 }
 
+/** A literal secret is as `Secret.toKey` gives it: files are parsed in threads. */
 export type SecretSource =
   | { readonly from: 'env' | 'file'; readonly name: string; readonly place: Place }
-  | { readonly from: 'literal'; readonly secret: Secret; readonly place: Place };
+  | { readonly from: 'literal'; readonly key: KeyObject | null; readonly place: Place };
 
 /** Fields in canonical form, secrets not yet resolved. */
 export type ConfigurationTemplate = Partial<ConfigurationFields<SecretSource>>;

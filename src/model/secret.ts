@@ -1,4 +1,4 @@
-import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto';
+import { createHmac, createSecretKey, hkdfSync, type KeyObject, timingSafeEqual } from 'node:crypto';
 
 /** How two secrets compare; `unknown` when either has no value in this process. */
 export type SecretComparison = 'same' | 'changed' | 'unknown';
@@ -39,6 +39,15 @@ export class Secret {
     return new Secret(undefined);
   }
 
+  static fromKey(key: KeyObject | null): Secret {
+    return new Secret(key?.export().toString());
+  }
+
+  /** The value in a form that can be passed to another thread and not be printed either; null when it is unknown. */
+  toKey(): KeyObject | null {
+    return this.#value === undefined ? null : createSecretKey(this.#value, 'utf8');
+  }
+
   get known(): boolean {
     return this.#value !== undefined;
   }
@@ -74,7 +83,7 @@ export class Secret {
     return hidden;
   }
 
-  /** The only way out, called by `reveal` alone. */
+  /** The only way out as text, called by `reveal` alone. */
   static reveal(secret: Secret): string | undefined {
     return secret.#value;
   }

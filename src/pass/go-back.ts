@@ -141,7 +141,7 @@ function makeTemplate(fields: ConfigurationFields, place: Place): ConfigurationT
     fields,
     (secret, provider): SecretSource =>
       secret.known || 'metadata' in provider
-        ? { from: 'literal', secret, place }
+        ? { from: 'literal', key: secret.toKey(), place }
         : { from: 'env', name: nameSecret(provider, taken), place },
   );
 }
