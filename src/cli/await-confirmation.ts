@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
 import { runConfirmCommand } from '../adapters/confirm-command.ts';
+import type { StateFiles } from '../adapters/state-files.ts';
 import { askUntilConfirmed } from '../controller/trial.ts';
 import { type Invocation, makeFailure, type Terminal } from './command.ts';
 import { type ConfirmTerms, isPending } from './pending.ts';
@@ -46,7 +47,7 @@ export function findCommandProblem(
 /** Waits for a confirmation, here or by removing the record elsewhere: null. Else why the apply is taken back; `failed`: already so. */
 export async function awaitConfirmation(
   { terminal }: Invocation,
-  folder: string,
+  files: StateFiles,
   { command, until }: Pick<ConfirmTerms, 'command'> & { readonly until: number },
   failed: string | null,
 ): Promise<string | null> {
@@ -56,10 +57,9 @@ export async function awaitConfirmation(
   const deadline = systemClock.now() + until - systemClock.wallTime();
   const left = (): number => Math.max(0, Math.min(until - systemClock.wallTime(), deadline - systemClock.now()));
   const over = new AbortController();
-  const signal = AbortSignal.any([terminal.stop, over.signal]);
-  const probe: Probe = { terminal, left, signal };
+  const probe: Probe = { terminal, left, signal: AbortSignal.any([terminal.stop, over.signal]) };
   // A command is asked until the time is over.
-  const words = [watchRecord(folder, probe, command === null)];
+  const words = [watchRecord(files, probe, command === null)];
   if (command !== null) words.push(askCommand(command, probe));
   else if (terminal.stdinIsTerminal) words.push(askPerson(probe));
   try {
@@ -77,9 +77,9 @@ interface Probe {
   readonly signal: AbortSignal;
 }
 
-async function watchRecord(folder: string, { left, signal }: Probe, isTimed: boolean): Promise<string | null> {
+async function watchRecord(files: StateFiles, { left, signal }: Probe, isTimed: boolean): Promise<string | null> {
   while (!signal.aborted) {
-    if (!isPending(folder)) return null;
+    if (!isPending(files)) return null;
     if (isTimed && left() === 0) return 'Nobody answered';
     await systemClock.sleep(Math.min(250, left() || 250), signal);
   }

@@ -1,24 +1,25 @@
 import { systemClock } from '../adapters/clock.ts';
+import type { StateFiles } from '../adapters/state-files.ts';
 import { escapeControls } from '../model/printable.ts';
 import { formatRuleKey } from '../model/rule.ts';
-import type { BackOrder } from '../pass/go-back.ts';
 import { countChanges } from '../pass/history.ts';
 import type { Plan } from '../plan/plan.ts';
 import { writeAnswer } from './answer.ts';
 import { awaitConfirmation, confirmTermsOf, describeLeft } from './await-confirmation.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from './command.ts';
-import { type TakenBack, takeBack } from './go-back.ts';
+import { takeBack } from './go-back.ts';
 import { findStateFolder } from './last-apply.ts';
 import { isScreen, readOutputs } from './output.ts';
 import { type PassRequest, runPass } from './pass-run.ts';
 import {
   type ConfirmTerms,
   claimGoingBack,
+  type EarlierApply,
   findPendingOwner,
   loadPending,
+  openPending,
   ownPending,
   type PendingApply,
-  pendingFolderOf,
   removePending,
   savePending,
 } from './pending.ts';
@@ -31,7 +32,7 @@ export async function applyOnTrial(invocation: Invocation, request: PassRequest)
   if (earlier !== null) return earlier;
   if (terms === null || request.planOnly) return runPass(invocation, request);
   const alone = { ...invocation, mayWrite: await watchLease(invocation) };
-  return await runPass(alone, { ...request, trial: makeTrial(alone, pendingFolderOf(invocation), terms) });
+  return await runPass(alone, { ...request, trial: makeTrial(alone, openPending(invocation), terms) });
 }
 
 /** Asks before each write whether a holder of the lease, unless suspended, would write too; throws a `Failure` where one does now. */
@@ -58,32 +59,31 @@ async function watchLease(invocation: Invocation): Promise<() => Promise<boolean
 }
 
 /** One apply and the wait for its confirmation. What was before, with its secrets, is held here in memory alone. */
-function makeTrial(invocation: Invocation, folder: string, terms: ConfirmTerms): NonNullable<PassRequest['trial']> {
+function makeTrial(invocation: Invocation, files: StateFiles, terms: ConfirmTerms): NonNullable<PassRequest['trial']> {
   let pending: PendingApply | null = null;
   return {
     async onRecord(record, plan) {
       const next = { ...terms, record, known: liveKeysOf(plan), until: null, waiting: [] };
       // A file that was written once is enough to go back; a full disk must not end a run that has written.
-      if (pending !== null) await savePending(folder, next).catch(() => undefined);
+      if (pending !== null) await savePending(files, next).catch(() => undefined);
       else {
         // One that only waits for a secret makes room.
-        const earlier = await loadPending(invocation, folder);
-        if (earlier !== null && earlier.waiting.length > 0) await removePending(folder, 'waits');
-        await savePending(folder, next, true);
+        if ((await loadPending(invocation, files))?.stage === 'wants-secret') await removePending(files, 'waits');
+        await savePending(files, next, true);
       }
       pending = next;
     },
     async decide(applied) {
       const changed = pending === null ? 0 : countChanges(pending.record);
-      if (pending !== null && changed === 0) await removePending(folder, 'waits');
+      if (pending !== null && changed === 0) await removePending(files, 'waits');
       if (pending === null || changed === 0) return { isKept: true, answer: applied };
       const { settings, terminal } = invocation;
       await writeAnswer(applied, readOutputs(settings.output, terminal.cwd).filter(isScreen), settings, terminal);
       const failed = findFailure(applied);
       if (failed === null) await systemClock.sleep(filterMsOf(applied), terminal.stop);
       const waiting = { ...pending, until: systemClock.wallTime() + (failed === null ? terms.withinMs : 0) };
-      await savePending(folder, waiting).catch(() => undefined);
-      const back = await settleTrial(invocation, folder, waiting, { failed });
+      await savePending(files, waiting).catch(() => undefined);
+      const back = await settleTrial(invocation, files, waiting, failed);
       return back === null ? { isKept: true, answer: withoutScreen(applied) } : { isKept: false, answer: back };
     },
   };
@@ -113,25 +113,26 @@ function filterMsOf({ report }: Answer): number {
   return kernel?.report.state === 'enforced' ? 0 : (apply?.enforcedInMs ?? 0);
 }
 
-/** Waits for the confirmation, and goes back without it; null: the apply is kept. */
+/** Waits for the confirmation, and goes back without it; null: the apply is kept. `failed`: why nobody is asked. */
 async function settleTrial(
   invocation: Invocation,
-  folder: string,
+  files: StateFiles,
   pending: PendingApply & { readonly until: number },
-  { failed, ...terms }: Omit<BackOrder, 'record'> & { readonly failed: string | null },
+  failed: string | null = null,
 ): Promise<Answer | null> {
-  const why = await awaitConfirmation(invocation, folder, pending, failed);
+  const { stderr } = invocation.terminal;
+  const why = await awaitConfirmation(invocation, files, pending, failed);
   if (why === null) {
-    await removePending(folder, 'waits').catch(() => {
+    await removePending(files, 'waits').catch(() => {
       const hint = 'remove it: the next apply with this state folder would go back';
-      throw makeFailure('state', `kept, but ${folder}/oneshot/pending.json cannot be removed`, hint);
+      throw makeFailure('state', `kept, but ${files.folder}/pending.json cannot be removed`, hint);
     });
-    invocation.terminal.stderr('Kept.\n');
+    stderr('Kept.\n');
     return null;
   }
-  if (await claimGoingBack(folder)) return await finishBack(invocation, folder, pending, { ...terms, why });
-  if ((await loadPending(invocation, folder))?.place === 'goesBack') throw goingBackElsewhere();
-  invocation.terminal.stderr('Kept: it was confirmed meanwhile.\n');
+  if (await claimGoingBack(files)) return await finishBack(invocation, files, pending, why);
+  if ((await loadPending(invocation, files))?.stage === 'goes-back') throw goingBackElsewhere();
+  stderr('Kept: it was confirmed meanwhile.\n');
   return null;
 }
 
@@ -142,56 +143,45 @@ function goingBackElsewhere(): Error {
 /** Takes it back, and forgets it once that is done; what waits for a secret is kept for `reconcile confirm` and `undo`. */
 async function finishBack(
   invocation: Invocation,
-  folder: string,
+  files: StateFiles,
   pending: PendingApply,
-  { why, ...terms }: Omit<BackOrder, 'record'> & { readonly why: string },
+  why: string,
 ): Promise<Answer> {
   invocation.terminal.stderr(`\n${why}: going back to the state before.\n\n`);
-  const taken: TakenBack = await takeBack(invocation, { ...terms, record: pending.record, known: pending.known });
-  // What was taken back is told, whatever became of the state folder meanwhile.
-  if (taken.waiting.length > 0)
-    await savePending(folder, { ...pending, until: null, waiting: taken.waiting }).catch(() => undefined);
-  if (taken.isDone) await removePending(folder, 'goesBack').catch(() => undefined);
-  return taken.answer;
+  const { answer, isDone, waiting } = await takeBack(invocation, pending);
+  if (waiting.length > 0) await savePending(files, { ...pending, until: null, waiting }).catch(() => undefined);
+  if (isDone) await removePending(files, 'goesBack').catch(() => undefined);
+  return answer;
 }
 
 /** Takes up an apply whose process was killed; null: there is none, or it was kept. Throws a `Failure` while another process does. */
 export async function settleEarlier(invocation: Invocation): Promise<Answer | null> {
-  const folder = findStateFolder(invocation);
-  if (folder === null) return null;
-  const pending = await loadPending(invocation, folder);
-  if (pending === null) return null;
-  const { place, waiting } = pending;
-  const until = untilOf(pending);
-  const left = describeLeft(Math.max(0, until - systemClock.wallTime()));
-  const owner = await findPendingOwner(folder);
+  if (findStateFolder(invocation) === null) return null;
+  const files = openPending(invocation);
+  const earlier = await loadPending(invocation, files);
+  if (earlier === null) return null;
+  const { stage, waiting, until } = earlier;
   const { stderr } = invocation.terminal;
-  if (place === 'waits' && waiting.length > 0) {
+  if (stage === 'wants-secret') {
     stderr(`note: ${waiting.join(', ')}: still as an apply left it that was taken back. Keep it: reconcile confirm\n`);
     return null;
   }
+  const left = describeLeft(Math.max(0, until - systemClock.wallTime()));
+  const owner = await findPendingOwner(files);
   if (owner !== null) {
-    if (place === 'goesBack') throw goingBackElsewhere();
+    if (stage === 'goes-back') throw goingBackElsewhere();
     const summary = `an apply waits to be confirmed (process ${owner}), and goes back in ${left}`;
     throw makeFailure('state', summary, 'to keep it: reconcile confirm');
   }
   const alone = { ...invocation, mayWrite: await watchLease(invocation) };
-  await ownPending(folder);
-  if (place === 'goesBack') {
-    const why = 'An earlier run was ended while it went back';
-    return await finishBack(alone, folder, pending, { withoutSecrets: true, why });
-  }
-  stderr(`${describeEarlier(pending)} Going back in ${left}; to keep it: reconcile confirm\n`);
-  return await settleTrial(alone, folder, { ...pending, until }, { withoutSecrets: true, failed: null });
+  await ownPending(files);
+  if (stage === 'goes-back')
+    return await finishBack(alone, files, earlier, 'An earlier run was ended while it went back');
+  stderr(`${describeEarlier(earlier)} Going back in ${left}; to keep it: reconcile confirm\n`);
+  return await settleTrial(alone, files, earlier);
 }
 
-/** When an apply goes back; one that was killed while it was written counts from its start. A clock that was set back adds nothing. */
-export function untilOf({ until, record, withinMs }: PendingApply): number {
-  const [end, now] = [until ?? Date.parse(record.at) + withinMs, systemClock.wallTime()];
-  return Number.isNaN(end) ? now : Math.min(end, now + withinMs);
-}
-
-function describeEarlier({ record, until }: PendingApply): string {
+function describeEarlier({ record, stage }: EarlierApply): string {
   const what = `The apply of ${record.at.slice(0, 19)}Z by ${record.by} was never confirmed, and its process is gone.`;
-  return until === null ? `${what} It was killed while it wrote, so that not all of it may be there.` : what;
+  return stage === 'written' ? `${what} It was killed while it wrote, so that not all of it may be there.` : what;
 }

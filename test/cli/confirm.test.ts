@@ -741,13 +741,13 @@ describe('while another process holds the lease that the settings name', () => {
 
 describe('pairs of the table in docs/how-to/put-it-back.md', () => {
   it('waiting × reconcile confirm just as the time is over: exactly one of the two wins', async () => {
-    const folder = join(world.folder, 'race');
+    const files = new StateFiles(join(world.folder, 'race'), 'oneshot');
     for (let round = 0; round < 20; round++) {
-      await new StateFiles(folder, 'oneshot').write('pending.json', {});
-      const ends = [removePending(folder, 'waits'), claimGoingBack(folder)];
+      await files.write('pending.json', {});
+      const ends = [removePending(files, 'waits'), claimGoingBack(files)];
       const [kept, back] = await Promise.all(round % 2 === 0 ? ends : ends.toReversed());
       expect(Number(kept) + Number(back)).toBe(1);
-      await removePending(folder, 'goesBack');
+      await removePending(files, 'goesBack');
     }
   });
 });
