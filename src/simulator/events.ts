@@ -17,14 +17,14 @@ export interface StoredUser {
 
 /** What happens to the tables, in order: for the packet filter and the data file. */
 export type TableEvents = EventEmitter<{
-  /** Before any rule changes. */
+  /** Before any rule changes, or a user goes. */
   changing: [];
   inserted: [row: RuleRow];
   updated: [row: RuleRow];
   deleted: [row: RuleRow];
   /** A user was written; `known` tells whether it replaces one. */
   userStored: [user: StoredUser, known: boolean];
-  /** A user goes now, and its rules after it. */
-  userDeleting: [id: string];
+  /** A user went; its rules go next. */
+  userDeleted: [id: string];
   configured: [row: Configuration];
 }>;

@@ -59,7 +59,11 @@ class DataFile {
   readonly #path: string;
   readonly #stores: DataFileStores;
   #descriptor = -1;
+  /** Ids of users who went: one of those to begin with would be back with the next start. */
+  readonly #gone = new Set<string>();
   #lines = 0;
+  /** Lines when the file was written anew. */
+  #kept = 0;
 
   constructor(path: string, stores: DataFileStores) {
     this.#path = path;
@@ -71,7 +75,10 @@ class DataFile {
       .on('updated', ({ shown }) => this.#append({ rule: shown }))
       .on('deleted', (row) => this.#append({ deleted_rule: row.id }))
       .on('userStored', (user) => this.#append({ user }))
-      .on('userDeleting', (id) => this.#append({ deleted_user: id }))
+      .on('userDeleted', (id) => {
+        this.#gone.add(id);
+        this.#append({ deleted_user: id });
+      })
       .on('configured', (configuration) => this.#append({ configuration }));
   }
 
@@ -84,7 +91,7 @@ class DataFile {
     if (this.#descriptor < 0) return;
     appendFileSync(this.#descriptor, `${JSON.stringify(line)}\n`);
     this.#lines++;
-    if (this.#lines > 2 * this.#stores.rules.size + slack) this.#compact();
+    if (this.#lines > 2 * this.#kept + slack) this.#compact();
   }
 
   #compact(): void {
@@ -92,6 +99,7 @@ class DataFile {
     const beside = `${this.#path}.new`;
     const descriptor = openSync(beside, 'w', 0o600);
     const lines: Line[] = [{ configuration: this.#stores.configuration.row }];
+    for (const id of this.#gone) lines.push({ deleted_user: id });
     for (const user of this.#stores.users.all()) lines.push({ user });
     for (const { shown } of this.#stores.rules.rows()) lines.push({ rule: shown });
     writeFileSync(descriptor, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
@@ -99,7 +107,7 @@ class DataFile {
     closeSync(descriptor);
     renameSync(beside, this.#path);
     this.#descriptor = openSync(this.#path, 'a', 0o600);
-    this.#lines = lines.length;
+    this.#lines = this.#kept = lines.length;
   }
 
   #read(): void {
@@ -128,7 +136,9 @@ class DataFile {
       const row = rules.get(line.deleted_rule);
       if (row !== undefined) rules.drop(row);
     } else if ('user' in line) users.put(line.user);
-    else if ('deleted_user' in line) users.delete(line.deleted_user);
-    else configuration.load(line.configuration);
+    else if ('deleted_user' in line) {
+      this.#gone.add(line.deleted_user);
+      users.delete(line.deleted_user);
+    } else configuration.load(line.configuration);
   }
 }

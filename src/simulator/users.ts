@@ -49,8 +49,9 @@ export class UserStore {
   }
 
   delete(id: string): void {
-    this.#events.emit('userDeleting', id);
+    this.#events.emit('changing');
     this.#byId.delete(id);
+    this.#events.emit('userDeleted', id);
   }
 
   all(): readonly StoredUser[] {

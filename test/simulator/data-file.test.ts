@@ -18,9 +18,9 @@ afterEach(async () => {
   rmSync(directory, { recursive: true });
 });
 
-async function restart(): Promise<Client> {
+async function restart(options: Parameters<typeof startClient>[0] = {}): Promise<Client> {
   await client?.simulator.close();
-  client = await startClient({ dataFile });
+  client = await startClient({ dataFile, ...options });
   return client;
 }
 
@@ -85,4 +85,31 @@ test('a file in which most lines are out of date is written anew (long)', async 
   const lines = readFileSync(dataFile, 'utf8').split('\n').length;
   expect(lines).toBeLessThan(300);
   expect(statSync(dataFile).mode & 0o777).toBe(0o600);
+});
+
+test('a user to begin with who was deleted stays deleted, whatever restarts and compactions follow', async () => {
+  const dave = { name: 'dave', id: '61144798-3070-4781-b8cc-48a3ca03472e' };
+  const names = ({ simulator }: Client): unknown => simulator.users().map(({ email }) => email);
+  const first = await restart({ users: [dave] });
+  await first.call('POST', '/v0/users', { user: { email: 'carol@example.test' } });
+  expect((await first.call('DELETE', `/v0/users/${dave.id}`)).status).toBe(204);
+  const left = names(first);
+  for (let count = 0; count < 3; count++) expect(names(await restart({ users: [dave] }))).toEqual(left);
+});
+
+test('a user is deleted also when the deletion is what makes the file be written anew', async () => {
+  const first = await restart();
+  await first.call('POST', '/v0/users', { user: { email: 'carol@example.test' } });
+  const id = first.simulator.users().at(-1)?.id;
+  const write = (): boolean => {
+    const before = statSync(dataFile).size;
+    first.simulator.seed([{ destination: '10.0.0.0/8', id: '61144798-3070-4781-b8cc-48a3ca03472e' }]);
+    return statSync(dataFile).size > before;
+  };
+  const fill = (): number => (write() ? 1 + fill() : 0);
+  fill();
+  for (let left = fill(); left > 0; left--) write();
+  await first.call('DELETE', `/v0/users/${id}`);
+  expect(statSync(dataFile).size).toBeLessThan(5_000);
+  expect((await restart()).simulator.users()).toHaveLength(1);
 });

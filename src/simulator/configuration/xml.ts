@@ -63,7 +63,7 @@ class XmlReader {
       this.#at += run.search(/\S/);
       this.#fail(':expected_element_start_tag');
     }
-    if (parent !== undefined) parent.element.text += decodeEntities(run);
+    if (parent !== undefined) parent.element.text += this.#decode(run);
     this.#at += run.length;
   }
 
@@ -91,7 +91,8 @@ class XmlReader {
     if (match === null) this.#brokenTag();
     const [all, qualified = '', attributeText = '', empty] = match;
     const parent = this.#open.at(-1);
-    const { element, namespaces } = makeElement(qualified, attributeText, parent?.namespaces ?? new Map());
+    const outer = parent?.namespaces ?? new Map<string, string>();
+    const { element, namespaces } = makeElement(qualified, attributeText, outer, this.#decode);
     parent?.element.children.push(element);
     this.#root ??= element;
     this.#at += all.length;
@@ -106,7 +107,13 @@ class XmlReader {
       this.#fail(':unexpected_end');
     }
     this.#at += 1;
-    this.#fail('{:error, {:wfc_Legal_Character, {:bad_character, 60}}}');
+    this.#refuse(60);
+  }
+
+  readonly #decode = (text: string): string => decodeEntities(text, (character) => this.#refuse(character));
+
+  #refuse(character: number): never {
+    this.#fail(`{:error, {:wfc_Legal_Character, {:bad_character, ${character}}}}`);
   }
 
   #endTag(): void {
@@ -157,12 +164,13 @@ function makeElement(
   qualified: string,
   attributeText: string,
   outer: ReadonlyMap<string, string>,
+  decode: (written: string) => string,
 ): { element: XmlElement; namespaces: ReadonlyMap<string, string> } {
   const attributes = new Map<string, string>();
   const namespaces = new Map(outer);
   for (const match of attributeText.matchAll(/([\w.:-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')/g)) {
     const [, name = '', double, single] = match;
-    const value = decodeEntities(double ?? single ?? '');
+    const value = decode(double ?? single ?? '');
     attributes.set(name, value);
     if (name === 'xmlns') namespaces.set('', value);
     else if (name.startsWith('xmlns:')) namespaces.set(name.slice(6), value);
@@ -172,15 +180,19 @@ function makeElement(
   return { element: { name: qualified.slice(colon + 1), namespace, attributes, children: [], text: '' }, namespaces };
 }
 
-const entities: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
+const entities = new Map(Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }));
 
-function decodeEntities(text: string): string {
+/** A text with its references resolved; `refuse` is called with the number of what is no character. */
+function decodeEntities(text: string, refuse: (character: number) => never): string {
   return text.replace(/&(#x[0-9a-fA-F]+|#[0-9]+|\w+);/g, (all, name: string) => {
-    if (name.startsWith('#x')) return String.fromCodePoint(Number.parseInt(name.slice(2), 16));
-    if (name.startsWith('#')) return String.fromCodePoint(Number(name.slice(1)));
-    return entities[name] ?? all;
+    if (!name.startsWith('#')) return entities.get(name) ?? all;
+    const character = Number(name.replace('#x', '0x').replace('#', ''));
+    if (character > 0x10_ffff || !xmlCharacter.test(String.fromCodePoint(character))) return refuse(character);
+    return String.fromCodePoint(character);
   });
 }
+
+const xmlCharacter = /[\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]/u;
 
 /** A name as the server's language prints an atom. */
 function atom(name = ''): string {

@@ -102,7 +102,7 @@ class RatedFilter {
       .on('userStored', ({ id }, known) => {
         if (!known) this.#receive({ carryOut: (table) => table.addUser(id), units: 1 });
       })
-      .on('userDeleting', (id) => this.#receive({ carryOut: (table) => table.deleteUser(id), units: 1 }));
+      .on('userDeleted', (id) => this.#receive({ carryOut: (table) => table.deleteUser(id), units: 1 }));
   }
 
   readonly view = {

@@ -22,10 +22,6 @@ export class RuleStore {
     this.#options = options;
   }
 
-  get size(): number {
-    return this.#heap.size;
-  }
-
   rows(): Iterable<RuleRow> {
     return this.#heap.rows();
   }

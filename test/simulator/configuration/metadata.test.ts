@@ -30,6 +30,13 @@ describe('checkMetadata', () => {
     });
   }
 
+  test.each(['<a>&#x110000;</a>', '<a>x &#1114112; y</a>', "<a b='&#xD800;'/>", '<a>&#0;</a>'])(
+    'a character that there is not makes %s invalid, not the simulator fail',
+    (text) => {
+      expect(checkMetadata(text)).toContain('{:error, {:wfc_Legal_Character, {:bad_character, ');
+    },
+  );
+
   test('what follows the root element is not looked at', () => {
     expect(checkMetadata(`<EntityDescriptor ${SAML} entityID="x"/> and <more`)).toBeUndefined();
   });
