@@ -1,6 +1,8 @@
 import type { EventEmitter } from 'node:events';
-import type { Configuration } from './configuration/change.ts';
 import type { RuleRow } from './rules/rule.ts';
+
+/** The configuration as the API shows it, keys in order. */
+export type Configuration = Readonly<Record<string, unknown>>;
 
 export type Role = 'admin' | 'unprivileged';
 

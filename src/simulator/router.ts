@@ -1,5 +1,3 @@
-import type { ChangeRules } from './configuration/change.ts';
-import { updateConfiguration } from './configuration/store.ts';
 import { ServerCrash } from './crash.ts';
 import type { Role, StoredUser } from './events.ts';
 import { negotiate } from './http/accept.ts';
@@ -15,8 +13,6 @@ import { isUuidShaped, readUuid } from './uuid.ts';
 
 /** What requests are answered from. */
 interface Parts extends Tables {
-  /** What a change of the configuration has to keep to. */
-  readonly changeRules: ChangeRules;
   /** Without port rules, ports are dropped. */
   readonly portRules: boolean;
 }
@@ -41,10 +37,7 @@ const routes: Readonly<Record<string, Route>> = {
   'PATCH rules/id': { wrapper: 'rule', run: actOn(findRule, changeRule) },
   'DELETE rules/id': { run: actOn(findRule, removeRule) },
   'GET configuration': { run: ({ configuration }) => json(200, { data: configuration.row }) },
-  'PATCH configuration': {
-    wrapper: 'configuration',
-    run: ({ configuration, changeRules }, { sent }) => updateConfiguration(configuration, sent, changeRules),
-  },
+  'PATCH configuration': { wrapper: 'configuration', run: ({ configuration }, { sent }) => configuration.change(sent) },
   'GET users': { run: ({ users }) => json(200, { data: users.all() }) },
   'POST users': { wrapper: 'user', run: (parts, { sent }) => insertUser(parts, sent) },
   'GET users/id': { run: actOn(findUser, (_, user) => json(200, { data: user })) },

@@ -1,7 +1,4 @@
 import { prettifyError } from 'zod';
-import { acceptDiscovery, type Discovery, fetchDiscovery } from './configuration/discovery.ts';
-import { makeOpenidKind } from './configuration/oidc.ts';
-import { samlProviders } from './configuration/saml.ts';
 import type { StoredUser } from './events.ts';
 import { Exchanges, type LoggedRequest } from './exchanges.ts';
 import { type FaultSwitchboard, Faults, faultSetting } from './faults.ts';
@@ -52,7 +49,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
   const faults = new Faults(options.random ?? Math.random, () => store.listBody());
   const admin = (request: RawRequest): HttpAnswer => answerAdmin({ faults, filter: filter.view, users }, request);
   const exchanges = new Exchanges({
-    answer: answers(options, tables),
+    answer: (request) => answerRequest({ ...tables, portRules: options.portRules ?? true }, request),
     faults,
     ...(options.admin === true && { admin }),
     onError: options.onError,
@@ -82,22 +79,6 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
     exited,
     close: stop,
   };
-}
-
-/** How requests below `/v0` are answered from the tables. */
-function answers(options: SimulatorOptions, tables: Tables): (request: RawRequest) => Promise<HttpAnswer> {
-  const kinds = {
-    openid_connect_providers: makeOpenidKind(discoveryOf(options)),
-    saml_identity_providers: samlProviders,
-  };
-  const changeRules = { kinds, environment: options.environment ?? {} };
-  const parts = { ...tables, changeRules, portRules: options.portRules ?? true };
-  return (request) => answerRequest(parts, request);
-}
-
-function discoveryOf(options: SimulatorOptions): Discovery {
-  if (options.discovery !== 'fetch') return acceptDiscovery;
-  return fetchDiscovery({ milliseconds: options.clock ?? Date.now, timeout: 15_000, ...options.discoveryFetch });
 }
 
 function load(seed: RuleSeed, { rules, newId, clock, events }: Tables): string {

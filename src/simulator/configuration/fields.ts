@@ -4,26 +4,56 @@ import type { JsonTerm } from '../http/json.ts';
 import { parseAddress, printAddress } from '../rules/address.ts';
 import { castInet, storeInet } from '../rules/inet.ts';
 
-/** A plain field of the configuration, from the sent term to the column. */
-export interface ScalarField {
+/** A field of the configuration, from the sent term to the column. */
+export interface Field {
+  readonly cast: (term: JsonTerm, stored: unknown) => Casting | Promise<Casting>;
+  /** Messages for a value, sent or stored: every update looks at the whole row. */
+  readonly problems: (value: unknown) => readonly string[];
+  /** Whether what is stored is invalid: the configuration's loader looks at each changed field, and raises. */
+  readonly isBroken: (stored: unknown) => boolean | Promise<boolean>;
+  /** What the column holds; raises ServerCrash for what it cannot hold. */
+  readonly store: (value: unknown) => unknown;
+}
+
+/** What a sent term becomes, or what is wrong with it; and whether the field counts as changed. */
+export interface Casting {
+  readonly value?: unknown;
+  readonly errors?: unknown;
+  readonly changes: boolean;
+}
+
+/** What a plain field is made of. */
+interface PlainField extends Pick<Field, 'problems' | 'store'> {
   /** What an empty text becomes. */
   readonly empty: unknown;
   readonly cast: (term: JsonTerm) => Cast<unknown>;
-  /** Messages for a value, sent or stored: every update looks at the whole row. */
-  readonly problems: (value: unknown) => readonly string[];
-  /** What the column holds; raises ServerCrash for what it cannot hold. */
-  readonly store: (value: unknown) => unknown;
 }
 
 const same = (value: unknown): unknown => value;
 const none = (): readonly string[] => [];
 
-/** What holds for a field that says nothing else. */
+/** What holds for a plain field that says nothing else. */
 const usual = { empty: null, problems: none, store: same };
 
-const boolean: ScalarField = { ...usual, cast: castBoolean };
+/** What holds for fields that are replaced as a whole. */
+export const replacedWhole = { problems: none, isBroken: () => false, store: same };
 
-function integer(low: bigint, high: bigint, nullable = true): ScalarField {
+function makeField({ empty, cast, problems, store }: PlainField): Field {
+  return {
+    cast: (term, stored) => {
+      const result = term === '' ? { value: empty } : cast(term);
+      if ('message' in result) return { errors: [result.message], changes: false };
+      return { value: result.value, changes: !isSameValue(stored, result.value) };
+    },
+    problems,
+    isBroken: (stored) => problems(stored).length > 0,
+    store,
+  };
+}
+
+const boolean: PlainField = { ...usual, cast: castBoolean };
+
+function integer(low: bigint, high: bigint, nullable = true): PlainField {
   return {
     ...usual,
     cast: castInteger,
@@ -46,7 +76,7 @@ function fits(text: string): string {
   return text;
 }
 
-const endpoint: ScalarField = {
+const endpoint: PlainField = {
   ...usual,
   cast: (term) => {
     const cast = castString(term);
@@ -56,7 +86,7 @@ const endpoint: ScalarField = {
   store: (value) => (typeof value === 'string' ? fits(value) : value),
 };
 
-const nameServers: ScalarField = {
+const nameServers: PlainField = {
   ...usual,
   empty: [],
   cast: (term) => {
@@ -70,7 +100,7 @@ const nameServers: ScalarField = {
 };
 
 /** The networks that clients route through the tunnel; null members are taken and kept. */
-const allowedIps: ScalarField = {
+const allowedIps: PlainField = {
   empty: [],
   cast: (term) => {
     const cast = castStrings(term);
@@ -85,8 +115,8 @@ const allowedIps: ScalarField = {
     Array.isArray(value) ? value.map((item: string | null) => (item === null ? null : storeInet(item))) : value,
 };
 
-/** Every plain field; the provider arrays and the logo are apart. */
-export const scalarFields: Readonly<Record<string, ScalarField>> = {
+/** Every field but the provider arrays and the logo. */
+const plain: Readonly<Record<string, PlainField>> = {
   allow_unprivileged_device_configuration: boolean,
   allow_unprivileged_device_management: boolean,
   default_client_allowed_ips: allowedIps,
@@ -98,6 +128,10 @@ export const scalarFields: Readonly<Record<string, ScalarField>> = {
   local_auth_enabled: boolean,
   vpn_session_duration: integer(0n, 2_147_483_647n, false),
 };
+
+export const plainFields: Readonly<Record<string, Field>> = Object.fromEntries(
+  Object.entries(plain).map(([name, field]) => [name, makeField(field)]),
+);
 
 /** Equal as shown: what counts as "no change". */
 export function isSameValue(left: unknown, right: unknown): boolean {

@@ -1,9 +1,10 @@
 import { blank, type Cast, invalidMessage, isBlank } from '../cast.ts';
 import { isMap, type JsonTerm, type TermMap } from '../http/json.ts';
-import type { FieldErrors } from '../http/response.ts';
+import { type FieldErrors, sortKeys } from '../http/response.ts';
+import { type Field, replacedWhole } from './fields.ts';
 
 /** One provider as stored and shown. */
-export type Provider = Readonly<Record<string, unknown>>;
+type Provider = Readonly<Record<string, unknown>>;
 
 interface ProviderField {
   readonly cast: (term: JsonTerm) => Cast<unknown>;
@@ -13,28 +14,42 @@ interface ProviderField {
 }
 
 /** A kind of provider: its fields, and what is checked beyond their types. */
-export interface ProviderKind {
+interface ProviderKind {
   readonly fields: Readonly<Record<string, ProviderField>>;
   /** Messages by field, newest first as the server shows them; called with the fields that have a value. */
   readonly check: (provider: Provider) => Promise<Readonly<Record<string, readonly string[]>>>;
 }
 
-export type ProvidersCast =
-  | { readonly providers: readonly Provider[] }
-  | { readonly errors: readonly FieldErrors[] | readonly string[] };
-
-/** Reads the sent array (or an object with numbered keys) into providers; each stands on its own, nothing is merged. */
-export async function castProviders(kind: ProviderKind, term: JsonTerm): Promise<ProvidersCast> {
-  const items = listOf(term);
-  if (items === undefined) return { errors: [invalidMessage.message] };
-  const results: { provider: Provider; errors: FieldErrors }[] = [];
-  for (const item of items) results.push(await castProvider(kind, item));
-  if (results.every(({ errors }) => Object.keys(errors).length === 0)) {
-    return { providers: results.map(({ provider }) => provider) };
-  }
-  return { errors: results.map(({ errors }) => errors) };
+/** The array of a kind of provider; each stands on its own, nothing is merged. */
+export function makeProvidersField(kind: ProviderKind): Field {
+  return {
+    ...replacedWhole,
+    cast: async (term, stored) => {
+      const items = listOf(term);
+      if (items === undefined) return { errors: [invalidMessage.message], changes: false };
+      const results: { provider: Provider; errors: FieldErrors }[] = [];
+      for (const item of items) results.push(await castProvider(kind, item));
+      const before = listProviders(stored);
+      if (results.every(({ errors }) => Object.keys(errors).length === 0)) {
+        return { value: results.map(({ provider }) => provider), changes: items.length > 0 || before.length > 0 };
+      }
+      // A replaced provider takes a place of its own in the list of errors.
+      return { errors: [...before.map(() => ({})), ...results.map(({ errors }) => errors)], changes: true };
+    },
+    isBroken: async (stored) => {
+      for (const provider of listProviders(stored)) {
+        if (Object.keys(await kind.check(provider)).length > 0) return true;
+      }
+      return false;
+    },
+  };
 }
 
+function listProviders(stored: unknown): readonly Provider[] {
+  return Array.isArray(stored) ? stored : [];
+}
+
+/** The providers of the sent array, or of an object with numbered keys. */
 function listOf(term: JsonTerm): TermMap[] | undefined {
   const items: readonly JsonTerm[] | undefined = isMap(term) ? numbered(term) : Array.isArray(term) ? term : undefined;
   if (items === undefined || !items.every(isMap)) return undefined;
@@ -66,17 +81,10 @@ async function castProvider(kind: ProviderKind, sent: TermMap): Promise<{ provid
   return { provider, errors: sortKeys(errors) };
 }
 
-export function sortKeys<T>(record: Readonly<Record<string, T>>): Record<string, T> {
-  return Object.fromEntries(Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1)));
-}
-
-/** Collects messages by field, the newest in front. */
-export class Messages {
-  readonly byField: Record<string, string[]> = {};
-
-  add(field: string, message: string | undefined): void {
-    if (message !== undefined) this.byField[field] = [message, ...(this.byField[field] ?? [])];
-  }
+/** Adds a message in front: the newest of a field comes first. */
+export function addError(errors: Record<string, unknown>, field: string, message: string | undefined): void {
+  const known = errors[field];
+  if (message !== undefined) errors[field] = [message, ...(Array.isArray(known) ? known : [])];
 }
 
 export const reservedIds: ReadonlySet<unknown> = new Set(['identity', 'saml', 'magic_link']);

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { castBoolean, castString } from '../cast.ts';
 import { ServerCrash } from '../crash.ts';
-import { checkUri, Messages, type ProviderKind, reservedIds } from './provider.ts';
+import { addError, checkUri, makeProvidersField, reservedIds } from './provider.ts';
 import { parseXml, type XmlElement, XmlError } from './xml.ts';
 
 /** The server's own address plus `auth/saml`; it loses its port on the way. */
@@ -11,7 +11,7 @@ const required = { cast: castString, required: true } as const;
 const yes = { cast: castBoolean, default: true } as const;
 
 /** SAML identity providers (observed: recordings/configuration_saml). */
-export const samlProviders: ProviderKind = {
+export const samlField = makeProvidersField({
   fields: {
     auto_create_users: { cast: castBoolean, required: true },
     base_url: {
@@ -27,14 +27,14 @@ export const samlProviders: ProviderKind = {
     signed_envelopes_in_resp: yes,
   },
   check: (provider) => {
-    const messages = new Messages();
+    const errors: Record<string, string[]> = {};
     const { base_url: url, id, metadata } = provider;
-    if (typeof url === 'string') messages.add('base_url', checkUri(url));
-    if (typeof metadata === 'string') messages.add('metadata', checkMetadata(metadata));
-    if (reservedIds.has(id)) messages.add('id', 'is reserved');
-    return Promise.resolve(messages.byField);
+    if (typeof url === 'string') addError(errors, 'base_url', checkUri(url));
+    if (typeof metadata === 'string') addError(errors, 'metadata', checkMetadata(metadata));
+    if (reservedIds.has(id)) addError(errors, 'id', 'is reserved');
+    return Promise.resolve(errors);
   },
-};
+});
 
 const samlNamespace = 'urn:oasis:names:tc:SAML:2.0:metadata';
 

@@ -1,10 +1,15 @@
 import type { SimulatorClock } from '../clock.ts';
-import type { TableEvents } from '../events.ts';
-import { type JsonTerm, readObject } from '../http/json.ts';
-import { answerInvalid, type HttpAnswer, json } from '../http/response.ts';
-import { type ChangeRules, type Configuration, castConfiguration } from './change.ts';
-import { scalarFields } from './fields.ts';
-import { sortKeys } from './provider.ts';
+import { ServerCrash } from '../crash.ts';
+import type { Configuration, TableEvents } from '../events.ts';
+import { type JsonTerm, readObject, type TermMap } from '../http/json.ts';
+import { answerInvalid, type HttpAnswer, json, sortKeys } from '../http/response.ts';
+import type { SimulatorOptions } from '../options.ts';
+import { acceptDiscovery, fetchDiscovery } from './discovery.ts';
+import { type Field, plainFields } from './fields.ts';
+import { logoField } from './logo.ts';
+import { makeOpenidField } from './oidc.ts';
+import { addError } from './provider.ts';
+import { samlField } from './saml.ts';
 
 /** A fresh server's configuration. */
 const defaults: Configuration = {
@@ -27,11 +32,23 @@ const defaults: Configuration = {
 export class ConfigurationStore {
   readonly #clock: SimulatorClock;
   readonly #events: TableEvents;
+  readonly #fields: Readonly<Record<string, Field>>;
+  /** Fields pinned by the server's environment. */
+  readonly #environment: object;
   #current: Configuration;
 
-  constructor(clock: SimulatorClock, events: TableEvents, id: string) {
+  constructor(options: SimulatorOptions, clock: SimulatorClock, events: TableEvents, id: string) {
     this.#clock = clock;
     this.#events = events;
+    const fetching = { milliseconds: options.clock ?? Date.now, timeout: 15_000, ...options.discoveryFetch };
+    const discovery = options.discovery === 'fetch' ? fetchDiscovery(fetching) : acceptDiscovery;
+    this.#fields = {
+      ...plainFields,
+      logo: logoField,
+      openid_connect_providers: makeOpenidField(discovery),
+      saml_identity_providers: samlField,
+    };
+    this.#environment = options.environment ?? {};
     const now = clock.now();
     this.#current = sortKeys({ ...defaults, id, inserted_at: now, updated_at: now });
   }
@@ -44,24 +61,45 @@ export class ConfigurationStore {
     this.#current = row;
   }
 
-  /** Writes the changed fields. Returns the row as cast, which is what the answer shows, not as stored. */
-  update(values: Configuration, changed: ReadonlySet<string>): Configuration {
-    const row = { ...this.#current, updated_at: this.#clock.now() };
-    const stored = [...changed].map((name) => [name, scalarFields[name]?.store(values[name]) ?? values[name]]);
-    this.#current = { ...row, ...Object.fromEntries(stored) };
+  /** Answers a change; shows the row as cast, not as stored. */
+  async change(sent: JsonTerm): Promise<HttpAnswer> {
+    const { values, changed, errors } = await this.#cast(this.#current, readObject(sent));
+    if (Object.keys(errors).length > 0) return answerInvalid(errors);
+    if (changed.size === 0) return json(200, { data: this.#current });
+    const updated_at = this.#clock.now();
+    const stored = [...changed].map((name) => [name, this.#fields[name]?.store(values[name])]);
+    this.#current = { ...this.#current, updated_at, ...Object.fromEntries(stored) };
     this.#events.emit('configured', this.#current);
-    return { ...values, updated_at: row.updated_at };
+    return json(200, { data: { ...values, updated_at } });
   }
-}
 
-/** Answers a change of the configuration. */
-export async function updateConfiguration(
-  store: ConfigurationStore,
-  sent: JsonTerm,
-  rules: ChangeRules,
-): Promise<HttpAnswer> {
-  const change = await castConfiguration(store.row, readObject(sent), rules);
-  if (!change.ok) return answerInvalid(change.errors);
-  const data = change.changed.size === 0 ? store.row : store.update(change.values, change.changed);
-  return json(200, { data });
+  /**
+   * Works out an update as the server does: casts what was sent, checks every plain field of the resulting row (the ones
+   * that were not sent too), and looks at the stored value of each changed field, which raises ServerCrash when that is
+   * invalid itself (observed: recordings/configuration_poisoned, recordings/configuration_oidc).
+   */
+  async #cast(stored: Configuration, sent: TermMap) {
+    const values = { ...stored };
+    const changed = new Set<string>();
+    const errors: Record<string, unknown> = {};
+    const fields = Object.entries(this.#fields);
+    for (const [name, field] of fields) {
+      const term = sent.get(name);
+      if (term === undefined) continue;
+      const cast = await field.cast(term, stored[name]);
+      if (cast.errors !== undefined) errors[name] = cast.errors;
+      else if (cast.changes) values[name] = cast.value;
+      if (cast.changes) changed.add(name);
+    }
+    for (const [name, { problems }] of fields) {
+      for (const message of problems(values[name]).toReversed()) addError(errors, name, message);
+    }
+    for (const [name, { isBroken }] of fields.filter((field) => changed.has(field[0]))) {
+      if (name in this.#environment) {
+        const variable = name.toUpperCase();
+        addError(errors, name, `cannot be changed; it is overridden by ${variable} environment variable`);
+      } else if (await isBroken(stored[name])) throw new ServerCrash(`stored ${name} is invalid`);
+    }
+    return { values, changed, errors };
+  }
 }

@@ -21,6 +21,9 @@ export type FieldErrors = Readonly<Record<string, unknown>>;
 
 /** The 422 with field messages; fields are listed alphabetically, as everything the server prints. */
 export function answerInvalid(errors: FieldErrors): HttpAnswer {
-  const sorted = Object.fromEntries(Object.entries(errors).sort(([a], [b]) => (a < b ? -1 : 1)));
-  return json(422, { errors: sorted });
+  return json(422, { errors: sortKeys(errors) });
+}
+
+export function sortKeys<T>(record: Readonly<Record<string, T>>): Record<string, T> {
+  return Object.fromEntries(Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
