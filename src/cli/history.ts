@@ -1,6 +1,6 @@
 import { systemClock } from '../adapters/clock.ts';
 import { StateFiles } from '../adapters/state-files.ts';
-import { fail, getErrorCode, ok, type Result } from '../model/result.ts';
+import { fail, getErrorCode, isObject, ok, type Result } from '../model/result.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import {
   type ApplyOrigin,
@@ -21,6 +21,8 @@ export type OnRecord = (record: ApplyRecord, plan: Plan) => Promise<void>;
 
 /** Records that are kept; older ones are removed as new ones are written. */
 const mostRecords = 50;
+/** When rules of removed records end that are still to end, by `formatRuleKey`. */
+const endsFile = 'ends.json';
 
 /** The history below a state folder. */
 export function openApplyHistory(stateFolder: string): StateFiles {
@@ -77,22 +79,39 @@ async function findFormer({ steps }: Plan, known: LookUpFormer, files: StateFile
   const changed = steps.flatMap((step) =>
     'live' in step && known(step.live.rule) === undefined ? step.live.rule : [],
   );
+  if (files === null || changed.length === 0) return known;
   const wanted = new Set(changed.map(formatRuleKey));
-  if (files === null || wanted.size === 0) return known;
-  const found = new Map<string, ReturnType<LookUpFormer>>();
-  for (const number of await listRecords(files).catch(() => [])) {
+  const found = await readFormer(files, await listRecords(files).catch(() => []), wanted);
+  return (rule) => known(rule) ?? found.get(formatRuleKey(rule));
+}
+
+/** What the first of these records that names a rule says of it, else those that were removed; `wanted` null: of all rules. */
+async function readFormer(files: StateFiles, numbers: readonly number[], wanted: ReadonlySet<string> | null) {
+  const found = new Map<string, NonNullable<ReturnType<LookUpFormer>>>();
+  for (const number of numbers) {
+    if (found.size === wanted?.size) break;
     const loaded = await loadRecord(files, number);
     if (!loaded.ok) continue;
     const { created, deleted, names, expires } = loaded.value;
     for (const { rule } of [...created, ...deleted]) {
       const key = formatRuleKey(rule);
-      const until = expires.get(key);
-      if (wanted.delete(key))
-        found.set(key, { name: names.get(key) ?? null, ...(until === undefined ? {} : { expires: until }) });
+      if (wanted?.has(key) === false || found.has(key)) continue;
+      found.set(key, { name: names.get(key) ?? null, expires: expires.get(key) });
     }
-    if (wanted.size === 0) break;
   }
-  return (rule) => known(rule) ?? found.get(formatRuleKey(rule));
+  const removed = await files.read(endsFile);
+  for (const [key, end] of Object.entries(isObject(removed) ? removed : {}))
+    if (!found.has(key)) found.set(key, { name: null, expires: Number(end) });
+  return found;
+}
+
+/** Removes records, the newest given first, but not when rules in them end: an undo would bring such a rule back for good. */
+export async function dropRecords(files: StateFiles, numbers: readonly number[]): Promise<void> {
+  const now = systemClock.wallTime();
+  const known = [...(await readFormer(files, numbers, null))];
+  const ends = known.flatMap(([key, { expires = 0 }]) => (expires > now ? [[key, expires] as const] : []));
+  await (ends.length === 0 ? files.remove(endsFile) : files.write(endsFile, Object.fromEntries(ends)));
+  for (const number of numbers) await files.remove(`${number}.json`);
 }
 
 /** Adds a record with the next number, and removes what is older than the last 50. Returns its number. */
@@ -101,7 +120,7 @@ async function addRecord(files: StateFiles, value: unknown): Promise<number> {
   let number = (known[0] ?? 0) + 1;
   // Another process may take the same number at this moment.
   while (!(await files.add(`${number}.json`, value))) number++;
-  for (const old of known.slice(mostRecords - 1)) await files.remove(`${old}.json`);
+  if (known.length >= mostRecords) await dropRecords(files, known.slice(mostRecords - 1));
   return number;
 }
 

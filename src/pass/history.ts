@@ -33,7 +33,9 @@ export interface ApplyRecord extends ApplyOrigin {
 type DoneStep = Pick<Outcome, 'step' | 'liveId'>;
 
 /** What earlier applies say of a rule: a plan without a base cannot tell what it deletes. */
-export type LookUpFormer = (rule: Rule) => { readonly name: string | null; readonly expires?: number } | undefined;
+export type LookUpFormer = (
+  rule: Rule,
+) => { readonly name: string | null; readonly expires?: number | undefined } | undefined;
 
 /** The record of a plan that is about to be applied (without `apply`), or of what was carried out of it. */
 export function makeApplyRecord(

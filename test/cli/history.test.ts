@@ -234,7 +234,7 @@ describe('undo', () => {
       const done = await run(...args);
       expect(done.code, done.out + done.err).toBe(0);
       const folder = join(world.folder, 'state', 'reconcile', 'history');
-      const newest = Math.max(...readdirSync(folder).map((name) => Number.parseInt(name, 10)));
+      const newest = Math.max(...readdirSync(folder).map((name) => Number.parseInt(name, 10) || 0));
       const { expires } = JSON.parse(readFileSync(join(folder, `${newest}.json`), 'utf8')) as { expires: object };
       return (expires as Readonly<Record<string, number>>)[key];
     };
@@ -242,10 +242,31 @@ describe('undo', () => {
     for (const args of [['undo'], ['m'], ['undo'], ['undo'], ['undo']])
       expect([args, await endOf(...args)]).toEqual([args, ends]);
     expect(live()).toContain('accept 10.1.0.1');
-    expect((await run('history', '--prune')).out).toMatch(/ kept: rules in them are still to end\.$/m);
+    expect((await run('history', '--prune')).out).toMatch(/^\d+ records removed/m);
+    expect((await run('history')).out).toContain('No applies are recorded');
     // A sidecar, which knows no more than its own revision, deletes it too.
     expect(await endOf('--watch', '--once', '--state-dir', join(world.folder, 'state'), 'm')).toBe(ends);
     expect(live()).toEqual(['drop 10.9.0.0/16']);
+  });
+
+  it('undo × expires: a rule that came back keeps its end, though its record is older than the last 50', async () => {
+    const ends = 1000 * Math.floor(Date.now() / 1000 + 3600);
+    const spec = `action: accept, destination: 10.1.0.1, expires: "${new Date(ends).toISOString()}"`;
+    manifests(['drop 10.9.0.0/16']);
+    world.write('m/soon.yaml', rule('soon', spec));
+    await run('m');
+    world.write('m/soon.yaml', '');
+    await run('m');
+    await run('undo');
+    const folder = join(world.folder, 'state', 'reconcile', 'history');
+    for (let number = 4; number < 60; number++) writeFileSync(join(folder, `${number}.json`), '{"cut');
+    manifests(['drop 10.8.0.0/16']);
+    expect((await run('m', '--prune', 'none')).code).toBe(0);
+    expect(readdirSync(folder)).not.toContain('3.json');
+    expect(live()).toContain('accept 10.1.0.1');
+    expect((await run('m')).code).toBe(0);
+    const { expires } = JSON.parse(readFileSync(join(folder, '61.json'), 'utf8')) as { expires: object };
+    expect(expires).toMatchObject({ 'accept 10.1.0.1 *': ends });
   });
 
   it('asks nobody for the owner of a rule that stays or comes back, though the settings require one', async () => {

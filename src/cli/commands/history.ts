@@ -1,4 +1,3 @@
-import { systemClock } from '../../adapters/clock.ts';
 import type { StateFiles } from '../../adapters/state-files.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { formatRuleKey, type Rule } from '../../model/rule.ts';
@@ -7,7 +6,14 @@ import { renderDocument } from '../../report/json.ts';
 import { formatRule } from '../../report/rule-text.ts';
 import { count } from '../../report/summary.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
-import { listHistory, loadRecord, type NumberedRecord, openApplyHistory, readHistory } from '../history.ts';
+import {
+  dropRecords,
+  listHistory,
+  loadRecord,
+  type NumberedRecord,
+  openApplyHistory,
+  readHistory,
+} from '../history.ts';
 import { findStateFolder } from '../last-apply.ts';
 
 /** `reconcile history [show N]`: the applies of the state folder, the newest first. Needs no server and no token. */
@@ -26,19 +32,10 @@ export async function run(invocation: Invocation): Promise<Answer> {
   };
 }
 
-/** Removes the records but for those that may alone say when a rule ends: without it, an undo would bring that rule back for good. */
 async function prune(files: StateFiles): Promise<Answer> {
   const numbers = await listHistory(files);
-  const now = systemClock.wallTime();
-  let kept = 0;
-  for (const number of numbers) {
-    const record = await loadRecord(files, number);
-    if (record.ok && [...record.value.expires.values()].some((end) => end > now)) kept++;
-    else await files.remove(`${number}.json`);
-  }
-  const rest = kept === 0 ? '' : ` ${count(kept, 'record')} kept: rules in them are still to end.`;
-  const text = `${count(numbers.length - kept, 'record')} removed from ${files.folder}.${rest}\n`;
-  return { text: () => text };
+  await dropRecords(files, numbers);
+  return { text: () => `${count(numbers.length, 'record')} removed from ${files.folder}.\n` };
 }
 
 /** Where the history lies; throws a `Failure` that says how to name it. */
