@@ -14,9 +14,9 @@ export interface PassGoal {
   readonly base: DesiredState | null;
   /**
    * It takes back what nobody confirmed, so that no guard holds it: by the content of the confirmed revision, or (`before`) by what
-   * is recorded of the applies of the revision that the content names.
+   * is recorded of the applies of the revision that the content names; after the former that is `rest`.
    */
-  readonly back?: 'confirmed' | 'before' | undefined;
+  readonly back?: 'confirmed' | 'rest' | 'before' | undefined;
   readonly record: LoopRecord;
 }
 

@@ -126,7 +126,8 @@ export async function runBack(lead: Leadership, revision: string): Promise<PassR
   const content = history.lastGood;
   const first = content === null ? null : await runner.run({ ...lead.order(content), back: 'confirmed' });
   const begin = (): Promise<null> => Promise.resolve(null);
-  const rest = await runner.run({ ...lead.order({ revision, files: [] }), back: 'before', begin });
+  const back = first === null ? 'before' : 'rest';
+  const rest = await runner.run({ ...lead.order({ revision, files: [] }), back, begin });
   if (first === null) return { ...rest, content };
   if (rest.result?.failure?.code === 'no-record') return { ...first, content };
   const outcomes = [...first.outcomes, ...rest.outcomes];

@@ -301,7 +301,7 @@ describe('a revision that has to be confirmed (docs/how-to/put-it-back.md)', () 
     for (const { fake } of replicas) {
       const { answer } = fake;
       fake.answer = (request) =>
-        request.back === 'before' ? { kind: 'unreadable', code: 'no-record' } : answer(request);
+        request.back === 'rest' ? { kind: 'unreadable', code: 'no-record' } : answer(request);
       fake.confirms = () => 'it ended with 7';
     }
     publish(r2);

@@ -32,7 +32,7 @@ function begin(record: Partial<LoopRecord> = {}, options: Parameters<typeof fake
   fake.settings = confirming;
   aims = new Map();
   fake.answer = ({ content, back }) => {
-    if (back === 'before') return { kind: 'unreadable', code: 'no-record' };
+    if (back === 'rest' || back === 'before') return { kind: 'unreadable', code: 'no-record' };
     if (content.revision === live()) return { kind: 'in-sync' };
     const plan = planOf(['+10.0.0.1', '-10.0.0.2']);
     aims.set(plan, content.revision);
@@ -45,7 +45,7 @@ function begin(record: Partial<LoopRecord> = {}, options: Parameters<typeof fake
 function recordBefore(): void {
   const { answer } = fake;
   fake.answer = (request) => {
-    if (request.back !== 'before') return answer(request);
+    if (request.back === undefined || request.back === 'confirmed') return answer(request);
     const plan = planOf(['-10.0.0.1']);
     aims.set(plan, `before ${request.content.revision}`);
     return { kind: 'apply', plan };
@@ -378,8 +378,8 @@ describe('going back', () => {
     await pushUnconfirmed();
     const { answer } = fake;
     fake.answer = (request) => {
-      fake.asksFor = request.back === 'before' ? 'what was before' : 'this';
-      return request.back === 'before' ? { kind: 'in-sync' } : answer(request);
+      fake.asksFor = request.back === 'rest' ? 'what was before' : 'this';
+      return request.back === 'rest' ? { kind: 'in-sync' } : answer(request);
     };
     await fake.clock.until(() => ready().reason === 'NotConfirmed' && saved().pendingRevision === null);
     const asked = new Set(fake.saved.map(({ appliedDesired }) => appliedDesired));
@@ -389,7 +389,10 @@ describe('going back', () => {
   it('an outage: it is tried again until the server answers', async () => {
     await pushUnconfirmed();
     const { answer } = fake;
-    fake.answer = ({ back }) => ({ kind: 'unreadable', code: back === 'before' ? 'no-record' : 'refused' });
+    fake.answer = ({ back }) => ({
+      kind: 'unreadable',
+      code: back === 'rest' || back === 'before' ? 'no-record' : 'refused',
+    });
     await fake.clock.until(() => ready().reason === 'NotConfirmed');
     expect(ready().message).toContain('what it changed is not taken back yet: no: refused');
     await fake.clock.pass(600_000);

@@ -55,7 +55,7 @@ class World {
     fake.answer = ({ content, back }) => {
       this.look();
       if (!this.serves) return { kind: 'unreadable', code: 'refused' };
-      if (back === 'before') return { kind: 'unreadable', code: 'no-record' };
+      if (back === 'rest' || back === 'before') return { kind: 'unreadable', code: 'no-record' };
       if (content.revision === this.live) return { kind: 'in-sync' };
       const plan = planOf([`+10.0.0.${(this.#aims.size % 250) + 1}`]);
       this.#aims.set(plan, content.revision);

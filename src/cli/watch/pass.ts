@@ -110,7 +110,8 @@ export function createWatchPasses(wiring: PassWiring) {
       const origin = { by, server: findServer(settings), revision: content.revision };
       const result = await reconcile(content, pass, history.recordApproved(approve, origin));
       await history.end(result);
-      logStays(logger, result);
+      // After the confirmed revision most of it is as it was: that is no news.
+      if (back === 'before') logStays(logger, result);
       if (result.end === 'in-sync' || result.apply?.end === 'converged') openGaps = new Set();
       return result;
     },

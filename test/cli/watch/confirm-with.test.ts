@@ -161,6 +161,7 @@ describe('confirmWith over Git', () => {
     upstream.commit({ 'rules.yaml': rulesOf(...after) + configuration('{default_client_mtu: 1400}') });
     const back = await watchGit('exit 1');
     expect([back.code, live()], back.err).toEqual([3, before]);
+    expect(back.err).not.toContain('not taken back');
     expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: mtu });
     const sent = writes();
     expect([(await watchGit('exit 0')).code, writes()]).toEqual([3, sent]);
