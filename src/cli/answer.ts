@@ -46,10 +46,7 @@ const formats: Readonly<Record<Exclude<Format, 'text'>, (answer: Answer, env: En
     return (await import('../report/markdown.ts')).renderMarkdown(reportIn(report));
   },
   github: async ({ report }) => (await import('../report/github.ts')).renderGithub(reportIn(report)),
-  csv: async ({ table }) => {
-    if (table === undefined) throw makeFailure('usage', '--output csv is for tables', '`reconcile reach` prints one');
-    return (await import('../report/table.ts')).renderTableCsv(table());
-  },
+  csv: async ({ table }) => (await import('../report/table.ts')).renderTableCsv(table?.() ?? []),
   html: async ({ report, table, text }, env) => {
     const shown = reportIn(report);
     const plain = report === undefined && text !== undefined ? { text: text({ color: false }) } : {};

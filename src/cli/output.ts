@@ -82,22 +82,20 @@ function checkFile(file: string): void {
   throw explainUnwritable(file, code, '--output');
 }
 
-/** The outputs that were asked for, as far as can be told when arguments or settings are wrong. */
-export function readRequestedOutputs(
-  argv: readonly string[],
-  output: unknown,
-  { env, cwd }: Terminal,
-): readonly Output[] {
+/** What `--output` asks for, as far as can be told when arguments or settings are wrong. */
+export function guessOutputList(argv: readonly string[], env: Terminal['env']): readonly string[] {
   const given = argv.flatMap((text, index) => {
     if (text === '--output') return [argv[index + 1] ?? ''];
     return text.startsWith('--output=') ? [text.slice('--output='.length)] : [];
   });
-  const early = given.length > 0 ? given : [env['RECONCILE_OUTPUT'] ?? ''].filter((text) => text !== '');
-  const asked = Array.isArray(output) ? output.map(String) : early;
+  return given.length > 0 ? given : [env['RECONCILE_OUTPUT'] ?? ''].filter((text) => text !== '');
+}
+
+/** The outputs of a run that may have failed: where they are what is wrong, text, or JSON where that was meant. */
+export function readUsableOutputs(list: readonly string[], cwd: string): readonly Output[] {
   try {
-    return readOutputs(asked, cwd);
+    return readOutputs(list, cwd);
   } catch {
-    // The outputs themselves are what is wrong: the problem is said on stderr, and as JSON where JSON was meant.
-    return asked.includes('json') ? [{ format: 'json', file: null }] : [textOnStdout];
+    return [{ format: list.includes('json') ? 'json' : 'text', file: null }];
   }
 }

@@ -1,36 +1,30 @@
 import { answerError, writeAnswer } from './answer.ts';
 import { parseArguments } from './arguments.ts';
-import { exitCodes, makeFailure, type RawValues, type Terminal } from './command.ts';
+import { exitCodes, makeFailure, type Terminal } from './command.ts';
 import { answerLine, makeWatch } from './line.ts';
-import { readRequestedOutputs, textOnStdout } from './output.ts';
+import { guessOutputList, readUsableOutputs } from './output.ts';
 
 /** Runs one command line and gives its exit code. Whatever goes wrong is reported in the outputs asked for. */
 export async function runCli(argv: readonly string[], terminal: Terminal): Promise<number> {
-  let flags: RawValues = {};
+  let asked = guessOutputList(argv, terminal.env);
   try {
     const parsed = parseArguments(argv);
     if (parsed.kind === 'text') {
       terminal.stdout(parsed.text);
       return exitCodes.ok;
     }
-    flags = parsed.flags;
-    const { name, formats } = parsed.command;
+    const { flags, command } = parsed;
     refuseOpenTls(terminal.env);
     if (flags.fleet !== undefined) return await (await import('./fleet.ts')).runFleet(parsed, terminal);
     if (flags.target !== undefined || flags.label !== undefined)
       throw makeFailure('usage', '--target and --label choose among a fleet', 'add --fleet FILE');
-    if (name === 'watch') return await (await import('./commands/watch.ts')).watch(makeWatch(parsed, terminal));
+    if (command.name === 'watch') return await (await import('./commands/watch.ts')).watch(makeWatch(parsed, terminal));
     const { answer, settings } = await answerLine(parsed, terminal);
-    const asked = readRequestedOutputs(argv, (settings ?? flags).output, terminal);
-    const outputs = formats.length === 0 && answer.failed !== true ? [textOnStdout] : asked;
-    return await writeAnswer(answer, outputs, settings, terminal);
+    // A command that prints one thing does so whatever the settings say of plans.
+    asked = command.formats.length === 0 && answer.failed !== true ? [] : (settings?.output ?? asked);
+    return await writeAnswer(answer, readUsableOutputs(asked, terminal.cwd), settings, terminal);
   } catch (error) {
-    return await writeAnswer(
-      await answerError(error),
-      readRequestedOutputs(argv, flags.output, terminal),
-      null,
-      terminal,
-    );
+    return await writeAnswer(await answerError(error), readUsableOutputs(asked, terminal.cwd), null, terminal);
   }
 }
 

@@ -12,7 +12,7 @@ import { decodeSnapshot, type Snapshot } from '../live/snapshot.ts';
 import { getErrorCode, ok, type Result } from '../model/result.ts';
 import { type Approve, emptyMemory, type PassDependencies, type PassResult } from '../pass/pass.ts';
 import { endPass } from '../pass/stages.ts';
-import type { ApiResult, LiveApi, Logger, SourceContent } from '../ports.ts';
+import type { ApiResult, Logger, SourceContent } from '../ports.ts';
 import { reconcile } from '../reconcile.ts';
 import { Failure, type Invocation, makeFailure, mustHave, type Settings } from './command.ts';
 import { createLogger } from './logger.ts';
@@ -92,20 +92,13 @@ export function wireShared(
   };
 }
 
-/** The server, or the snapshot that stands in for it without token and secrets. `seal`: of a saved plan. `explain`: of a failed read. */
+/** The server, or the snapshot that stands in for it without token and secrets. `explain`: of a failed read. */
 function openServer(invocation: Invocation, snapshotFile: string | null) {
-  const explainBy = (token: () => string) => (failed: ReadFailure) =>
-    explainReadFailure(failed, token, systemClock.wallTime());
-  if (snapshotFile === null) {
-    const { api, token } = wireApi(invocation);
-    const { seal } = token;
-    return { api, token, seal, snapshot: null, explain: explainBy(token.read) };
-  }
-  const { takenAt, bodies, users: known } = readSnapshot(snapshotFile);
-  const api = { ...createSnapshotApi(bodies), close: () => Promise.resolve() };
-  const snapshot = { takenAt, ageMs: systemClock.wallTime() - Date.parse(takenAt) };
-  const users: PassDependencies['users'] = () => Promise.resolve(ok(known));
-  return { api, users, token: null, seal: null, snapshot, explain: explainBy(() => '') };
+  const explain = (failed: ReadFailure) =>
+    explainReadFailure(failed, () => token?.read() ?? '', systemClock.wallTime());
+  const snapshot = snapshotFile === null ? null : readSnapshot(snapshotFile);
+  const { api, token } = snapshot === null ? wireApi(invocation) : { api: createSnapshotApi(snapshot), token: null };
+  return { api, token, snapshot, explain };
 }
 
 /** The one place where adapters are built: wires one pass over the directory `root`. */
@@ -113,7 +106,7 @@ export async function wirePass(invocation: Invocation, root: string, snapshotFil
   const { settings, terminal, mayWrite } = invocation;
   const logger = await createLogger(invocation);
   const shared = wireShared(invocation, root);
-  const { api, users, token, ...server } = openServer(invocation, snapshotFile);
+  const { api, token, snapshot, explain } = openServer(invocation, snapshotFile);
   if (token !== null) {
     warnOfOpenToken(token, logger);
     logProxy(invocation, logger);
@@ -122,29 +115,25 @@ export async function wirePass(invocation: Invocation, root: string, snapshotFil
   const pass: PassDependencies = {
     ...{ ...shared, logger, base: null, stop: terminal.stop },
     api: mayWrite === undefined ? api : guardApi(api, { mayWrite }),
-    ...(users === undefined ? wireEnforcement(settings) : { users }),
+    ...(snapshot === null ? wireEnforcement(settings) : { users: () => Promise.resolve(ok(snapshot.users)) }),
     journal: opened?.journal ?? null,
     options: readPlanOptions(settings, token?.fingerprintKey() ?? null),
     memory: opened === null ? emptyMemory : { ...emptyMemory, openGaps: opened.openGaps },
   };
   return {
-    ...server,
     pass,
+    explain,
+    /** When the snapshot was taken; null: the server itself is read. */
+    snapshot: snapshot && { takenAt: snapshot.takenAt, ageMs: systemClock.wallTime() - Date.parse(snapshot.takenAt) },
+    /** Seals a saved plan; null against a snapshot. */
+    seal: token?.seal ?? null,
     source: createDirectorySource(root, readLimits(settings)),
     close: () => Promise.all([api.close(), opened?.journal.close()]),
   };
 }
 
-/** How a pass under these settings looks at the kernel: not where it reads no rules to compare with. */
+/** How these settings look at the kernel; throws a `Failure` for flags that go without `--enforcement`, and where that cannot compare. */
 export function wireEnforcement(settings: Settings): Pick<PassDependencies, 'enforcement'> {
-  const found = createEnforcement(settings);
-  if (found.enforcement === undefined || settings.file?.nested.scope?.rules !== false) return found;
-  const hint = 'leave it out, or have the repository of the rules compare them';
-  throw makeFailure('usage', '--enforcement nft compares rules, which are outside `scope` in the settings', hint);
-}
-
-/** How these settings look at the kernel; throws a `Failure` for flags that go without `--enforcement`. */
-export function createEnforcement(settings: Settings): Pick<PassDependencies, 'enforcement'> {
   const { enforcement, netns, waitEnforced, repair, profile, timeout } = settings;
   if (enforcement === null) {
     if (settings.failOn.includes('not-enforced'))
@@ -155,6 +144,10 @@ export function createEnforcement(settings: Settings): Pick<PassDependencies, 'e
   if (profile !== 'firezone-0.7') {
     const summary = '--enforcement nft knows the table of profile firezone-0.7 only';
     throw makeFailure('usage', summary, 'leave it out, or --profile');
+  }
+  if (settings.file?.nested.scope?.rules === false) {
+    const hint = 'leave it out, or have the repository of the rules compare them';
+    throw makeFailure('usage', '--enforcement nft compares rules, which are outside `scope` in the settings', hint);
   }
   const waitMs = waitEnforced ?? (repair ? 60_000 : null);
   return { enforcement: { kernel: createNftEnforcement({ netns, timeoutMs: timeout }), repair, waitMs } };
@@ -197,7 +190,7 @@ export async function openJournalAt(path: string) {
 const largest = 200_000_000;
 
 /** An API that answers from a snapshot, and takes no writes. */
-function createSnapshotApi(bodies: Snapshot['bodies']): LiveApi {
+function createSnapshotApi({ bodies }: Snapshot): ApiClient {
   const answer = (body: unknown): Promise<ApiResult> =>
     Promise.resolve({ kind: 'answer', status: 200, body, retryAfterMs: null });
   const message = 'a snapshot takes no writes';
@@ -211,6 +204,7 @@ function createSnapshotApi(bodies: Snapshot['bodies']): LiveApi {
     updateRule: refuse,
     deleteRule: refuse,
     updateConfiguration: refuse,
+    close: () => Promise.resolve(),
   };
 }
 

@@ -100,5 +100,5 @@ it('two questions at once, and a table where there is none, are wrong usage', as
   const nobody = await world.cli(['reach', 'm', '--user', '']);
   expect([nobody.code, nobody.err]).toEqual([1, expect.stringContaining('--user is empty')]);
   const run = await world.cli(['validate', 'm', '--output', 'csv']);
-  expect([run.code, run.err]).toEqual([1, expect.stringContaining('--output csv is for tables')]);
+  expect([run.code, run.err]).toEqual([1, expect.stringContaining('has no output as csv')]);
 });

@@ -39,8 +39,6 @@ export interface ProxyVariables {
 
 /** The administration API over HTTP. */
 export interface ApiClient extends LiveApi {
-  /** Where requests go, for messages. */
-  readonly host: string;
   /** Call it when every request has ended. */
   close(): Promise<void>;
 }
@@ -104,7 +102,6 @@ function methodsOf(connection: Connection): ApiClient {
   const parseRules = parseUnlessKnown();
   const rulePath = (id: string): string => `/v0/rules/${encodeURIComponent(id)}`;
   return {
-    host: connection.base.host,
     listRules: (signal, known) =>
       call({ method: 'GET', path: '/v0/rules', signal, parse: (text) => parseRules(text, known) }),
     getConfiguration: (signal) => call({ method: 'GET', path: '/v0/configuration', signal }),

@@ -17,7 +17,7 @@ import { count, formatAge } from '../../report/summary.ts';
 import { type Answer, chooseExitCode, type Invocation } from '../command.ts';
 import { readProfile } from '../plan-settings.ts';
 import { readClaims } from '../token.ts';
-import { askServer, createEnforcement } from '../wire.ts';
+import { askServer, wireEnforcement } from '../wire.ts';
 
 /** What was looked at: what is well in one sentence each, and what is not. */
 type Findings = readonly (string | Problem)[];
@@ -66,7 +66,7 @@ export async function examineServer(invocation: Invocation) {
 
 /** Whether the kernel's packet filter holds the live rules, when `--enforcement` asks for it. */
 async function examineKernel(rules: readonly LiveRule[], { settings, terminal }: Invocation): Promise<Findings> {
-  const { enforcement } = createEnforcement({ ...settings, waitEnforced: null, repair: false });
+  const { enforcement } = wireEnforcement({ ...settings, waitEnforced: null, repair: false });
   if (enforcement === undefined) return [];
   const report = await enforcement.kernel.check(rules, new Map(), terminal.stop);
   const well =
