@@ -45,22 +45,21 @@ function findManifestWorker(): URL | null {
   return places.find((place) => existsSync(place)) ?? null;
 }
 
-/** What is absent: the worker of this build, `alone`, and 0. */
+/** What is absent: the worker of this build, and `alone`. */
 export interface ParserMeans {
   readonly workerUrl?: URL | null;
   readonly measure?: keyof typeof worthAThread;
-  readonly remembers?: number;
 }
 
 /**
  * A parser that remembers, by their content, the files of the last two sets of files that it was given: the manifests last
- * applied take turns with the present ones. Of earlier sets it remembers files that took `remembers` units of work. What is new and large it parses in threads, one file at a time each, so that no
- * file can hold up the event loop. A file that costs more than its limits of work or memory becomes a problem, and so does the
- * largest file when all cost more together. Rejects when a thread dies for another reason: that says nothing about a file.
+ * applied take turns with the present ones. What is new and large it parses in threads, one file at a time each, so that no file can
+ * hold up the event loop. A file that costs more than its limits of work or memory becomes a problem, and so does the largest file
+ * when all cost more together. Rejects when a thread dies for another reason: that says nothing about a file.
  */
 export function createManifestParser(
   options: ParseOptions,
-  { workerUrl = findManifestWorker(), measure = 'alone', remembers = 0 }: ParserMeans = {},
+  { workerUrl = findManifestWorker(), measure = 'alone' }: ParserMeans = {},
 ): ParseFiles {
   let latest: ReadonlyMap<string, FileManifests> = new Map();
   let before: ReadonlyMap<string, FileManifests> = new Map();
@@ -77,33 +76,22 @@ export function createManifestParser(
     const apart = workerUrl === null ? [] : worthApart(missing, measure);
     const parsed = await parseApart(apart, workerUrl, options, spent);
     const used = new Map<string, FileManifests>();
-    const formerBytes = new Map(last.files.map(({ path, bytes }) => [path, bytes]));
-    const former = new Map(
-      last.manifests.map((manifests) => [
-        manifests.path,
-        { manifests, bytes: formerBytes.get(manifests.path) ?? nothing },
-      ]),
-    );
     for (const file of chosen) {
       const known = remembered(file) ?? parsed.get(file);
       // Once all together cost too much, nothing more is read.
       if (known === undefined && spent.work > options.limits.work) continue;
-      const manifests = known ?? parseFile(file, options, former.get(file.path));
+      const manifests = known ?? parseFile(file, options);
       if (known === undefined) spent.work += manifests.work;
       used.set(keyOf(file), manifests);
     }
-    const isUnused = ([key]: readonly [string, FileManifests]): boolean => !used.has(key);
-    const gone = [...latest].filter(isUnused);
-    const older = [...before].filter(isUnused);
-    if (gone.length > 0) before = pickNewest([...older, ...gone], Math.max(remembers, sumWork(gone)));
+    const gone = [...latest].filter(([key]) => !used.has(key));
+    if (gone.length > 0) before = new Map(gone);
     latest = used;
     const isTooMuch = spent.work > options.limits.work;
     last = { files, manifests: isTooMuch ? refuseAll(chosen, options.limits) : [...used.values()] };
     return last;
   });
 }
-
-const nothing = new Uint8Array();
 
 /** Parses one set of files at a time: whoever asks for the same meanwhile finds it parsed. */
 function takeTurns(parse: ParseFiles): ParseFiles {
@@ -113,26 +101,6 @@ function takeTurns(parse: ParseFiles): ParseFiles {
     turn = mine.catch(() => undefined);
     return mine;
   };
-}
-
-type Remembered = readonly (readonly [key: string, manifests: FileManifests])[];
-
-/** What a file counts for beside its work, so that no number of empty ones is remembered. */
-const fileWork = 100;
-
-function sumWork(files: Remembered): number {
-  return files.reduce((sum, [, { work }]) => sum + work + fileWork, 0);
-}
-
-/** The newest of these, the last ones, that took so much work together. */
-function pickNewest(files: Remembered, most: number): ReadonlyMap<string, FileManifests> {
-  let [from, left] = [files.length, most];
-  for (const [, { work }] of files.toReversed()) {
-    left -= work + fileWork;
-    if (left < 0) break;
-    from--;
-  }
-  return new Map(files.slice(from));
 }
 
 /** A parser has one profile and one set of values: beside these a file's manifests depend on no more than this. */

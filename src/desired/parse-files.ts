@@ -1,5 +1,5 @@
 import { type FileManifests, isManifestPath, type Manifest } from '../manifest/manifest.ts';
-import { readAgain, readManifests } from '../manifest/read-manifests.ts';
+import { readManifests } from '../manifest/read-manifests.ts';
 import { formatCount } from '../model/printable.ts';
 import { compareText, makeError } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
@@ -46,14 +46,8 @@ export function refuseAll(files: readonly SourceFile[], { work }: Limits): reado
   }));
 }
 
-/** `before`: an earlier content of the file, and what it held. */
-export function parseFile(
-  { path, bytes }: SourceFile,
-  { profile, values, limits }: ParseOptions,
-  before?: { readonly bytes: Uint8Array; readonly manifests: FileManifests },
-): FileManifests {
-  const request = { path, bytes, profile, values, documents: limits.documents, work: limits.fileWork };
-  return (before && readAgain(request, before.bytes, before.manifests)) ?? readManifests(request);
+export function parseFile({ path, bytes }: SourceFile, { profile, values, limits }: ParseOptions): FileManifests {
+  return readManifests({ path, bytes, profile, values, documents: limits.documents, work: limits.fileWork });
 }
 
 /** Manifests in the one order of every output: by path. */

@@ -7,7 +7,7 @@ import { decodeConfiguration } from './decode-configuration.ts';
 import { decodeGroup, decodeNetwork, decodeOverlay, decodePolicyTest, decodeUsersManifest } from './decode-other.ts';
 import { decodeRule, decodeRuleSet } from './decode-rule.ts';
 import type { Decoding } from './decoding.ts';
-import { apiVersion, type FileManifests, type Kind, kinds, type Manifest, type RuleTemplate } from './manifest.ts';
+import { apiVersion, type FileManifests, type Kind, kinds, type Manifest } from './manifest.ts';
 import { findChild, findEntry, type Node, type Reporter } from './node.ts';
 import { parseFile } from './parse.ts';
 import { defaultFileWork, type Work } from './read-tokens.ts';
@@ -62,54 +62,6 @@ export function readManifests(request: ReadRequest): FileManifests {
     suppressions: found.suppressions,
     work: work.spent,
   };
-}
-
-/** A rule of a set that is all of a line, and holds nothing that another line may mean. */
-const ruleLine = /^ *- \{name: [\w.@+/:, [\]-]*\}$/;
-
-/**
- * Reads a file again of which only lines differ that hold one rule of a set each: the other rules are those that were read before.
- * Null for any other file.
- */
-export function readAgain(request: ReadRequest, bytes: Uint8Array, before: FileManifests): FileManifests | null {
-  const [set, ...others] = before.manifests;
-  if (set?.kind !== 'RuleSet' || others.length + before.problems.length > 0 || request.values !== null) return null;
-  const [then = [], now = []] = [bytes, request.bytes].map((one) => decodeText(one)?.split('\n'));
-  const kept = findKept(set.rules, then, now);
-  if (kept === null) return null;
-  const { manifests, problems, work } = readWithout(request, now, kept);
-  const [only] = manifests;
-  if (only?.kind !== 'RuleSet' || problems.length > 0) return null;
-  const read = only.rules.values();
-  const rules = set.rules.flatMap((rule) => (kept.has(rule.place.line) ? rule : (read.next().value ?? [])));
-  if (new Set(rules.map(({ name }) => name)).size < set.rules.length) return null;
-  const inAll = before.work - readWithout(request, then, kept).work + work;
-  return inAll > (request.work ?? defaultFileWork) ? null : { ...before, manifests: [{ ...only, rules }], work: inAll };
-}
-
-/** The lines of the rules that are kept; null when others differ than those of rules, or when reading them all is faster. */
-function findKept(
-  rules: readonly RuleTemplate[],
-  then: readonly string[],
-  now: readonly string[],
-): ReadonlySet<number> | null {
-  const isSame = (line: string, at: number): boolean => {
-    const former = then[at] ?? '';
-    return (
-      line === former || (ruleLine.test(line) && ruleLine.test(former) && line.indexOf('-') === former.indexOf('-'))
-    );
-  };
-  if (then.length !== now.length || !now.every(isSame)) return null;
-  const lines = rules.map(({ place }) => place.line);
-  const kept = lines.filter((line) => now[line - 1] === then[line - 1] && ruleLine.test(now[line - 1] ?? ''));
-  // The rest is read of both sides.
-  return kept.length * 2 < rules.length ? null : new Set(kept);
-}
-
-/** Reads a file with a comment on each of these lines: like a rule, and unlike an empty line, it ends a text above it. */
-function readWithout(request: ReadRequest, lines: readonly string[], without: ReadonlySet<number>): FileManifests {
-  const rest = lines.map((line, at) => (without.has(at + 1) ? `${line.slice(0, line.indexOf('-'))}#` : line));
-  return readManifests({ ...request, bytes: new TextEncoder().encode(rest.join('\n')) });
 }
 
 /** The bytes as text, a mark at its start included; null when they are not UTF-8. */

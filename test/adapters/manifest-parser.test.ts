@@ -33,16 +33,11 @@ function parser(
     readonly limits?: Limits;
     readonly values?: ReadonlyMap<string, string>;
     readonly measure?: 'alone';
-    readonly remembers?: number;
   } = {},
   url: URL | null = workerUrl,
 ): ParseFiles {
   const options = { profile, values: changes.values ?? null, limits: changes.limits ?? defaultLimits };
-  return createManifestParser(options, {
-    workerUrl: url,
-    measure: changes.measure ?? 'together',
-    remembers: changes.remembers ?? 0,
-  });
+  return createManifestParser(options, { workerUrl: url, measure: changes.measure ?? 'together' });
 }
 
 /** Whether both hold the very same results of parsing. */
@@ -123,23 +118,6 @@ describe('parsing', () => {
     await parse(text('accept'));
     await parse(text('accept # again'));
     expect(isSame(await parse(good), first[2] ?? { files: [], manifests: [] })).toBe(false);
-  });
-
-  it('remembers of earlier sets what was last in use, as much as it may', async () => {
-    const text = (host: number) => [
-      sourceFile('a.yaml', document('Rule', 'a', `{action: drop, destination: 10.0.0.${host}}`)),
-    ];
-    const work = (await parser()(text(1))).manifests[0]?.work ?? 0;
-    const parse = parser({ remembers: 3 * (work + 100) });
-    const parsed = [await parse(text(1)), await parse(text(2)), await parse(text(3)), await parse(text(4))];
-    for (const host of [3, 2, 1, 4]) {
-      expect([host, isSame(await parse(text(host)), parsed[host - 1] ?? { files: [], manifests: [] })]).toEqual([
-        host,
-        true,
-      ]);
-    }
-    for (const host of [5, 6]) await parse(text(host));
-    expect(isSame(await parse(text(3)), parsed[2] ?? { files: [], manifests: [] })).toBe(false);
   });
 
   it('row 8: 5 MB of `- a: 1` end at the limit of work (long)', async () => {

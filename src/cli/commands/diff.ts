@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
 import { findWorkTree } from '../../adapters/source/work-tree.ts';
 import { assemble } from '../../desired/desired.ts';
 import type { ParseFiles } from '../../desired/parse-files.ts';
@@ -57,6 +58,8 @@ export async function run(invocation: Invocation): Promise<Answer> {
 
 async function compare(invocation: Invocation, sides: Sides, say: (text: string) => void): Promise<RunReport> {
   const { settings } = invocation;
+  // What is young grows at once: without, V8 takes a tenth more of CPU to parse two policies.
+  setFlagsFromString('--semi-space-growth-factor=16');
   const parse = makeParser(settings);
   const reading = build(invocation, sides.after, parse);
   reading.catch(() => undefined); // told below, after what is wrong with the side before

@@ -111,12 +111,9 @@ async function answerFromHistory<C>(
   return { ...answer, notes: (color) => renderProblems(skipped, color) };
 }
 
-/** A history comes back to what it was: work of files that are remembered, of some 40,000 rules. */
-const remembered = 2_000_000;
-
 /** Reads versions one after another; most commits of a repository leave its manifests alone. */
 function versionReader(invocation: Invocation, directory: string, now: number) {
-  const parse = makeParser(invocation.settings, { remembers: remembered });
+  const parse = makeParser(invocation.settings);
   const context = makeDesiredContext(invocation, directory);
   let tree: string | null = null;
   let rules: ReturnType<typeof assembleRules> = ok({ rules: [], userNames: new Map() });
