@@ -3,7 +3,7 @@ import { addExcerpts } from '../manifest/excerpt.ts';
 import { type FileManifests, isManifestPath, type Manifest, type PolicyCaseTemplate } from '../manifest/manifest.ts';
 import { applySuppressions } from '../manifest/suppressions.ts';
 import type { DesiredConfiguration } from '../model/configuration.ts';
-import { getOrMake } from '../model/group-by.ts';
+import { getOrMake, keepFirst } from '../model/group-by.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import { formatCount, joinSome } from '../model/printable.ts';
 import {
@@ -124,12 +124,17 @@ export function expandManifests(files: readonly FileManifests[], users: KnownUse
   const layered = applyLayers(files, context.overlay ?? null);
   const names = new Names(layered.manifests, context.profile, users);
   const problems: Problem[] = [...layered.files.flatMap((file) => file.problems), ...layered.problems];
-  return { layered, names, problems, rules: expandAll(layered.manifests, names) };
+  const rules = expandAll(layered.manifests, names);
+  keepFirst(
+    rules,
+    ({ name }) => name,
+    (rule, first) => names.problems.push(duplicateName(rule, first)),
+  );
+  return { layered, names, problems, rules };
 }
 
 function expandAll(manifests: readonly Manifest[], names: Names): DesiredRule[] {
   const rules: DesiredRule[] = [];
-  const byName = new Map<string, DesiredRule>();
   for (const manifest of manifests) {
     if (manifest.kind !== 'Rule' && manifest.kind !== 'RuleSet') continue;
     for (const template of manifest.rules) {
@@ -141,12 +146,7 @@ function expandAll(manifests: readonly Manifest[], names: Names): DesiredRule[] 
       }
       if (expanded.length === 0 && names.problems.length === before)
         names.problems.push(expandsToNothing(template.name, template.place));
-      for (const rule of expanded) {
-        const first = byName.get(rule.name);
-        if (first === undefined) byName.set(rule.name, rule);
-        else names.problems.push(duplicateName(rule, first));
-        rules.push(rule);
-      }
+      for (const rule of expanded) rules.push(rule);
     }
   }
   return rules;

@@ -8,6 +8,7 @@ import {
 } from '../manifest/manifest.ts';
 import { didYouMean } from '../manifest/suggest.ts';
 import { compareNetworks, contains, type Network } from '../model/address.ts';
+import { keepFirst } from '../model/group-by.ts';
 import { formatPortRange, type Ports } from '../model/port-range.ts';
 import { makeError, makeNote, type Place, type Problem, relateTo } from '../model/problem.ts';
 import { type DesiredRule, pickNotes } from '../model/rule.ts';
@@ -101,15 +102,13 @@ function mergePorts({ type, ranges }: TemplatePorts, problems: Problem[]): reado
 }
 
 function distinctUsers(users: readonly ResolvedUser[], problems: Problem[]): readonly ResolvedUser[] {
-  const seen = new Map<string, ResolvedUser>();
-  for (const user of users) {
-    const first = seen.get(user.id);
-    if (first === undefined) seen.set(user.id, user);
-    else {
-      const summary = `The user \`${user.label}\` is reached twice here.`;
-      const note = makeNote('user-twice', summary, 'Nothing is lost; one rule does.', user.place);
+  return keepFirst(
+    users,
+    ({ id }) => id,
+    ({ label, place }, first) => {
+      const summary = `The user \`${label}\` is reached twice here.`;
+      const note = makeNote('user-twice', summary, 'Nothing is lost; one rule does.', place);
       problems.push(relateTo(note, first.place, 'first reached by this one'));
-    }
-  }
-  return [...seen.values()];
+    },
+  );
 }

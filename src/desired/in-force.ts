@@ -1,5 +1,5 @@
 import { compareNetworks, contains } from '../model/address.ts';
-import { findFirstPosition, getOrMake, keepFirst } from '../model/group-by.ts';
+import { findFirstPosition, groupBy, keepFirst } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { createTouches } from '../model/intervals.ts';
 import type { Ports } from '../model/port-range.ts';
@@ -136,29 +136,23 @@ export function findFarEnds(rules: readonly DesiredRule[], { now, maxExpiryMs }:
  */
 function findCollisions(rules: readonly DesiredRule[], refusesCollisions: boolean): readonly Problem[] {
   const problems: Problem[] = [];
-  const first = new Map<string, DesiredRule>();
-  const classes = new Map<string, DesiredRule[]>();
-  for (const rule of rules) {
-    const key = formatRuleKey(rule.rule);
-    const other = first.get(key);
-    if (other !== undefined) {
-      problems.push(duplicateRule(rule, other));
-      continue;
-    }
-    first.set(key, rule);
-    const { action, userId, ports } = rule.rule;
-    getOrMake(classes, `${action} ${userId ?? '*'} ${ports?.type ?? ''}`, () => []).push(rule);
-  }
-  if (refusesCollisions) for (const members of classes.values()) sweep(members, problems);
+  const distinct = keepFirst(
+    rules,
+    ({ rule }) => formatRuleKey(rule),
+    (rule, first) => problems.push(duplicateRule(rule, first)),
+  );
+  if (!refusesCollisions) return problems;
+  const classOf = ({ rule: { action, userId, ports } }: DesiredRule) =>
+    `${action} ${userId ?? '*'} ${ports?.type ?? ''}`;
+  for (const members of groupBy(distinct, classOf).values()) sweep(members, problems);
   return problems;
 }
 
 /** Visits one class from wide to narrow; `around` are the rules whose networks contain the present one. */
-function sweep(members: DesiredRule[], problems: Problem[]): void {
-  members.sort((a, b) => compareNetworks(a.rule.destination, b.rule.destination));
+function sweep(members: readonly DesiredRule[], problems: Problem[]): void {
   const around: DesiredRule[] = [];
   const active = new ActivePorts();
-  for (const rule of members) {
+  for (const rule of members.toSorted((a, b) => compareNetworks(a.rule.destination, b.rule.destination))) {
     for (let outer = around.at(-1); outer !== undefined; outer = around.at(-1)) {
       if (contains(outer.rule.destination, rule.rule.destination)) break;
       around.pop();

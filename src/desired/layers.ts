@@ -1,7 +1,8 @@
+import { posix } from 'node:path';
 import type { FileManifests, Manifest, OverlayManifest, UsersManifest } from '../manifest/manifest.ts';
 import { didYouMean } from '../manifest/suggest.ts';
-import { getOrMake } from '../model/group-by.ts';
-import { makeError, type Place, type Problem, relateTo } from '../model/problem.ts';
+import { getOrMake, keepFirst } from '../model/group-by.ts';
+import { makeError, type Problem, relateTo } from '../model/problem.ts';
 
 /** The manifests that count, and what is wrong with how they are layered. */
 export interface Layered {
@@ -19,7 +20,8 @@ type Layer = ReadonlyMap<string, Manifest>;
  * replaces one of the same kind and name as a whole, except that `Configuration` and `Users` are merged field by field.
  */
 export function applyLayers(files: readonly FileManifests[], chosen: string | null): Layered {
-  const overlay = chosen === null ? null : withoutDots(chosen);
+  // As paths of files are written: `production` for `./production/`, which shells complete to.
+  const overlay = chosen === null ? null : posix.normalize(chosen).replace(/(.)\/$/, '$1');
   const overlays = files.flatMap((file) => file.manifests.filter((manifest) => manifest.kind === 'Overlay'));
   const problems: Problem[] = [];
   if (overlay === null) {
@@ -27,13 +29,8 @@ export function applyLayers(files: readonly FileManifests[], chosen: string | nu
     if (first !== undefined) problems.push(overlayNotChosen(first, overlays));
     return { manifests: [...collect(files, problems).values()], files, problems };
   }
-  const byDirectory = new Map<string, OverlayManifest>();
-  for (const manifest of overlays) {
-    const directory = directoryOf(manifest.place.file);
-    const other = byDirectory.get(directory);
-    if (other === undefined) byDirectory.set(directory, manifest);
-    else problems.push(secondOverlay(manifest, other));
-  }
+  const distinct = keepFirst(overlays, directoryOf, (one, first) => problems.push(secondOverlay(one, first)));
+  const byDirectory = new Map(distinct.map((one) => [directoryOf(one), one]));
   if (byDirectory.get(overlay) === undefined) {
     problems.push(unknownOverlay(overlay, [...byDirectory.keys()]));
     return { manifests: [], files: [], problems };
@@ -41,17 +38,6 @@ export function applyLayers(files: readonly FileManifests[], chosen: string | nu
   const builder: Builder = { files, byDirectory, problems, open: [], used: new Set(), built: new Map() };
   const manifests = [...build(builder, overlay).values()];
   return { manifests, files: files.filter((file) => builder.used.has(file)), problems };
-}
-
-/** As paths of files are written: `production` for `./production/`, which shells complete to. */
-function withoutDots(directory: string): string {
-  if (directory.startsWith('/')) return directory;
-  return (
-    directory
-      .split('/')
-      .filter((part) => part !== '' && part !== '.')
-      .join('/') || '.'
-  );
 }
 
 interface Builder {
@@ -76,13 +62,18 @@ function buildOnce(builder: Builder, directory: string): Layer {
   const own = collect(files, problems);
   if (overlay === undefined) return own;
   const merged = new Map<string, Manifest>();
-  for (const base of overlay.bases) {
-    if ([...builder.open, directory].includes(base.value)) {
-      problems.push(overlayCycle(overlay, base.value));
+  const open = [...builder.open, directory];
+  for (const { value: base, place } of overlay.bases) {
+    if (open.includes(base)) {
+      const summary = `The overlay is its own base, by way of \`${base}\`.`;
+      problems.push(makeError('overlay-cycle', summary, 'Remove it from the bases.', place));
       continue;
     }
-    const layer = build({ ...builder, open: [...builder.open, directory] }, base.value);
-    if (layer.size === 0) problems.push(emptyBase(overlay, base.value));
+    const layer = build({ ...builder, open }, base);
+    if (layer.size === 0) {
+      const hint = 'Check the path: it is relative to this file.';
+      problems.push(makeError('empty-base', `The base \`${base}\` has no manifests.`, hint, place));
+    }
     for (const [key, manifest] of layer) merged.set(key, over(manifest, merged.get(key)));
   }
   for (const { value, place } of overlay.remove) {
@@ -114,17 +105,14 @@ function filesBelow({ files, byDirectory }: Builder, directory: string): readonl
 
 /** The manifests of files that stand side by side; the same kind and name twice is a problem. */
 function collect(files: readonly FileManifests[], problems: Problem[]): Layer {
-  const manifests = new Map<string, Manifest>();
-  for (const file of files) {
-    for (const manifest of file.manifests) {
-      if (manifest.kind === 'Overlay') continue;
-      const key = manifest.kind === 'Configuration' ? 'Configuration' : `${manifest.kind}/${manifest.name}`;
-      const first = manifests.get(key);
-      if (first === undefined) manifests.set(key, manifest);
-      else problems.push(duplicateManifest(manifest, first));
-    }
-  }
-  return manifests;
+  const all = files.flatMap(({ manifests }) => manifests).filter(({ kind }) => kind !== 'Overlay');
+  const distinct = keepFirst(all, keyOf, (one, first) => problems.push(duplicateManifest(one, first)));
+  return new Map(distinct.map((manifest) => [keyOf(manifest), manifest]));
+}
+
+/** There is one Configuration, whatever its name. */
+function keyOf({ kind, name }: Manifest): string {
+  return kind === 'Configuration' ? kind : `${kind}/${name}`;
 }
 
 function over(upper: Manifest, lower: Manifest | undefined): Manifest {
@@ -138,9 +126,8 @@ function overUsers(upper: UsersManifest, lower: UsersManifest): UsersManifest {
   return { ...upper, users: [...lower.users.filter((user) => !names.has(user.name)), ...upper.users] };
 }
 
-function directoryOf(file: string): string {
-  const slash = file.lastIndexOf('/');
-  return slash < 0 ? '.' : file.slice(0, slash);
+function directoryOf({ place }: OverlayManifest): string {
+  return posix.dirname(place.file);
 }
 
 function duplicateManifest(manifest: Manifest, first: Manifest): Problem {
@@ -153,7 +140,7 @@ function duplicateManifest(manifest: Manifest, first: Manifest): Problem {
 }
 
 function overlayNotChosen(first: OverlayManifest, overlays: readonly OverlayManifest[]): Problem {
-  const directories = overlays.map((overlay) => `\`--overlay ${directoryOf(overlay.place.file)}\``).sort();
+  const directories = overlays.map((overlay) => `\`--overlay ${directoryOf(overlay)}\``).sort();
   const summary = 'These manifests describe several environments, and none was chosen.';
   return makeError('overlay-not-chosen', summary, `Choose one: ${directories.join(', ')}.`, first.place);
 }
@@ -171,19 +158,4 @@ function unknownOverlay(overlay: string, known: readonly string[]): Problem {
 function secondOverlay({ place }: OverlayManifest, first: OverlayManifest): Problem {
   const summary = 'A directory has two Overlay manifests.';
   return relateTo(makeError('duplicate-name', summary, 'Keep one for each directory.', place), first.place);
-}
-
-function overlayCycle(overlay: OverlayManifest, base: string): Problem {
-  const summary = `The overlay is its own base, by way of \`${base}\`.`;
-  return makeError('overlay-cycle', summary, 'Remove it from the bases.', placeOfBase(overlay, base));
-}
-
-function emptyBase(overlay: OverlayManifest, base: string): Problem {
-  const summary = `The base \`${base}\` has no manifests.`;
-  const hint = 'Check the path: it is relative to this file.';
-  return makeError('empty-base', summary, hint, placeOfBase(overlay, base));
-}
-
-function placeOfBase({ bases, place }: OverlayManifest, base: string): Place {
-  return bases.find(({ value }) => value === base)?.place ?? place;
 }

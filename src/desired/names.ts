@@ -1,5 +1,6 @@
 import type { GroupManifest, Manifest, NetworkManifest, UserReference, UsersManifest } from '../manifest/manifest.ts';
 import { didYouMean } from '../manifest/suggest.ts';
+import { keepFirst } from '../model/group-by.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import { joinSome } from '../model/printable.ts';
 import { makeError, type Place, type Problem, relateTo } from '../model/problem.ts';
@@ -13,8 +14,6 @@ export interface ResolvedUser {
   readonly place: Place;
 }
 
-type LookedUp = { readonly user: ResolvedUser } | { readonly user: null; readonly problem: Problem };
-
 /** What the users, groups and networks of the manifests stand for, and everything noticed while looking them up. */
 export class Names {
   readonly networks = new Map<string, NetworkManifest>();
@@ -26,7 +25,8 @@ export class Names {
   /** Ids of the members by group. */
   readonly groups: ReadonlyMap<string, ReadonlySet<string>>;
   readonly #groups = new Map<string, GroupManifest>();
-  readonly #aliases = new Map<string, { readonly id: string; readonly place: Place }>();
+  /** Ids by name. */
+  readonly #aliases = new Map<string, string>();
   readonly #profile: Profile;
   readonly #known: KnownUsers | null;
 
@@ -37,8 +37,8 @@ export class Names {
     for (const manifest of manifests) {
       if (manifest.kind === 'Group') this.#groups.set(manifest.name, manifest);
       if (manifest.kind === 'Network') this.networks.set(manifest.name, manifest);
-      if (manifest.kind === 'Users') this.#addAliases(manifest);
     }
+    this.#addAliases(manifests.flatMap((manifest) => (manifest.kind === 'Users' ? manifest.users : [])));
     const groups = [...this.#groups.values()];
     // Members are reported where the group lists them, not again at every rule that names the group.
     for (const { members } of groups) for (const member of members) this.user(member);
@@ -62,46 +62,45 @@ export class Names {
   /** The one user that a reference stands for; null, and a problem, when it is unknown or a group. */
   user(reference: UserReference): ResolvedUser | null {
     const found = this.#lookUp(reference);
-    if (found.user === null) this.problems.push(found.problem);
-    return found.user;
+    if (found.ok) return found.value;
+    this.problems.push(found.error);
+    return null;
   }
 
-  #addAliases({ users }: UsersManifest): void {
-    for (const { name, id, place } of users) {
-      const first = this.#aliases.get(name);
-      if (first !== undefined) {
-        const twice = makeError(
-          'duplicate-name',
-          `The user \`${name}\` is defined twice.`,
-          'Keep one of the two.',
-          place,
-        );
-        this.problems.push(relateTo(twice, first.place));
-        continue;
-      }
-      this.#aliases.set(name, { id, place });
+  #addAliases(users: UsersManifest['users']): void {
+    const distinct = keepFirst(
+      users,
+      ({ name }) => name,
+      ({ name, place }, first) => {
+        const summary = `The user \`${name}\` is defined twice.`;
+        this.problems.push(relateTo(makeError('duplicate-name', summary, 'Keep one of the two.', place), first.place));
+      },
+    );
+    for (const { name, id } of distinct) {
+      this.#aliases.set(name, id);
       if (!this.userNames.has(id)) this.userNames.set(id, name);
     }
   }
 
   #members({ members }: GroupManifest, place: Place): readonly ResolvedUser[] {
-    return members.flatMap((member) => this.#lookUp({ ...member, place }).user ?? []);
+    const found = members.map((member) => this.#lookUp({ ...member, place }));
+    return found.flatMap((one) => (one.ok ? one.value : []));
   }
 
-  #lookUp(reference: UserReference): LookedUp {
+  #lookUp(reference: UserReference): Result<ResolvedUser, Problem> {
     const { place } = reference;
     if (reference.by === 'id') {
-      return { user: { id: reference.id, label: this.userNames.get(reference.id) ?? reference.id, place } };
+      return ok({ id: reference.id, label: this.userNames.get(reference.id) ?? reference.id, place });
     }
     const { name } = reference;
     const alias = this.#aliases.get(name);
-    if (alias !== undefined) return { user: { id: alias.id, label: name, place } };
-    if (reference.by !== 'email') return { user: null, problem: this.#unknownUser(name, place) };
+    if (alias !== undefined) return ok({ id: alias, label: name, place });
+    if (reference.by !== 'email') return fail(this.#unknownUser(name, place));
     if (!this.emails.has(name)) this.emails.set(name, place);
     const found = this.#findId(name, place);
-    if (!found.ok) return { user: null, problem: found.error };
+    if (!found.ok) return found;
     if (!this.userNames.has(found.value)) this.userNames.set(found.value, name);
-    return { user: { id: found.value, label: name, place } };
+    return ok({ id: found.value, label: name, place });
   }
 
   /** Offline an address stands for itself: the checks go on, and nothing can be planned until it is resolved. */

@@ -10,10 +10,20 @@ export function groupBy<K, T>(items: Iterable<T>, keyOf: (item: T) => K): Readon
   return groups;
 }
 
-/** Of items with the same key the first. */
-export function keepFirst<T>(items: readonly T[], keyOf: (item: T) => string): readonly T[] {
-  const seen = new Set<string>();
-  return items.filter((item) => seen.size < seen.add(keyOf(item)).size);
+/** Of items with the same key the first; `tell` is called for each of the others. */
+export function keepFirst<T>(
+  items: readonly T[],
+  keyOf: (item: T) => string,
+  tell?: (other: T, first: T) => void,
+): readonly T[] {
+  const firsts = new Map<string, T>();
+  return items.filter((item) => {
+    const key = keyOf(item);
+    const first = firsts.get(key);
+    if (first === undefined) firsts.set(key, item);
+    else tell?.(item, first);
+    return first === undefined;
+  });
 }
 
 interface Cache<K, V> {
