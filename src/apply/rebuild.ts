@@ -1,12 +1,10 @@
-import type { LiveRule } from '../model/rule.ts';
 import type { Session } from './session.ts';
 import type { Priority } from './throttle.ts';
 import type { Settled } from './write.ts';
 
-/** What the kernel showed before a delete that may make the server rebuild its packet filter. */
-interface KernelBefore {
-  /** It held exactly the live rules, so the delete meets what it is about and crashes nothing. */
-  readonly agreed: boolean;
+/** A look at the kernel's packet filter: whether it holds exactly the live rules, and in which table. */
+interface Look {
+  readonly holds: boolean;
   readonly table: number | undefined;
 }
 
@@ -31,76 +29,58 @@ export async function deleteModified(
     throttle.mayCrash(known.count());
     return settled;
   }
-  const before = await lookBeforeRebuild(session);
+  const look = await openKernel(session);
+  const before = (await look?.()) ?? null;
   const settled = await send();
   if (settled.outcome !== 'failed') session.rebuilt = await outlastRebuild(before, session, priority);
   return settled;
 }
 
-/** Looks at the kernel before such a delete; null when nobody can look, or it cannot be read. */
-async function lookBeforeRebuild(session: Session): Promise<KernelBefore | null> {
-  const { enforcement } = session.context;
-  if (enforcement === undefined || session.context.profile.filter === null) return null;
+/** How to compare the kernel with what is live now, null where it cannot be read; null when nobody can look at all. */
+async function openKernel(session: Session): Promise<(() => Promise<Look | null>) | null> {
+  const { enforcement, profile } = session.context;
+  if (enforcement === undefined || profile.filter === null) return null;
   const listed = await session.freshRules('normal');
   if (!listed.ok) return null;
-  const report = await enforcement.check(listed.value, noNames, session.hard);
-  return report.state === 'unreadable' ? null : { agreed: report.state === 'enforced', table: report.tableHandle };
+  return async () => {
+    const { state, tableHandle } = await enforcement.check(listed.value, noNames, session.hard);
+    return state === 'unreadable' ? null : { holds: state === 'enforced', table: tableHandle };
+  };
 }
 
 /**
  * Waits until the filter is expected to be rebuilt, or is seen to be. No write is sent meanwhile: what is created during a long
  * rebuild is lost (observed: recordings/packet_filter_rebuild). A stop ends the wait, with a gap open at the bound of a stop.
  */
-async function outlastRebuild(
-  before: KernelBefore | null,
-  session: Session,
-  priority: Priority,
-): Promise<Session['rebuilt']> {
+async function outlastRebuild(before: Look | null, session: Session, priority: Priority): Promise<Session['rebuilt']> {
   const { throttle, known, context } = session;
   const { clock, logger } = context;
   const startedAt = clock.now();
   if (throttle.rebuild(known.count(), 'after-backlog') === 0) return 'waited';
-  let seen = before === null ? null : await watchOf(before, session);
-  let state: Seen = 'not-yet';
+  let look = before === null ? null : await openKernel(session);
+  let last: Look | null = null;
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
     const leftMs = throttle.waitMs('gap');
-    if (leftMs <= 0) return state === 'holds' ? 'seen' : 'waited';
+    // Once the delete has had its time, what the kernel holds is not from before it.
+    if (leftMs <= 0) return last?.holds === true ? 'seen' : 'waited';
     if (session.closeWithinMs() <= 0 || (priority === 'normal' && session.stopped() !== null)) return 'no';
-    const ms = Math.min(leftMs, session.closeWithinMs(), seen === null ? leftMs : pauseMs);
+    const ms = Math.min(leftMs, session.closeWithinMs(), look === null ? leftMs : pauseMs);
     await clock.sleep(ms, session.stopped() === null ? session.soft : session.hard);
-    state = seen === null ? 'not-yet' : await seen();
-    if (state === 'unreadable') seen = null;
-    if (state !== 'rebuilt') continue;
+    const now: Look | null = (await look?.()) ?? null;
+    if (now === null) look = null;
+    const isRebuilt = now?.holds === true && last?.holds === true && last.table === now.table && isSince(now, before);
+    last = now;
+    if (!isRebuilt) continue;
     logger.info('the packet filter holds every live rule again', { waitedMs: Math.round(clock.now() - startedAt) });
     throttle.rebuilt();
     return 'seen';
   }
 }
 
-/** `holds`: every live rule, though that may be from before the delete; once the delete has had its time it is not. */
-type Seen = 'rebuilt' | 'holds' | 'not-yet' | 'unreadable';
-
-/** How to look whether the filter is done; null when the rules that it has to hold cannot be read. */
-async function watchOf(before: KernelBefore, session: Session): Promise<(() => Promise<Seen>) | null> {
-  const listed = await session.freshRules('normal');
-  return listed.ok ? watch(before, listed.value, session) : null;
-}
-
 /**
- * The kernel holding every live rule proves nothing while the delete may still be under way to it: it counts when the table is
- * another than before the delete, which a crash makes, or when the delete could not crash anything; and when seen twice, for a
- * crash may follow another.
+ * Whether the delete has reached the filter, which proves nothing before by holding every live rule: its table is another, which a
+ * crash makes, or it held exactly the live rules, so that the delete could not crash it. It is to be seen twice, for a crash may follow another.
  */
-function watch(before: KernelBefore, live: readonly LiveRule[], session: Session): () => Promise<Seen> {
-  let last: number | undefined | null = null;
-  return async () => {
-    const report = await session.context.enforcement?.check(live, noNames, session.hard);
-    if (report === undefined || report.state === 'unreadable') return 'unreadable';
-    const { state, tableHandle } = report;
-    const anew = tableHandle !== undefined && before.table !== undefined && tableHandle !== before.table;
-    const holds = state === 'enforced' && (before.agreed || anew);
-    const again = holds && last === tableHandle;
-    last = holds ? tableHandle : null;
-    return again ? 'rebuilt' : state === 'enforced' ? 'holds' : 'not-yet';
-  };
+function isSince({ table }: Look, before: Look | null): boolean {
+  return before?.holds === true || (table !== undefined && before?.table !== undefined && table !== before.table);
 }

@@ -1,5 +1,4 @@
 import { systemClock } from '../adapters/clock.ts';
-import type { ConfigurationField } from '../model/configuration.ts';
 import { joinSome } from '../model/printable.ts';
 import { makeError, makeNote, type Problem } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
@@ -11,17 +10,10 @@ import { answerError } from './answer.ts';
 import { type Answer, exitCodes, Failure, type Invocation, type Settings } from './command.ts';
 import { runPass } from './pass-run.ts';
 
-/** How an apply was taken back, and the fields that could not be, for want of a secret. */
-export interface TakenBack {
-  readonly answer: Answer;
-  readonly isDone: boolean;
-  readonly waiting: readonly ConfigurationField[];
-}
-
 const againMs = 5000;
 
 /** Takes an apply back whatever guards, windows, `--suspend` and signals say. A server that cannot be read is tried until the deadline. */
-export async function takeBack(invocation: Invocation, order: BackOrder): Promise<TakenBack> {
+export async function takeBack(invocation: Invocation, order: BackOrder) {
   const forced = forceBack(invocation);
   const { terminal, settings } = forced;
   const until = systemClock.now() + settings.totalTimeout;
@@ -65,8 +57,10 @@ function forceBack({ settings, terminal, ...invocation }: Invocation): Invocatio
   };
 }
 
-function settleBack(answer: Answer, { record, withoutSecrets }: BackOrder): TakenBack {
-  const waiting = withoutSecrets && answer.report?.().plan ? listWaiting(record) : [];
+/** How it was taken back; `waiting`: the fields that could not be, for want of a secret. */
+function settleBack(answer: Answer, { record, withoutSecrets }: BackOrder) {
+  const { report } = answer;
+  const waiting = withoutSecrets && report?.().plan ? listWaiting(record) : [];
   const isDone = answer.exit === exitCodes.ok;
   const end = conclude(answer, record, isDone);
   const problems = [...waiting.map(describeWaiting), end];
@@ -77,15 +71,10 @@ function settleBack(answer: Answer, { record, withoutSecrets }: BackOrder): Take
       ...answer,
       exit: isDone && waiting.length === 0 ? exitCodes.refused : exitCodes.partial,
       result: end.summary,
-      notes: (color) => (answer.notes?.(color) ?? '') + renderProblems(problems, color),
-      ...withProblems(answer.report, problems),
+      notes: (color: boolean) => (answer.notes?.(color) ?? '') + renderProblems(problems, color),
+      ...(report && { report: () => ({ ...report(), problems: [...report().problems, ...problems] }) }),
     },
   };
-}
-
-function withProblems(report: Answer['report'], problems: readonly Problem[]): Pick<Answer, 'report'> {
-  if (report === undefined) return {};
-  return { report: () => ({ ...report(), problems: [...report().problems, ...problems] }) };
 }
 
 function describeWaiting(field: string): Problem {

@@ -10,20 +10,16 @@ export interface DateMeaning {
   readonly timezone: string;
 }
 
-const pattern = /^((\d{4})-(\d\d)-(\d\d))(?:[Tt ]((\d\d):\d\d(?::\d\d)?)(?:\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)?)?$/;
+const pattern = /^(\d{4}-\d\d-\d\d)(?:[Tt ]((\d\d):\d\d(?::\d\d)?)(?:\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)?)?$/;
 
 /** The instant, in ms since 1970, of a date (`2026-12-01`) or an RFC 3339 time with its zone (`2026-12-01T18:00:00+01:00`). */
 export function parseInstant(text: string, { edge, timezone }: DateMeaning): Result<number, TimeFault> {
   const found = pattern.exec(text);
   if (found === null) return fail('not-a-time');
-  const [, date, year, month, day, time, hour, zone] = found;
+  const [, date = '', time, hour, zone] = found;
   const midnight = Date.parse(`${date}T00:00Z`);
-  // A day that no month has is read as one of the next month.
-  const isDay =
-    Number(year) >= 1970 &&
-    !Number.isNaN(midnight) &&
-    new Date(midnight).toISOString().startsWith(`${year}-${month}-${day}`);
-  if (!isDay) return fail('no-such-day');
+  // From 1970 on; and a day that no month has is read as one of the next month.
+  if (!(midnight >= 0 && new Date(midnight).toISOString().startsWith(date))) return fail('no-such-day');
   if (time === undefined) return ok(startOfDay(midnight + (edge === 'until' ? 86_400_000 : 0), timezone));
   if (hour === '24' || Number.isNaN(Date.parse(`${date}T${time}Z`))) return fail('no-such-day');
   if (zone === undefined) return fail('no-zone');

@@ -27,16 +27,14 @@ const mostLooks = 1000;
 export function findClosedWindow(windows: readonly Window[], plan: Plan, now: number): ClosedWindow | null {
   const opens = plan.effect.opens.length > 0 || plan.exposure.some(({ direction }) => direction === 'opened');
   const configures = plan.steps.some(({ type }) => type === 'configure');
-  const needs: readonly WindowScope[] = [
-    ...(opens ? (['rules'] as const) : []),
-    ...(configures ? (['configuration'] as const) : []),
+  const needs = [
+    ...(opens ? [{ scope: 'rules', does: 'opens traffic' } as const] : []),
+    ...(configures ? [{ scope: 'configuration', does: 'changes the Configuration' } as const] : []),
   ];
-  const scopes = needs.map((scope) => windows.filter((one) => one.scope.includes(scope)));
+  const scopes = needs.map(({ scope }) => windows.filter((one) => one.scope.includes(scope)));
   const opensAt = findOpening(scopes, now);
   if (opensAt === now) return null;
-  const does = [opens ? 'opens traffic' : '', configures ? 'changes the Configuration' : '']
-    .filter(Boolean)
-    .join(' and ');
+  const does = needs.map((one) => one.does).join(' and ');
   const until = opensAt === null ? 'no window was found that lets it pass' : `it waits until ${formatInstant(opensAt)}`;
   const { length } = plan.effect.closes;
   const waiting =
