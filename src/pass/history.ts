@@ -56,9 +56,8 @@ export function makeApplyRecord(
     ]),
   );
   const configured = done.flatMap(({ step }) => (step.type === 'configure' ? [step] : []));
-  const change = plan.changes.find(({ kind }) => kind === 'Configuration');
-  const before = change?.kind === 'Configuration' && configured.length > 0 ? change.live : null;
-  const desired = change?.kind === 'Configuration' ? change.desired.fields : {};
+  const change = plan.changes.find((one) => one.kind === 'Configuration');
+  const before = configured.length > 0 ? (change?.live ?? null) : null;
   return {
     ...origin,
     end: apply?.end ?? 'started',
@@ -66,7 +65,7 @@ export function makeApplyRecord(
     ...describeRules([...rules.deleted, ...rules.created], plan, lookUp),
     fields: before === null ? [] : [...new Set(configured.flatMap(({ fields }) => fields))],
     before,
-    after: before === null ? null : { ...before, fields: { ...before.fields, ...desired } },
+    after: before === null ? null : { ...before, fields: { ...before.fields, ...change?.desired.fields } },
   };
 }
 

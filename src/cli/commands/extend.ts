@@ -13,7 +13,7 @@ import { type NamedManifest, readManifestFiles } from '../path-operand.ts';
 
 /** `reconcile extend SET/RULE [PATH] --until DATE`: writes a later `expires` into its file, and nothing else. */
 export async function run(invocation: Invocation): Promise<Answer> {
-  const { operands, settings } = invocation;
+  const { operands, settings, terminal } = invocation;
   const [name, written = '.'] = operands;
   const asked = readTimeAsked(settings, 'until');
   if (name === undefined || asked === null) {
@@ -21,7 +21,13 @@ export async function run(invocation: Invocation): Promise<Answer> {
     throw makeFailure('usage', 'extend takes the name of a rule or set, its PATH, and --until', hint);
   }
   const files = await readManifestFiles(invocation, written);
-  const build = (these: readonly NamedManifest[]): Promise<DesiredState> => buildBelow(invocation, written, these);
+  // Files are named with PATH here, and so is the overlay.
+  const overlay = settings.overlay === null ? null : join(written, settings.overlay).replace(/\/+$/, '');
+  const build = async (these: readonly NamedManifest[]): Promise<DesiredState> => {
+    const built = await buildFiles({ ...invocation, settings: { ...settings, overlay } }, these, terminal.cwd);
+    if (built.state === null) throw new Failure(built.problems, exitCodes.invalid);
+    return built.state;
+  };
   const before = await build(files);
   const places = new Set(rulesNamed(before, name).map(({ place }) => place.file));
   const until = settings.until ?? '';
@@ -46,18 +52,6 @@ export async function run(invocation: Invocation): Promise<Answer> {
   await replaceFile(one.path, new TextDecoder('utf-8', { ignoreBOM: true }).decode(one.bytes));
   const text = `${escapeControls(one.shown)}: ${escapeControls(name)} ends at ${formatInstant(latest)}\n`;
   return { text: () => text };
-}
-
-/** Files are named with PATH here, and so is the overlay. */
-async function buildBelow(
-  { settings, ...rest }: Invocation,
-  written: string,
-  files: readonly NamedManifest[],
-): Promise<DesiredState> {
-  const overlay = settings.overlay === null ? null : join(written, settings.overlay).replace(/\/+$/, '');
-  const built = await buildFiles({ ...rest, settings: { ...settings, overlay } }, files, rest.terminal.cwd);
-  if (built.state === null) throw new Failure(built.problems, exitCodes.invalid);
-  return built.state;
 }
 
 function rulesNamed(state: DesiredState, name: string): readonly DesiredRule[] {

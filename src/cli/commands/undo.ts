@@ -1,6 +1,6 @@
 import type { StateFiles } from '../../adapters/state-files.ts';
 import { escapeControls } from '../../model/printable.ts';
-import { makeNote, type Problem } from '../../model/problem.ts';
+import { makeNote } from '../../model/problem.ts';
 import { renderProblems } from '../../report/problems.ts';
 import { findServer } from '../approval.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
@@ -27,7 +27,9 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const request = { written, path: terminal.cwd, planOnly: settings.dryRun, saved: null, back: { record } };
   const answer = await runPass(invocation, request);
   if (answer.report?.().plan == null) return answer;
-  const note = noteGit(await describeHolder(invocation));
+  const summary = `The manifests still ask for what was undone: ${await describeHolder(invocation)}.`;
+  const hint = 'Revert the commit in Git too (git revert), or suspend the sidecar until you have.';
+  const note = makeNote('undone-not-in-git', summary, hint);
   return { ...answer, notes: (color) => (answer.notes?.(color) ?? '') + renderProblems([note], color) };
 }
 
@@ -45,10 +47,4 @@ async function describeHolder(invocation: Invocation): Promise<string> {
   return holder.suspended
     ? `${name} holds the lease and is suspended; once it is not, it brings it back`
     : `${name} holds the lease and is not suspended, so it brings it back at its next pass`;
-}
-
-function noteGit(who: string): Problem {
-  const summary = `The manifests still ask for what was undone: ${who}.`;
-  const hint = 'Revert the commit in Git too (git revert), or suspend the sidecar until you have.';
-  return makeNote('undone-not-in-git', summary, hint);
 }
