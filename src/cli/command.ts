@@ -5,7 +5,7 @@ import type { ProblemCode } from '../model/problem-code.ts';
 import type { Result } from '../model/result.ts';
 import type { LogFields } from '../ports.ts';
 import type { RunReport } from '../report/run-report.ts';
-import { namesOf, type OptionName, type OptionSpec, type OptionsTable } from './options.ts';
+import { listGroup, type OptionName, type OptionSpec, type OptionsTable } from './options.ts';
 import type { SettingsFile } from './settings-schema.ts';
 
 type Plain = { switch: boolean; list: readonly string[]; paths: readonly string[]; count: number; duration: number };
@@ -132,7 +132,8 @@ export interface ParsedLine {
 }
 
 export function listOptions(spec: CommandSpec): readonly OptionName[] {
-  const common = spec.formats.length > 0 ? namesOf.common : namesOf.common.filter((name) => name !== 'output');
+  const common =
+    spec.formats.length > 0 ? listGroup('common') : listGroup('common').filter((name) => name !== 'output');
   return [...spec.options, ...common];
 }
 

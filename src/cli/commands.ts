@@ -1,23 +1,26 @@
 import { version } from '../version.ts';
 import type { CommandSpec, Format } from './command.ts';
-import { namesOf, type OptionName } from './options.ts';
+import { listGroup, type OptionName } from './options.ts';
 
 /** Of commands that ask the manifests alone. */
-const offlineOptions: readonly OptionName[] = ['at', ...namesOf.manifests];
+const offlineOptions: readonly OptionName[] = ['at', ...listGroup('manifests')];
 
 /** Of commands that follow the manifests through their commits. */
 const historyOptions: readonly OptionName[] = ['since', 'profile', 'values', 'overlay'];
 
 const planningOptions: readonly OptionName[] = [
-  ...[...namesOf.connection, ...namesOf.manifests],
-  ...[...namesOf.plan, ...namesOf.enforcement],
+  ...[...listGroup('connection'), ...listGroup('manifests')],
+  ...[...listGroup('plan'), ...listGroup('enforcement')],
 ];
 
 /** What shapes a plan of manifests, and no undo. */
 const notOfUndo = ['detailedExitcode', 'showEmails', 'ruleUpdates', 'prune', 'replaceModified', 'base'];
 
 /** The guards that an undo obeys. */
-const undoOptions: readonly OptionName[] = [...namesOf.plan.filter((name) => !notOfUndo.includes(name)), 'noSuspend'];
+const undoOptions: readonly OptionName[] = [
+  ...listGroup('plan').filter((name) => !notOfUndo.includes(name)),
+  'noSuspend',
+];
 
 /** Of a single apply. */
 const deciding: readonly OptionName[] = ['noSuspend', 'overrideWindow', 'confirmWithin', 'confirmWith'];
@@ -35,7 +38,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'plan',
     summary: 'show the changes that an apply would make; never write',
     operands: 'PATH',
-    options: ['at', 'snapshot', 'live', 'save', ...planningOptions, ...namesOf.apply, ...namesOf.fleet],
+    options: ['at', 'snapshot', 'live', 'save', ...planningOptions, ...listGroup('apply'), ...listGroup('fleet')],
     examples: ['reconcile plan policy', 'reconcile plan policy --base main --output markdown=plan.md'],
     formats: everyFormat,
     load: async () => ({ run: (await import('./commands/reconcile.ts')).runPlan }),
@@ -44,7 +47,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'apply',
     summary: 'plan, ask, apply, verify; with PLAN exactly that plan',
     operands: '[PLAN] PATH',
-    options: ['dryRun', ...planningOptions, ...namesOf.apply, ...deciding, ...namesOf.fleet],
+    options: ['dryRun', ...planningOptions, ...listGroup('apply'), ...deciding, ...listGroup('fleet')],
     examples: ['reconcile apply policy', 'reconcile apply --yes plan.json policy'],
     formats: everyFormat,
     load: async () => ({ run: (await import('./commands/reconcile.ts')).runApply }),
@@ -52,7 +55,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
   {
     name: 'confirm',
     summary: 'keep the apply that waits to be confirmed',
-    options: [...namesOf.connection, 'profile', 'full', ...namesOf.enforcement, ...namesOf.apply],
+    options: [...listGroup('connection'), 'profile', 'full', ...listGroup('enforcement'), ...listGroup('apply')],
     examples: ['reconcile confirm', 'reconcile confirm --state-dir /var/lib/reconcile'],
     formats: everyFormat,
     load: () => import('./commands/confirm.ts'),
@@ -61,7 +64,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'watch',
     summary: 'keep the server in line with a directory or Git branch',
     operands: '[PATH]',
-    options: [...planningOptions, ...namesOf.apply, ...namesOf.watch, ...namesOf.fleet],
+    options: [...planningOptions, ...listGroup('apply'), ...listGroup('watch'), ...listGroup('fleet')],
     examples: [
       'reconcile watch policy --listen 127.0.0.1:8080',
       'reconcile watch --git-url https://git.example.com/policy.git --git-path prod',
@@ -73,7 +76,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'status',
     summary: 'show the state of a sidecar; exit 0 when it is ready',
     operands: '[URL]',
-    options: ['probe', 'listenTokenFile', ...namesOf.fleet],
+    options: ['probe', 'listenTokenFile', ...listGroup('fleet')],
     examples: ['reconcile status', 'reconcile status https://sidecar.example.com --listen-token-file token'],
     formats: answers,
     load: () => import('./commands/status.ts'),
@@ -90,7 +93,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
   {
     name: 'export',
     summary: 'write the live state as manifests',
-    options: [...namesOf.connection, 'profile', 'out', 'force', 'rulesOnly', 'user'],
+    options: [...listGroup('connection'), 'profile', 'out', 'force', 'rulesOnly', 'user'],
     examples: ['reconcile export --out policy', 'reconcile export --user alice@example.com'],
     load: () => import('./commands/export.ts'),
   },
@@ -98,7 +101,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'init',
     summary: 'make a repository for a server, with workflow and hooks',
     operands: '[DIR]',
-    options: [...namesOf.connection, 'profile', 'forge', 'example'],
+    options: [...listGroup('connection'), 'profile', 'forge', 'example'],
     examples: ['reconcile init firewall --forge github', 'reconcile init firewall --example'],
     load: () => import('./commands/init.ts'),
   },
@@ -129,7 +132,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'test',
     summary: 'run the policy tests below PATH',
     operands: 'PATH',
-    options: [...offlineOptions, ...namesOf.fleet],
+    options: [...offlineOptions, ...listGroup('fleet')],
     examples: ['reconcile test policy', 'reconcile test --output json policy'],
     formats: everyFormat,
     load: () => import('./commands/test.ts'),
@@ -167,7 +170,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'explain',
     summary: 'say which rule decides a packet, or what a rule decides',
     operands: '[PATH]',
-    options: ['rule', ...packetOptions, ...namesOf.connection, ...offlineOptions],
+    options: ['rule', ...packetOptions, ...listGroup('connection'), ...offlineOptions],
     examples: [
       'reconcile explain policy --destination 10.1.2.3 --protocol tcp --port 443',
       'reconcile explain --live --rule office/web policy',
@@ -179,7 +182,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'reach',
     summary: 'say who can reach what',
     operands: 'PATH',
-    options: [...packetOptions, 'snapshot', ...namesOf.connection, ...offlineOptions],
+    options: [...packetOptions, 'snapshot', ...listGroup('connection'), ...offlineOptions],
     examples: ['reconcile reach policy --user alice', 'reconcile reach policy --output csv=access.csv'],
     formats: tables,
     load: () => import('./commands/reach.ts'),
@@ -218,7 +221,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'undo',
     summary: 'undo what an apply changed: the last one, or apply N',
     operands: '[N]',
-    options: ['dryRun', ...namesOf.connection, 'profile', ...undoOptions, ...namesOf.apply, 'overrideWindow'],
+    options: ['dryRun', ...listGroup('connection'), 'profile', ...undoOptions, ...listGroup('apply'), 'overrideWindow'],
     examples: ['reconcile undo --dry-run', 'reconcile undo 7'],
     formats: everyFormat,
     load: () => import('./commands/undo.ts'),
@@ -226,7 +229,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
   {
     name: 'snapshot',
     summary: 'write the live state without secrets, to plan offline',
-    options: [...namesOf.connection, 'profile', 'out', ...namesOf.fleet],
+    options: [...listGroup('connection'), 'profile', 'out', ...listGroup('fleet')],
     examples: ['reconcile snapshot --out live.json', 'reconcile plan --snapshot live.json policy'],
     load: () => import('./commands/snapshot.ts'),
   },
@@ -234,7 +237,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'drift',
     summary: 'compare the server with what was applied; exit 2: drift',
     operands: 'PATH',
-    options: [...namesOf.connection, ...namesOf.manifests, 'base', ...namesOf.fleet],
+    options: [...listGroup('connection'), ...listGroup('manifests'), 'base', ...listGroup('fleet')],
     examples: ['reconcile drift policy', 'reconcile drift --base HEAD policy'],
     formats: everyFormat,
     load: () => import('./commands/drift.ts'),
@@ -242,7 +245,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
   {
     name: 'doctor',
     summary: 'check connection, clock, token and stored state',
-    options: [...namesOf.connection, 'enforcement', 'netns', 'profile', 'checkDiscovery', ...namesOf.fleet],
+    options: [...listGroup('connection'), 'enforcement', 'netns', 'profile', 'checkDiscovery', ...listGroup('fleet')],
     examples: ['reconcile doctor', 'reconcile doctor --check-discovery'],
     formats: answers,
     load: () => import('./commands/doctor.ts'),

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { answerError } from './answer.ts';
 import {
   type Answer,
@@ -10,7 +11,7 @@ import {
 } from './command.ts';
 import { readCommandOutputs } from './output.ts';
 import { keepSecrets, type PrintedSecrets } from './secrets-from.ts';
-import { findSettingsFile, settle } from './settings.ts';
+import { settle } from './settings.ts';
 import type { WatchInvocation } from './watch/invocation.ts';
 
 /** The answer of a command about one server, and its settings where they are known. `adjust` may change these before they are used. */
@@ -46,8 +47,9 @@ export async function loadSettings(
   renew: PrintedSecrets['renew'] | null = null,
 ): Promise<Settings> {
   const sources = { flags, env: terminal.env, cwd: terminal.cwd };
-  const path = findSettingsFile(sources);
+  const named = flags.config ?? (terminal.env['RECONCILE_CONFIG'] || null);
   // Loaded on demand: most runs have no settings file, and its schema is not small.
+  const path = named === null ? null : resolve(terminal.cwd, String(named));
   const file = path === null ? null : (await import('./settings-file.ts')).readSettingsFile(path);
   const settings = settle({ ...sources, file });
   if (file?.nested.secretsFrom === undefined || renew === null || settings.snapshot !== null) return settings;

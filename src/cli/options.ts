@@ -27,7 +27,6 @@ interface OptionWords {
 
 type OptionTable = Readonly<Record<string, OptionSpec>>;
 
-/** Of every command that talks to the API. */
 const connection = {
   baseUrl: { kind: 'text', value: 'URL', help: 'where the API is, without /v0' },
   tokenFile: { kind: 'path', help: 'file with the API token (or RECONCILE_TOKEN)' },
@@ -37,7 +36,6 @@ const connection = {
   timeout: { kind: 'duration', default: 15_000, help: 'deadline of one request' },
 } as const satisfies OptionTable;
 
-/** Of every command that reads manifests. */
 const manifests = {
   profile: {
     kind: 'choice',
@@ -50,7 +48,6 @@ const manifests = {
   strict: { kind: 'switch', help: 'make warnings errors' },
 } as const satisfies OptionTable;
 
-/** Of every command that makes a plan. */
 const plan = {
   detailedExitcode: { kind: 'switch', help: 'exit 2 when changes are pending' },
   showEmails: { kind: 'switch', help: 'name users by e-mail in files and logs too, not only on a terminal' },
@@ -97,7 +94,6 @@ const plan = {
   approve: { kind: 'list', value: 'DIGEST', help: 'apply the refused plan with this digest, and no other' },
 } as const satisfies OptionTable;
 
-/** Of every command that looks at the kernel's packet filter. */
 const enforcement = {
   enforcement: { kind: 'choice', choices: ['nft'], help: "compare the live rules with the kernel's packet filter" },
   netns: { kind: 'path', value: 'PATH', help: 'look into this network namespace, not into our own' },
@@ -109,7 +105,6 @@ const enforcement = {
   repair: { kind: 'switch', help: 'replace a rule that the kernel does not hold' },
 } as const satisfies OptionTable;
 
-/** Of every command that writes. */
 const apply = {
   yes: { kind: 'switch', short: 'y', help: 'apply without asking; needed where there is no terminal' },
   totalTimeout: { kind: 'duration', default: 600_000, help: 'deadline of reading, and of the apply' },
@@ -124,7 +119,6 @@ const apply = {
   },
 } as const satisfies OptionTable;
 
-/** Of single commands. */
 const own = {
   overrideWindow: { kind: 'text', value: 'REASON', help: 'apply though no window is open; recorded' },
   noSuspend: { kind: 'switch', flag: '--no-suspend', help: 'apply once though the settings suspend' },
@@ -179,7 +173,6 @@ const own = {
   liveRules: { kind: 'switch', flag: '--live', help: 'ask about the rules on the server' },
 } as const satisfies OptionTable;
 
-/** Of every command. */
 const common = {
   config: { kind: 'path', help: "the operator's settings (YAML)" },
   output: {
@@ -193,17 +186,17 @@ const common = {
   color: { kind: 'switch', default: true, help: 'colour on terminals' },
 } as const satisfies OptionTable;
 
-/** Every option by the heading of `--help` that it stands under. */
+/** Options that commands take together, each group with its heading in `--help`; `own`: of single commands. */
 const groups = {
-  'This command': own,
-  'The server': connection,
-  'The manifests': manifests,
-  'The plan, and what it is refused for': plan,
-  "The kernel's packet filter": enforcement,
-  Applying: apply,
-  Watching: watchOptions,
-  'Many servers': fleetOptions,
-  'Output and settings': common,
+  own: ['This command', own],
+  connection: ['The server', connection],
+  manifests: ['The manifests', manifests],
+  plan: ['The plan, and what it is refused for', plan],
+  enforcement: ["The kernel's packet filter", enforcement],
+  apply: ['Applying', apply],
+  watch: ['Watching', watchOptions],
+  fleet: ['Many servers', fleetOptions],
+  common: ['Output and settings', common],
 } as const;
 
 /** Every option by its name in the settings file, from which its flag and its variable follow. Durations are ms here. */
@@ -223,18 +216,10 @@ export type OptionsTable = typeof options;
 export type OptionName = keyof OptionsTable;
 
 const namesIn = (table: OptionTable): readonly OptionName[] => Object.keys(table) as OptionName[];
-/** Names of all options, in the order of the table. */
 export const optionNames = namesIn(options);
-export const namesOf = {
-  connection: namesIn(connection),
-  manifests: namesIn(manifests),
-  plan: namesIn(plan),
-  enforcement: namesIn(enforcement),
-  apply: namesIn(apply),
-  watch: namesIn(watchOptions),
-  fleet: namesIn(fleetOptions),
-  common: namesIn(common),
-} as const;
+
+/** The options of a group, in the order of the table. */
+export const listGroup = (name: keyof typeof groups): readonly OptionName[] => namesIn(groups[name][1]);
 
 /** Whether it may stand in the environment or the settings file; else it is what one run does, and a flag alone. */
 export function isSetting(name: OptionName): boolean {
@@ -246,8 +231,8 @@ const readAgain: readonly OptionName[] = ['once', 'allowRewind', 'interval', 'qu
 
 /** What a watch opens once: another value counts from its next start. */
 export const startOptions: readonly OptionName[] = [
-  ...namesOf.connection,
-  ...namesOf.watch.filter((name) => !readAgain.includes(name)),
+  ...listGroup('connection'),
+  ...listGroup('watch').filter((name) => !readAgain.includes(name)),
   ...(['journal', 'stateDir', 'logFormat', 'verbose'] as const),
 ];
 
@@ -265,7 +250,7 @@ export function findPlaceholder(spec: OptionSpec): string {
 
 /** The heading of `--help` that an option stands under. */
 export function findGroup(name: OptionName): string {
-  return Object.entries(groups).find(([, table]) => name in table)?.[0] ?? '';
+  return Object.values(groups).find(([, table]) => name in table)?.[0] ?? '';
 }
 
 /** `baseUrl` → `--base-url`. A switch that is on by default is turned off by its flag: `color` → `--no-color`. */

@@ -18,13 +18,9 @@ export async function runMain(): Promise<void> {
   const failure = stdout.failure();
   if (failure !== null) process.stderr.write(`error [output] stdout cannot be written (${failure})\n`);
   await flushed(process.stderr);
-  letGoOfTerminal();
-  process.exit(failure === null ? code : replaceExitCode(code));
-}
-
-/** Node aborts at its end where it cannot put back a terminal that is gone. */
-function letGoOfTerminal(): void {
+  // Node aborts at its end where it cannot put back a terminal that is gone.
   for (const { fd, isTTY } of [process.stdin, process.stdout, process.stderr]) if (isTTY && !isatty(fd)) closeSync(fd);
+  process.exit(failure === null ? code : replaceExitCode(code));
 }
 
 /** Null, and that is said, when it was removed. */

@@ -9,7 +9,7 @@ const secondMs = 1000;
 
 /** What a person sees on stderr while a run takes long: what is being read, then how many requests are done. Answers Ctrl-C at once. */
 export function startProgress({ settings, terminal }: Invocation) {
-  let phase: 'reading' | 'planned' | 'applying' | 'ended' = 'reading';
+  let phase: 'reading' | 'planned' | 'applying' = 'reading';
   let [total, done] = [0, 0];
   let hasLine = false;
   const startedAt = systemClock.now();
@@ -25,8 +25,9 @@ export function startProgress({ settings, terminal }: Invocation) {
   const onStop = (): void => {
     clear();
     if (phase === 'reading') tell(terminal, 'Stopping: the server is only being read, and nothing was written.\n');
-    if (phase === 'applying') tell(terminal, describeStop(done, Math.max(total, done)));
+    if (phase === 'applying') tell(terminal, describeStop(countDone()));
   };
+  const countDone = (): string => `${done} of ${Math.max(total, done)}`;
   const server = findServer(settings);
   const where = server === null ? 'the server' : new URL(server).host;
   const reading = setInterval(() => {
@@ -35,8 +36,7 @@ export function startProgress({ settings, terminal }: Invocation) {
   }, secondMs);
   reading.unref();
   terminal.stop.addEventListener('abort', onStop, { once: true });
-  const count = (): string => (phase === 'applying' ? `${done} of ${Math.max(total, done)} requests are done` : phase);
-  const silence = answerMore(terminal, count);
+  const silence = answerMore(terminal, () => (phase === 'applying' ? `${countDone()} requests are done` : phase));
   const endReading = (): void => {
     clearInterval(reading);
     clear();
@@ -57,12 +57,11 @@ export function startProgress({ settings, terminal }: Invocation) {
       const isSoon = now - saidAt < (terminal.stderrIsTerminal ? stepsEvery.terminal : stepsEvery.log);
       if (isSoon || terminal.stop.aborted) return;
       saidAt = now;
-      replaceLine(`applying: ${done} of ${Math.max(total, done)} requests`);
+      replaceLine(`applying: ${countDone()} requests`);
     },
     /** Takes the line away, before the answer is written; also where there is none. */
     end(): void {
       endReading();
-      phase = 'ended';
       terminal.stop.removeEventListener('abort', onStop);
       silence();
     },
@@ -73,12 +72,10 @@ function tell({ stderr, stderrIsTerminal, columns }: Terminal, text: string): vo
   stderr(wrapText(text, stderrIsTerminal ? columns : undefined));
 }
 
-function describeStop(done: number, total: number): string {
-  return [
-    `Stopping after ${done} of ${total} requests: those under way end first, and rules that wait for their replacement get it.`,
-    'Nothing else is started. A second Ctrl-C changes nothing; a third ends at once, and rules may be missing then.',
-    '',
-  ].join('\n');
+function describeStop(requests: string): string {
+  const first = 'those under way end first, and rules that wait for their replacement get it.';
+  const more = 'A second Ctrl-C changes nothing; a third ends at once, and rules may be missing then.';
+  return `Stopping after ${requests} requests: ${first}\nNothing else is started. ${more}\n`;
 }
 
 /** Runs work that says how far it is: one line on a terminal's stderr that changes, from a second after now until it ends. */

@@ -1,5 +1,5 @@
 import type { ReadFailure } from '../apply/read.ts';
-import type { Problem } from '../model/problem.ts';
+import { makeError, type Problem } from '../model/problem.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
 import { forbiddenHint } from '../report/failed-steps.ts';
 import { readClaims } from './token.ts';
@@ -32,14 +32,9 @@ export function explainReadFailure(failure: ReadFailure, token: () => string, no
   // Two of them say nothing about the connection.
   const own = (['unauthorized', 'reader-died'] as const).find((one) => one === failure.code);
   const code: ProblemCode = own ?? `api-${failure.code}`;
-  const expired = failure.code === 'unauthorized' ? expiryText(token, now) : null;
-  const summary = expired === null ? failure.message : `${failure.message} (${expired})`;
+  const { expiresAt = null } = (failure.code === 'unauthorized' ? readClaims(token()) : null) ?? {};
+  const day = expiresAt === null || expiresAt > now ? null : new Date(expiresAt).toISOString().slice(0, 10);
+  const expired = day === null ? '' : ` (the token itself says that it expired on ${day})`;
   const hint = hints[failure.code] ?? 'nothing was written; run again, or with --verbose';
-  return { code, severity: 'error', summary, hint };
-}
-
-function expiryText(token: () => string, now: number): string | null {
-  const expiresAt = readClaims(token())?.expiresAt ?? null;
-  if (expiresAt === null || expiresAt > now) return null;
-  return `the token itself says that it expired on ${new Date(expiresAt).toISOString().slice(0, 10)}`;
+  return makeError(code, `${failure.message}${expired}`, hint);
 }

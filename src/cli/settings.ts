@@ -46,13 +46,6 @@ export function settle(sources: SettingsSources): Settings {
   return { ...complete, suspend, noSuspend, snapshot, file: sources.file, origins };
 }
 
-/** The settings file to read, from `--config` or `RECONCILE_CONFIG`; absolute. */
-export function findSettingsFile(sources: Omit<SettingsSources, 'file'>): string | null {
-  const flag = sources.flags.config;
-  const raw = typeof flag === 'string' ? flag : sources.env['RECONCILE_CONFIG'] || undefined;
-  return raw === undefined ? null : resolve(sources.cwd, raw);
-}
-
 /** What was given for an option, by what name, where, and what paths in it are relative to; null: nothing. */
 function lookUp(name: OptionName, { flags, env, cwd, file }: SettingsSources) {
   const [flag, variable] = [formatFlag(name), nameVariable(name)];

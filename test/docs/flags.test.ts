@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { parseArguments } from '../../src/cli/arguments.ts';
 import { type CommandSpec, listOptions } from '../../src/cli/command.ts';
 import { commands } from '../../src/cli/commands.ts';
-import { formatFlag, namesOf, type OptionName } from '../../src/cli/options.ts';
+import { formatFlag, listGroup, type OptionName } from '../../src/cli/options.ts';
 import { ended, spawnReconcile } from '../cli/harness.ts';
 import { makeUpstream, serveGit } from '../controller/support/git-host.ts';
 import { until } from '../controller/support/sidecar.ts';
@@ -34,8 +34,8 @@ const all: readonly string[] = commands.flatMap((spec) => ownOptions(spec).map((
 /** `plan` takes the options of an apply so that the same flags may stand on both lines, and `watch` those of every plan. */
 function ownOptions(spec: CommandSpec): readonly OptionName[] {
   const names = listOptions(spec);
-  if (spec.name === 'plan') return names.filter((name) => !namesOf.apply.includes(name));
-  return spec.name === 'watch' ? names.filter((name) => namesOf.watch.includes(name)) : names;
+  if (spec.name === 'plan') return names.filter((name) => !listGroup('apply').includes(name));
+  return spec.name === 'watch' ? names.filter((name) => listGroup('watch').includes(name)) : names;
 }
 
 function pairOf(command: string, name: OptionName): string {

@@ -43,13 +43,14 @@ export async function run(invocation: Invocation): Promise<Answer> {
       const lines = list.map(({ summary, place }) => `  ${summary}  ${formatPlace(place)}\n`);
       return `${renderProblems(problems, color)}${state === null ? '' : `${lines.join('')}${headline}.\n`}`;
     },
-    document: () => renderDocument({ at: formatInstant(now), expiring: rules.map(membersOf) }, problems),
+    document: () => {
+      const expiring = rules.map((rule) => {
+        return { name: rule.name, ...makeNotesMembers(rule), file: rule.place.file, line: rule.place.line };
+      });
+      return renderDocument({ at: formatInstant(now), expiring }, problems);
+    },
     report: () => ({ ...makeProblemReport([...problems, ...list]), root: written, headline }),
   };
 }
 
 type Ending = DesiredRule & { readonly expires: number };
-
-function membersOf(rule: Ending): Readonly<Record<string, unknown>> {
-  return { name: rule.name, ...makeNotesMembers(rule), file: rule.place.file, line: rule.place.line };
-}

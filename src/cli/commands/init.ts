@@ -90,9 +90,11 @@ function readForge(wanted: Forge | null, folder: string): Forge | null {
 }
 
 function filesAround(place: Place, bindings: readonly SecretBinding[]): readonly ExportedFile[] {
+  const { server, forge } = place;
   return [
     { path: 'settings.yaml', text: settingsText(place, bindings) },
-    ...workflows(place),
+    ...(forge === 'github' ? [{ path: '.github/workflows/firezone.yml', text: githubWorkflow(server) }] : []),
+    ...(forge === 'gitlab' ? [{ path: '.gitlab-ci.yml', text: gitlabJobs(server) }] : []),
     { path: '.pre-commit-config.yaml', text: hooks },
     { path: 'README.md', text: readme(place) },
   ];
@@ -111,11 +113,6 @@ ${bound === '' ? '' : `# Where client secrets may go. Their values are never in 
 
 const home = 'OWNER/firezone-reconcile';
 const ownerNote = '# Replace OWNER by the home of your copy of reconcile.';
-
-function workflows({ server, forge }: Place): readonly ExportedFile[] {
-  if (forge === 'github') return [{ path: '.github/workflows/firezone.yml', text: githubWorkflow(server) }];
-  return forge === 'gitlab' ? [{ path: '.gitlab-ci.yml', text: gitlabJobs(server) }] : [];
-}
 
 function githubWorkflow(server: string): string {
   return `name: firezone

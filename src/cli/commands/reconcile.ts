@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
-import { formatFlag, namesOf } from '../options.ts';
+import { formatFlag, listGroup } from '../options.ts';
 import { runPass } from '../pass-run.ts';
 import { readDirectoryOperand } from '../path-operand.ts';
 import { readSavedPlan } from '../saved-plan.ts';
@@ -11,7 +11,7 @@ export async function runPlan(invocation: Invocation): Promise<Answer> {
   const operand = readDirectoryOperand(invocation, 'plan');
   const { settings } = invocation;
   // Only flags are refused: a settings file may serve applies too.
-  const looking = namesOf.enforcement.find((name) => settings.origins.get(name) === formatFlag(name));
+  const looking = listGroup('enforcement').find((name) => settings.origins.get(name) === formatFlag(name));
   if (settings.snapshot !== null && looking !== undefined) {
     const hint = 'plan without the snapshot to compare with the kernel, or leave the flag out';
     throw makeFailure('usage', `${formatFlag(looking)} and a plan against a snapshot exclude each other`, hint);

@@ -15,22 +15,27 @@ import { parseWithin } from '../plan-settings.ts';
 /** `reconcile validate PATH…`: every problem of the manifests and what the lint finds; exit 4 when one is an error. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
-  const { written, root, ...built } = await build(invocation);
-  const { state, suppressions } = built;
+  const { written, root, state, suppressions, revision, ...built } = await build(invocation);
   const within = settings.within === null ? null : parseWithin(settings.within);
   const ending = state === null || within === null ? [] : findEndingSoon(state, within);
   const findings = state === null ? [] : applySuppressions([...lint(state), ...ending], suppressions);
-  const problems = state === null ? built.problems : [...built.problems, ...findings].sort(compareProblems);
-  const found = { ...built, problems: applyStrict(problems, settings) };
-  const headline = headlineOf(found, written);
+  const found = state === null ? built.problems : [...built.problems, ...findings].sort(compareProblems);
+  const problems = applyStrict(found, settings);
+  const also = state?.configuration ? ' and the Configuration' : '';
+  const what = state === null ? '' : `: ${count(state.rules.length, 'rule')}${also}`;
+  const headline = `${written}${what}; ${formatProblemCounts(problems)}`;
   return {
-    exit: chooseExitCode({ invalid: hasErrors(found.problems) }),
+    exit: chooseExitCode({ invalid: hasErrors(problems) }),
     text: ({ color }) => {
-      const text = renderProblems(found.problems, color);
+      const text = renderProblems(problems, color);
       return `${text}${text === '' ? '' : '\n'}${headline}.\n`;
     },
-    document: () => documentOf(found),
-    report: () => ({ ...makeProblemReport(found.problems), root, headline: `reconcile validate: ${headline}` }),
+    document: () => {
+      const { rules, configuration, tests } = state ?? { rules: [], configuration: null, tests: [] };
+      const summary = { rules: rules.length, configuration: configuration !== null, tests: tests.length };
+      return renderDocument({ revision, valid: !hasErrors(problems), summary: state && summary }, problems);
+    },
+    report: () => ({ ...makeProblemReport(problems), root, headline: `reconcile validate: ${headline}` }),
   };
 }
 
@@ -44,16 +49,4 @@ async function build(
   if (operands.length === 1 && !isFile) return { ...(await buildOffline(invocation, path)), written, root: written };
   const files = (await Promise.all(operands.map((operand) => readManifestFiles(invocation, operand)))).flat();
   return { ...(await buildFiles(invocation, files, terminal.cwd)), written: operands.join(' '), root: null };
-}
-
-function headlineOf({ state, problems }: OfflineBuild, written: string): string {
-  const also = state?.configuration ? ' and the Configuration' : '';
-  const what = state === null ? '' : `: ${count(state.rules.length, 'rule')}${also}`;
-  return `${written}${what}; ${formatProblemCounts(problems)}`;
-}
-
-function documentOf({ state, problems, revision }: OfflineBuild): string {
-  const { rules, configuration, tests } = state ?? { rules: [], configuration: null, tests: [] };
-  const summary = { rules: rules.length, configuration: configuration !== null, tests: tests.length };
-  return renderDocument({ revision, valid: !hasErrors(problems), summary: state && summary }, problems);
 }
