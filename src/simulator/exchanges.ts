@@ -81,30 +81,13 @@ export class Exchanges {
 }
 
 function spoilAnswer(exchange: Exchange, answer: HttpAnswer, { fault, staleList }: ChosenFault): void {
-  switch (fault.kind) {
-    case 'delay':
-      sendAnswer(exchange, answer);
-      return;
-    case 'reset-before':
-    case 'reset-after':
-      exchange.message.socket.resetAndDestroy();
-      return;
-    case 'torn':
-      sendAnswer(exchange, answer, { torn: true });
-      return;
-    case 'wrong-date':
-      sendAnswer(exchange, answer, { aheadMs: fault.milliseconds });
-      return;
-    case 'lost-answer':
-      return;
-    case 'stale-list':
-      sendAnswer(exchange, answer.status === 200 ? { ...answer, body: staleList } : answer);
-      return;
-    case 'status':
-      sendStatus(exchange, fault);
-      return;
-    default:
-      fault satisfies never;
+  if (fault.kind === 'lost-answer') return;
+  if (fault.kind === 'status') sendStatus(exchange, fault);
+  else if (fault.kind === 'reset-before' || fault.kind === 'reset-after') exchange.message.socket.resetAndDestroy();
+  else {
+    const isStale = fault.kind === 'stale-list' && answer.status === 200;
+    const aheadMs = fault.kind === 'wrong-date' ? fault.milliseconds : 0;
+    sendAnswer(exchange, isStale ? { ...answer, body: staleList } : answer, { torn: fault.kind === 'torn', aheadMs });
   }
 }
 

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { isIP } from 'node:net';
 import { formatNetwork } from './rules/inet.ts';
 import type { RuleRow } from './rules/rule.ts';
@@ -44,7 +44,10 @@ export class NftTable {
   async deleteUser(userId: string): Done {
     if (!this.#known.delete(userId)) return true;
     const others = [...this.#known];
-    const sets = [...setNames(`user${userId}_`), ...deviceSets(userId)];
+    const names = [
+      ...sets.map((set) => nameOf(`user${userId}_`, set)),
+      ...families.map((one) => devicesOf(userId, one)),
+    ];
     const jumps = others.flatMap(jumpsTo).map((jump) => `add rule inet firezone forward ${jump}`);
     return await this.#run(
       [
@@ -53,7 +56,7 @@ export class NftTable {
         ...verdictsOf('').map((verdict) => `add rule inet firezone forward ${verdict}`),
         `flush chain inet firezone user${userId}`,
         `delete chain inet firezone user${userId}`,
-        ...sets.map((name) => `delete set inet firezone ${name}`),
+        ...names.map((name) => `delete set inet firezone ${name}`),
       ].join('\n'),
     );
   }
@@ -67,15 +70,14 @@ export class NftTable {
   }
 
   #userScript(userId: string): string {
-    const user = `user${userId}`;
     const devices = this.#options.devices?.get(userId) ?? [];
-    const sets = [4, 6].map((family) => {
-      const found = devices.filter((address) => isIP(address) === family);
+    const own = families.map((family) => {
+      const found = devices.filter((address) => isIP(address) === (family === 'ip' ? 4 : 6));
       const elements = found.length === 0 ? '' : `elements = { ${found.join(', ')} };`;
-      return `set ${user}_ip${family === 4 ? '' : 6}_devices { type ipv${family}_addr; flags interval; ${elements} }`;
+      return `set ${devicesOf(userId, family)} { type ${addressTypes[family]}; flags interval; ${elements} }`;
     });
     const jumps = jumpsTo(userId).map((jump) => `insert rule inet firezone forward ${jump}\n`);
-    return tableOf(`${user}_`, sets, `${user} {`) + jumps.toReversed().join('');
+    return tableOf(`user${userId}_`, own, `user${userId} {`) + jumps.toReversed().join('');
   }
 
   #run(script: string): Done {
@@ -84,49 +86,45 @@ export class NftTable {
 }
 
 /** The sets of everybody or of one user, and a chain of what they decide. */
-function tableOf(prefix: string, sets: readonly string[], chain: string): string {
-  const lines = ['table inet firezone {', ...setDeclarations(prefix), ...sets, `chain ${chain}`, ...verdictsOf(prefix)];
+function tableOf(prefix: string, more: readonly string[], chain: string): string {
+  const declared = sets.map((set) => {
+    const ports = set.suffix === '' ? '' : ' . inet_proto . inet_service';
+    return `set ${nameOf(prefix, set)} { type ${addressTypes[set.family]}${ports}; flags interval; }`;
+  });
+  const lines = ['table inet firezone {', ...declared, ...more, `chain ${chain}`, ...verdictsOf(prefix)];
   return `${lines.join('\n')}\n}\n}\n`;
 }
 
+const families = ['ip6', 'ip'] as const;
+const addressTypes = { ip6: 'ipv6_addr', ip: 'ipv4_addr' };
+
+/** The sets of everybody, and of each user, as the chain asks them: ports before none, IPv6 before IPv4, accept before drop. */
+const sets = ['_layer4', ''].flatMap((suffix) =>
+  families.flatMap((family) => ['accept', 'drop'].map((action) => ({ suffix, family, action }))),
+);
+
+function nameOf(prefix: string, { family, action, suffix }: (typeof sets)[number]): string {
+  return `${prefix}${family}_${action}${suffix}`;
+}
+
+function devicesOf(userId: string, family: string): string {
+  return `user${userId}_${family}_devices`;
+}
+
 function jumpsTo(userId: string): readonly string[] {
-  return ['ip6', 'ip'].map((family) => `${family} saddr @user${userId}_${family}_devices jump user${userId}`);
+  return families.map((family) => `${family} saddr @${devicesOf(userId, family)} jump user${userId}`);
 }
 
-/** Ports before none, accept before drop, IPv6 before IPv4. */
 function verdictsOf(prefix: string): readonly string[] {
-  const incoming = 'iifname "wg-firezone"';
-  return ['_layer4', ''].flatMap((suffix) =>
-    ['ip6', 'ip'].flatMap((family) =>
-      ['accept', 'drop'].map((action) => {
-        const key = suffix === '' ? `${family} daddr` : `${family} daddr . meta l4proto . th dport`;
-        return `${key} @${prefix}${family}_${action}${suffix} ${incoming} ${action}`;
-      }),
-    ),
-  );
-}
-
-function setNames(prefix: string): readonly string[] {
-  return ['', '_layer4'].flatMap((suffix) =>
-    ['ip', 'ip6'].flatMap((family) => ['drop', 'accept'].map((action) => `${prefix}${family}_${action}${suffix}`)),
-  );
-}
-
-function deviceSets(userId: string): readonly string[] {
-  return ['ip', 'ip6'].map((family) => `user${userId}_${family}_devices`);
-}
-
-function setDeclarations(prefix: string): readonly string[] {
-  return setNames(prefix).map((name) => {
-    const address = name.includes('ip6_') ? 'ipv6_addr' : 'ipv4_addr';
-    const type = name.endsWith('_layer4') ? `${address} . inet_proto . inet_service` : address;
-    return `set ${name} { type ${type}; flags interval; }`;
+  return sets.map((set) => {
+    const key = `${set.family} daddr${set.suffix === '' ? '' : ' . meta l4proto . th dport'}`;
+    return `${key} @${nameOf(prefix, set)} iifname "wg-firezone" ${set.action}`;
   });
 }
 
 function setOf({ userId, network, action, ports }: RuleRow): string {
-  const scope = userId === null ? '' : `user${userId}_`;
-  return `${scope}${network.family === 4 ? 'ip' : 'ip6'}_${action}${ports === null ? '' : '_layer4'}`;
+  const set = { family: network.family === 4 ? 'ip' : 'ip6', action, suffix: ports === null ? '' : '_layer4' } as const;
+  return nameOf(userId === null ? '' : `user${userId}_`, set);
 }
 
 function textOf({ network, ports }: RuleRow): string {
@@ -138,20 +136,10 @@ function textOf({ network, ports }: RuleRow): string {
 function runIn(netns: string, script: string): Done {
   return new Promise((resolve, reject) => {
     const env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' };
-    const child = spawn('nsenter', [`--net=${netns}`, '--', 'nft', '-f', '-'], {
-      env,
-      stdio: ['pipe', 'ignore', 'pipe'],
+    const child = execFile('nsenter', [`--net=${netns}`, '--', 'nft', '-f', '-'], { env }, (error, _, said) => {
+      if (error === null || (typeof error.code === 'number' && !said.startsWith('nsenter:'))) resolve(error === null);
+      else reject(new Error(`the network namespace ${netns} cannot be used: ${said.trim() || error.message}`));
     });
-    let said = '';
-    child.stderr.on('data', (chunk: Buffer) => {
-      said += chunk.toString();
-    });
-    child.on('error', reject);
-    child.stdin.on('error', () => {});
-    child.stdin.end(script);
-    child.on('close', (code) => {
-      if (code === 0 || !said.startsWith('nsenter:')) resolve(code === 0);
-      else reject(new Error(`the network namespace ${netns} cannot be used: ${said.trim()}`));
-    });
+    child.stdin?.on('error', () => {}).end(script);
   });
 }

@@ -1,5 +1,6 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { ServerCrash } from './crash.ts';
+import { parseJson, readObject } from './http/json.ts';
 
 /** The row behind a token: without one (deleted, or never stored) and past its date the token is worth nothing. */
 interface TokenRow {
@@ -38,21 +39,21 @@ export class TokenStore {
   check(token: string, nowMilliseconds: number): TokenCheck {
     const owner = this.#registered.get(token);
     if (owner !== undefined) return { userId: owner };
-    const parts = token.split('.');
-    const [head, payload, signature] = parts;
-    if (parts.length !== 3 || head === undefined || payload === undefined || signature === undefined) {
+    const [head, payload, signature, ...more] = token.split('.');
+    if (head === undefined || payload === undefined || signature === undefined || more.length > 0) {
       return { error: 'invalid_token' };
     }
-    const header = decodeObject(head);
-    const claims = decodeObject(payload);
+    const header = readObject(parseJson(decodeBase64(head).toString('utf8')));
+    const claims = readObject(parseJson(decodeBase64(payload).toString('utf8')));
+    const [exp, id] = [claims.get('exp'), claims.get('api')];
     const sent = decodeBase64(signature);
     const right = this.#signature(`${head}.${payload}`);
-    if (header['alg'] !== 'HS512' || sent.length !== right.length || !timingSafeEqual(sent, right)) {
+    if (header.get('alg') !== 'HS512' || sent.length !== right.length || !timingSafeEqual(sent, right)) {
       return { error: 'invalid_token' };
     }
-    if (typeof claims['exp'] === 'number' && claims['exp'] * 1000 <= nowMilliseconds) return { error: 'invalid_token' };
-    if (typeof claims['api'] !== 'string') throw new ServerCrash('no api claim');
-    const row = this.#rows.get(claims['api']);
+    if (typeof exp === 'number' && exp * 1000 <= nowMilliseconds) return { error: 'invalid_token' };
+    if (typeof id !== 'string') throw new ServerCrash('no api claim');
+    const row = this.#rows.get(id);
     if (row === undefined || row.expiresAt <= nowMilliseconds) return { error: 'no_resource_found' };
     return { userId: row.userId };
   }
@@ -67,17 +68,6 @@ const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).to
 function decodeBase64(part: string): Buffer {
   if (!/^[A-Za-z0-9_-]*$/.test(part) || part.length % 4 === 1) throw new ServerCrash('not base64');
   return Buffer.from(part, 'base64url');
-}
-
-function decodeObject(part: string): Readonly<Record<string, unknown>> {
-  const text = decodeBase64(part).toString('utf8');
-  try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === 'object' && value !== null) return value as Record<string, unknown>;
-  } catch {
-    throw new ServerCrash('not a JWT');
-  }
-  throw new ServerCrash('not a JWT');
 }
 
 /** A new random token in the form the real server gives out, for a token file that does not exist yet. */

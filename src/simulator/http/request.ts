@@ -97,18 +97,9 @@ function decodeUtf8(bytes: Uint8Array): string {
 
 /** Percent-decodes a form component; a `%` without two hexadecimal digits stays as it is. */
 function decodeComponent(text: string): string {
-  if (!/[%+]/.test(text)) return text;
-  const bytes = Buffer.from(text.replaceAll('+', ' '), 'utf8');
-  const out: number[] = [];
-  for (let index = 0; index < bytes.length; index++) {
-    const byte = bytes[index] ?? 0;
-    const hex = byte === 37 ? bytes.toString('latin1', index + 1, index + 3) : '';
-    if (/^[0-9a-fA-F]{2}$/.test(hex)) {
-      out.push(Number.parseInt(hex, 16));
-      index += 2;
-    } else out.push(byte);
-  }
-  return decodeUtf8(Uint8Array.from(out));
+  const bytes = Buffer.from(text.replaceAll('+', ' ')).toString('latin1');
+  const decoded = bytes.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+  return decodeUtf8(Buffer.from(decoded, 'latin1'));
 }
 
 /** Parses `a=1&rule[destination]=…` with nested keys, for queries and urlencoded bodies. */
@@ -124,30 +115,22 @@ function parseForm(text: string): TermMap {
   return params;
 }
 
-/** Puts a value at `a[b][c]`; `[]` appends to a list; the last of equal keys wins; a broken key is a plain one. */
+/** Puts a value at `a[b][c]`; a broken key is a plain one. */
 function assign(params: Map<string, JsonTerm>, key: string, value: JsonTerm): void {
-  const match = /^([^[]+)((?:\[[^\]]*\])+)$/.exec(key);
-  if (match === null) {
-    params.set(key, value);
-    return;
-  }
-  const [, head = '', rest = ''] = match;
-  const path = [head, ...rest.slice(1, -1).split('][')];
-  let map = params;
-  for (const [index, name] of path.entries()) {
-    if (index === path.length - 1) {
-      map.set(name, value);
-      return;
-    }
-    if (path[index + 1] === '' && index === path.length - 2) {
-      const list = map.get(name);
-      map.set(name, [...(Array.isArray(list) ? list : []), value]);
-      return;
-    }
-    const next = map.get(name);
-    const child = isMap(next) ? new Map(next) : new Map<string, JsonTerm>();
+  const [, head = key, rest] = /^([^[]+)((?:\[[^\]]*\])+)$/.exec(key) ?? [];
+  assignAt(params, [head, ...(rest?.slice(1, -1).split('][') ?? [])], value);
+}
+
+/** `[]` appends to a list; the last of equal keys wins. */
+function assignAt(map: Map<string, JsonTerm>, path: readonly string[], value: JsonTerm): void {
+  const [name = '', ...below] = path;
+  const present = map.get(name);
+  if (below.length === 0) map.set(name, value);
+  else if (below.length === 1 && below[0] === '') map.set(name, [...(Array.isArray(present) ? present : []), value]);
+  else {
+    const child = isMap(present) ? new Map(present) : new Map<string, JsonTerm>();
     map.set(name, child);
-    map = child;
+    assignAt(child, below, value);
   }
 }
 

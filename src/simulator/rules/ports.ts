@@ -42,14 +42,9 @@ function parseBrackets(text: string): readonly [bigint, bigint] | undefined {
 
 /** A JSON pair is compared as the runtime orders terms: numbers before other values, texts last, by their bytes. */
 function castPair(low: JsonTerm, high: JsonTerm): Cast<string> {
-  if (
-    isNumber(low) &&
-    isNumber(high) &&
-    sizeOf(low) === sizeOf(high) &&
-    low instanceof Float === high instanceof Float
-  ) {
+  if (isNumber(low) && isNumber(high) && spell(low) === spell(high)) {
     if (low instanceof Float) throw new ServerCrash('a float is no port');
-    return { value: String(low) };
+    return { value: spell(low) };
   }
   return compareTerms(low, high) > 0 ? reversed : { value: `${spell(low)} - ${spell(high)}` };
 }
@@ -59,18 +54,15 @@ const isNumber = (term: JsonTerm): term is number | bigint | Float =>
 const sizeOf = (term: number | bigint | Float): number | bigint => (term instanceof Float ? term.value : term);
 
 function compareTerms(low: JsonTerm, high: JsonTerm): number {
-  const order = rank(low) - rank(high);
-  if (order !== 0) return order;
-  if (isNumber(low) && isNumber(high)) return sizeOf(low) < sizeOf(high) ? -1 : sizeOf(low) > sizeOf(high) ? 1 : 0;
+  if (isNumber(low) && isNumber(high)) return sizeOf(low) < sizeOf(high) ? -1 : Number(sizeOf(low) > sizeOf(high));
   if (typeof low === 'string' && typeof high === 'string') return Buffer.compare(Buffer.from(low), Buffer.from(high));
-  return 0;
+  return rank(low) - rank(high);
 }
 
 function rank(term: JsonTerm): number {
   if (isNumber(term)) return 0;
   if (term === null || typeof term === 'boolean') return 1;
-  if (typeof term === 'string') return 4;
-  return Array.isArray(term) ? 3 : 2;
+  return typeof term === 'string' ? 4 : Array.isArray(term) ? 3 : 2;
 }
 
 function spell(term: JsonTerm): string {
