@@ -32,25 +32,23 @@ export function readAnswer(answer: RawAnswer, context: AnswerContext): ApiResult
     return { kind: 'no-answer', sent: 'maybe', code, message: `${context.where}: ${because}`, status };
   };
   const serverTime = Date.parse(first(headers['date']) ?? '');
-  const heard = {
-    retryAfterMs: retryAfter(first(headers['retry-after'])),
-    ...(Number.isNaN(serverTime) ? {} : { serverTime }),
-  };
+  const retryAfterMs = retryAfter(first(headers['retry-after']));
+  const time = Number.isNaN(serverTime) ? {} : { serverTime };
+  const bare: ApiAnswer = { kind: 'answer', status, body: undefined, retryAfterMs, ...time };
   if (status >= 300 && status < 400) {
     return lose('redirect', redirectText(first(headers['location']), context.base));
   }
   if (!isOfFewParts(text)) return lose('too-large', 'the answer is larger than the limit');
-  if (text === '') return { kind: 'answer', status, body: undefined, ...heard };
+  if (text === '') return bare;
   const bodyCounts = status < 300 || status === 404;
   if (!isJson(first(headers['content-type']))) {
-    if (!bodyCounts) return { kind: 'answer', status, body: undefined, ...heard };
+    if (!bodyCounts) return bare;
     return lose('not-json', `the answer (${status}) is not JSON but ${kindOf(text)}; is the base URL right?`);
   }
   try {
-    return { kind: 'answer', status, ...context.parse(text), ...heard };
+    return { ...bare, ...context.parse(text) };
   } catch {
-    if (!bodyCounts) return { kind: 'answer', status, body: undefined, ...heard };
-    return lose('torn-body', `the answer (${status}) is not complete JSON`);
+    return bodyCounts ? lose('torn-body', `the answer (${status}) is not complete JSON`) : bare;
   }
 }
 

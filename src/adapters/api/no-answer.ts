@@ -1,3 +1,4 @@
+import { isObject } from '../../model/result.ts';
 import type { NoAnswer } from '../../ports.ts';
 import type { CutAnswer } from './exchange.ts';
 
@@ -10,31 +11,29 @@ interface FailedRequest extends CutAnswer {
 }
 
 /** Before a connection stands nothing can have reached the server. */
-const notSent: Readonly<Record<string, { readonly code: string; readonly because: string }>> = {
-  ECONNREFUSED: {
-    code: 'refused',
-    because: 'the connection was refused; is the server running, and the base URL right?',
-  },
-  EHOSTUNREACH: { code: 'unreachable', because: 'the host is unreachable' },
-  ENETUNREACH: { code: 'unreachable', because: 'the network is unreachable' },
-  EADDRNOTAVAIL: { code: 'unreachable', because: 'no local address is available for the connection' },
-  ENOTFOUND: { code: 'dns', because: 'the host name is not known; check the base URL' },
-  EAI_AGAIN: { code: 'dns', because: 'the host name could not be looked up just now' },
-  EAI_FAIL: { code: 'dns', because: 'the host name could not be looked up' },
-  ENODATA: { code: 'dns', because: 'the host name has no address' },
-  ETIMEOUT: { code: 'dns', because: 'looking the host name up took too long' },
-  UND_ERR_CONNECT_TIMEOUT: { code: 'timeout', because: 'no connection within the time limit' },
-  UND_ERR_DESTROYED: { code: 'aborted', because: 'the client was closed' },
-  UND_ERR_CLOSED: { code: 'aborted', because: 'the client was closed' },
+const notSent: Readonly<Record<string, readonly [code: string, because: string]>> = {
+  ECONNREFUSED: ['refused', 'the connection was refused; is the server running, and the base URL right?'],
+  EHOSTUNREACH: ['unreachable', 'the host is unreachable'],
+  ENETUNREACH: ['unreachable', 'the network is unreachable'],
+  EADDRNOTAVAIL: ['unreachable', 'no local address is available for the connection'],
+  ENOTFOUND: ['dns', 'the host name is not known; check the base URL'],
+  EAI_AGAIN: ['dns', 'the host name could not be looked up just now'],
+  EAI_FAIL: ['dns', 'the host name could not be looked up'],
+  ENODATA: ['dns', 'the host name has no address'],
+  ETIMEOUT: ['dns', 'looking the host name up took too long'],
+  UND_ERR_CONNECT_TIMEOUT: ['timeout', 'no connection within the time limit'],
+  UND_ERR_DESTROYED: ['aborted', 'the client was closed'],
+  UND_ERR_CLOSED: ['aborted', 'the client was closed'],
 };
 
+const strange = "the server's certificate comes from an unknown authority; give it with --ca-file";
 const tlsReasons: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: "the server's certificate has expired",
   CERT_NOT_YET_VALID: "the server's certificate is not valid yet (is the clock right?)",
   DEPTH_ZERO_SELF_SIGNED_CERT: "the server's certificate is self-signed; give its authority with --ca-file",
-  SELF_SIGNED_CERT_IN_CHAIN: "the server's certificate comes from an unknown authority; give it with --ca-file",
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "the server's certificate comes from an unknown authority; give it with --ca-file",
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "the server's certificate comes from an unknown authority; give it with --ca-file",
+  SELF_SIGNED_CERT_IN_CHAIN: strange,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: strange,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: strange,
   ERR_TLS_CERT_ALTNAME_INVALID: "the server's certificate is for another host name",
 };
 
@@ -44,54 +43,36 @@ export function explainTlsError(code: string): string {
 }
 
 /** Turns whatever undici or a socket threw into one clear sentence. The error's own text is never used: it may quote. */
-export function explainNoAnswer(request: FailedRequest): NoAnswer {
-  const { code, because, sent } = classify(codesOf(request.error), request);
-  return { kind: 'no-answer', sent, code, message: `${request.where}: ${because}`, status: request.status };
-}
-
-interface Classified {
-  readonly code: string;
-  readonly because: string;
-  readonly sent: 'no' | 'maybe';
-}
-
-function classify(codes: readonly string[], request: FailedRequest): Classified {
-  if (request.aborted) return { code: 'aborted', because: 'the request was stopped', sent: 'maybe' };
-  if (request.timedOut) {
-    return { code: 'timeout', because: `no complete answer within ${request.timeoutMs / 1000} s`, sent: 'maybe' };
-  }
+export function explainNoAnswer({ where, timeoutMs, aborted, timedOut, status, error }: FailedRequest): NoAnswer {
+  const tell = (sent: NoAnswer['sent'], code: string, because: string): NoAnswer => {
+    return { kind: 'no-answer', sent, code, message: `${where}: ${because}`, status };
+  };
+  if (aborted) return tell('maybe', 'aborted', 'the request was stopped');
+  if (timedOut) return tell('maybe', 'timeout', `no complete answer within ${timeoutMs / 1000} s`);
+  const codes = codesOf(error);
   for (const code of codes) {
     const early = notSent[code];
-    if (early !== undefined) return { ...early, sent: 'no' };
-    const tls = tlsReasons[code];
-    if (tls !== undefined) return { code: 'tls', because: tls, sent: 'no' };
-    if (/^(CERT_|ERR_TLS|ERR_SSL|EPROTO|UNABLE_TO|HOSTNAME_MISMATCH)/.test(code)) {
-      return { code: 'tls', because: explainTlsError(code), sent: 'no' };
-    }
-    if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') {
-      return { code: 'too-large', because: 'the answer is larger than the limit', sent: 'maybe' };
-    }
-    if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT' || code === 'ETIMEDOUT') {
-      return { code: 'timeout', because: 'the server stopped answering', sent: 'maybe' };
-    }
+    if (early !== undefined) return tell('no', ...early);
+    if (tlsCode.test(code)) return tell('no', 'tls', explainTlsError(code));
+    if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE')
+      return tell('maybe', 'too-large', 'the answer is larger than the limit');
+    if (code === 'ETIMEDOUT') return tell('maybe', 'timeout', 'the server stopped answering');
   }
-  if (request.status !== null) return { code: 'torn-body', because: 'the answer ended in the middle', sent: 'maybe' };
-  return { code: 'reset', because: `the connection was lost before an answer${nameOf(codes)}`, sent: 'maybe' };
-}
-
-function nameOf(codes: readonly string[]): string {
+  if (status !== null) return tell('maybe', 'torn-body', 'the answer ended in the middle');
   const known = codes.find((code) => /^[A-Z][A-Z0-9_]{2,40}$/.test(code));
-  return known === undefined ? '' : ` (${known})`;
+  const named = known === undefined ? '' : ` (${known})`;
+  return tell('maybe', 'reset', `the connection was lost before an answer${named}`);
 }
 
-/** The codes of an error, of what caused it, and of the parts of an AggregateError (one for each address tried). */
+const tlsCode = /^(CERT_|DEPTH_ZERO_|SELF_SIGNED_|ERR_TLS|ERR_SSL|EPROTO|UNABLE_TO|HOSTNAME_MISMATCH)/;
+
+/** The codes of an error, of the parts of an AggregateError (one for each address tried), and of what caused it. */
 function codesOf(error: unknown, depth = 0): readonly string[] {
-  if (typeof error !== 'object' || error === null || depth > 4) return [];
-  const codes: string[] = [];
-  if ('code' in error && typeof error.code === 'string') codes.push(error.code);
-  if ('errors' in error && Array.isArray(error.errors)) {
-    for (const part of error.errors) for (const one of codesOf(part, depth + 1)) codes.push(one);
-  }
-  if ('cause' in error) for (const one of codesOf(error.cause, depth + 1)) codes.push(one);
-  return codes;
+  if (!isObject(error) || depth > 4) return [];
+  const { code, errors, cause } = error;
+  const parts: readonly unknown[] = Array.isArray(errors) ? errors : [];
+  return [
+    ...(typeof code === 'string' ? [code] : []),
+    ...[...parts, cause].flatMap((part) => codesOf(part, depth + 1)),
+  ];
 }

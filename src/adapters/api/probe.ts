@@ -29,7 +29,7 @@ export function readCertificate(url: URL, { caFile, signal, timeoutMs }: Probe):
       host,
       port: url.port === '' ? 443 : Number(url.port),
       ...(isIP(host) === 0 ? { servername: host } : {}),
-      ...(caFile === null ? {} : { ca: readOperatorFile(caFile, 1_000_000) }),
+      ...readAuthority(caFile),
     });
     const end = (result: CertificateFacts | string): void => {
       socket.destroy();
@@ -57,19 +57,19 @@ export async function readServerTime(
   { caFile, signal, timeoutMs, now }: Probe & { readonly now: () => number },
 ): Promise<{ readonly serverTime: number; readonly tookMs: number } | null> {
   const started = now();
-  const ca = caFile === null ? {} : { ca: readOperatorFile(caFile, 1_000_000) };
-  const dispatcher = new Agent({ connect: { rejectUnauthorized: true, ...ca } });
-  const answer = await get(url, { dispatcher, timeoutMs, signal });
+  const answer = await get(url, { caFile, timeoutMs, signal });
   const date = answer.ok ? answer.value.headers['date'] : undefined;
   const serverTime = typeof date === 'string' ? Date.parse(date) : Number.NaN;
   return Number.isNaN(serverTime) ? null : { serverTime, tookMs: now() - started };
 }
 
+function readAuthority(caFile: string | null): { readonly ca?: Buffer } {
+  return caFile === null ? {} : { ca: readOperatorFile(caFile, 1_000_000) };
+}
+
 /** A GET on a connection of its own. */
-async function get(
-  url: URL,
-  { dispatcher, ...bounds }: Pick<Probe, 'timeoutMs' | 'signal'> & { readonly dispatcher: Agent },
-): ReturnType<typeof exchange> {
+async function get(url: URL, { caFile, ...bounds }: Probe): ReturnType<typeof exchange> {
+  const dispatcher = new Agent({ connect: { rejectUnauthorized: true, ...readAuthority(caFile) } });
   const request = { ...locate(url), method: 'GET', headers: { accept: 'application/json' } } as const;
   const answer = await exchange(dispatcher, { request, ...bounds, maxBodyBytes: largestDocument });
   await dispatcher.destroy();
@@ -82,7 +82,7 @@ const largestDocument = 1_000_000;
 /** Fetches a discovery document as the server does: no redirects, 15 s. The error is part of a sentence; null when it is fine. */
 export async function checkDiscovery(uri: string, signal: AbortSignal, timeoutMs = 15_000): Promise<string | null> {
   if (!/^https?:\/\//.test(uri) || !URL.canParse(uri)) return 'its address is no http(s) URL';
-  const answer = await get(new URL(uri), { dispatcher: new Agent(), timeoutMs, signal });
+  const answer = await get(new URL(uri), { caFile: null, timeoutMs, signal });
   if (!answer.ok) {
     const code = getErrorCode(answer.error.error);
     if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') return `it is larger than ${largestDocument} bytes`;

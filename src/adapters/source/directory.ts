@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { BigIntStats, Dirent } from 'node:fs';
 import { readdir, realpath, stat } from 'node:fs/promises';
 import { join, sep } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import type { Limits } from '../../desired/context.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
 import { digestFiles } from '../../model/digest-files.ts';
@@ -35,7 +36,7 @@ export function createDirectorySource(root: string, limits: Limits): Source {
         if (before.problems.length > 0) return { content: null, problems: before.problems };
         const read = await readAll(before.files, limits);
         const after = await listManifests(root, limits);
-        const isStill = sameListing(before.files, after.files);
+        const isStill = isDeepStrictEqual(before.files, after.files);
         if (isStill && read.problems.length === 0) {
           const content = { revision: digestFiles(read.files), files: read.files };
           return { content, problems: await noteUnread(before.json) };
@@ -75,13 +76,6 @@ async function noteUnread(found: readonly FoundFile[]): Promise<readonly Problem
     return bytes.ok ? noteJson(path, bytes.value) : [];
   });
   return (await Promise.all(notes)).flat();
-}
-
-function sameListing(a: readonly FoundFile[], b: readonly FoundFile[]): boolean {
-  return (
-    a.length === b.length &&
-    a.every((file, index) => file.path === b[index]?.path && file.identity === b[index]?.identity)
-  );
 }
 
 function moving(root: string): Problem {
@@ -173,6 +167,7 @@ async function visit(walk: Walk, directory: Directory, found: Dirent): Promise<v
     return;
   }
   const { real, stats } = entry;
+  const above = [...directory.above, directory.real];
   const inside = real === walk.realRoot || real.startsWith(walk.realRoot + sep);
   const file = (): FoundFile => ({
     path,
@@ -187,19 +182,14 @@ async function visit(walk: Walk, directory: Directory, found: Dirent): Promise<v
     walk.problems.push(
       refuseEntry(path, 'is a link that leads out of the directory; links are followed inside it only'),
     );
-  } else if (stats.isDirectory()) {
-    const above = [...directory.above, directory.real];
-    if (above.includes(real))
-      walk.problems.push(refuseEntry(path, 'is a link that leads back to a directory above it'));
-    else if (!walk.seen.has(real)) {
-      walk.seen.add(real);
-      await walkDirectory(walk, { real, path, above });
-    }
-  } else if (!stats.isFile()) {
+  } else if (above.includes(real)) {
+    walk.problems.push(refuseEntry(path, 'is a link that leads back to a directory above it'));
+  } else if (!stats.isFile() && !stats.isDirectory()) {
     walk.problems.push(refuseEntry(path, `is ${getFileKind(stats)}, not a regular file`));
   } else if (!walk.seen.has(real)) {
     walk.seen.add(real);
-    walk.files.push(file());
+    if (stats.isFile()) walk.files.push(file());
+    else await walkDirectory(walk, { real, path, above });
   }
 }
 
