@@ -1,3 +1,4 @@
+import { collectReachable } from '../model/group-by.ts';
 import { collides, formatRuleKey, toWire } from '../model/rule.ts';
 import type { Plan, Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
@@ -68,14 +69,7 @@ function mayGoBefore(step: Step, staying: Step, session: Session): boolean {
 
 function waitedForBy(step: Step, { steps }: Plan): ReadonlySet<string> {
   const byId = new Map(steps.map((one) => [one.id, one]));
-  const found = new Set<string>();
-  const open = [...step.after];
-  for (let id = open.pop(); id !== undefined; id = open.pop()) {
-    if (found.has(id)) continue;
-    found.add(id);
-    for (const one of byId.get(id)?.after ?? []) open.push(one);
-  }
-  return found;
+  return collectReachable(step.after, (id) => byId.get(id)?.after ?? []);
 }
 
 /** Null when the step stays done, for undoing it failed. */

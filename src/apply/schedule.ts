@@ -1,7 +1,8 @@
+import { collectReachable } from '../model/group-by.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { mayRebuild } from '../plan/operations.ts';
 import type { Step } from '../plan/plan.ts';
-import { addAncestors, buildGraph, findFirstReady, type Gap, isUntaken, type Node } from './step-graph.ts';
+import { buildGraph, findFirstReady, type Gap, isUntaken, type Node } from './step-graph.ts';
 
 /** What the caller allows at this moment. */
 interface TakeOptions {
@@ -43,7 +44,7 @@ class Queue {
 export class Schedule {
   readonly #nodes: readonly Node[];
   readonly #byId: ReadonlyMap<string, Node>;
-  readonly #urgent = new Set<Node>();
+  readonly #urgent: ReadonlySet<Node>;
   readonly #inside: Node[] = [];
   /** Steps without which an open gap cannot be closed. */
   readonly #needed = new Set<Node>();
@@ -60,10 +61,8 @@ export class Schedule {
     this.#nodes = nodes;
     this.#byId = new Map(nodes.map((node) => [node.step.id, node]));
     this.#unfinished = nodes.length;
-    for (const node of nodes) {
-      if (node.step.type === 'create' && closeFirst.has(formatRuleKey(node.step.rule)))
-        addAncestors(node, this.#urgent);
-    }
+    const owed = nodes.filter(({ step }) => step.type === 'create' && closeFirst.has(formatRuleKey(step.rule)));
+    this.#urgent = collectReachable(owed, ({ before, gap }) => [...before, ...(gap?.members ?? [])]);
     for (const node of nodes) if (node.missing === 0) this.#ready(node);
     for (const gap of gaps) if (gap.missing === 0) this.#openers.push(gap);
   }
@@ -200,13 +199,7 @@ export class Schedule {
   #openGap(gap: Gap): void {
     gap.state = 'open';
     this.#open.push(gap);
-    const needed = new Set<Node>();
-    const open = [...gap.members];
-    for (let next = open.pop(); next !== undefined; next = open.pop()) {
-      if (needed.has(next) || !isUntaken(next)) continue;
-      needed.add(next);
-      for (const one of next.before) open.push(one);
-    }
+    const needed = collectReachable(gap.members.filter(isUntaken), ({ before }) => before.filter(isUntaken));
     for (const node of [...needed].sort((a, b) => a.index - b.index)) {
       if (this.#needed.has(node)) continue;
       this.#needed.add(node);

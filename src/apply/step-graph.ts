@@ -1,4 +1,4 @@
-import { getOrMake, groupBy } from '../model/group-by.ts';
+import { collectReachable, getOrMake, groupBy } from '../model/group-by.ts';
 import { mayRebuild } from '../plan/operations.ts';
 import type { Plan, Step } from '../plan/plan.ts';
 import { groupConnected } from '../plan/union-find.ts';
@@ -116,28 +116,8 @@ function linkGaps(nodes: ReadonlyMap<string, Node>, groups: ReadonlyMap<string, 
 
 /** Whether the node itself has to wait for a member of the gap: then it runs inside the gap, not before it. */
 function waitsForGap(node: Node, gap: Gap): boolean {
-  const seen = new Set<Node>([node]);
-  const open = [node];
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    for (const earlier of next.before) {
-      if (earlier.gap === gap) return true;
-      if (seen.has(earlier)) continue;
-      seen.add(earlier);
-      open.push(earlier);
-    }
-  }
-  return false;
-}
-
-/** Adds the node and all that must be done before it, gaps as a whole. */
-export function addAncestors(node: Node, into: Set<Node>): void {
-  const open = [node];
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    if (into.has(next)) continue;
-    into.add(next);
-    for (const one of next.before) open.push(one);
-    if (next.gap !== null) for (const one of next.gap.members) open.push(one);
-  }
+  const earlier = collectReachable([node], (one) => (one.gap === gap ? [] : one.before));
+  return [...earlier].some((one) => one.gap === gap);
 }
 
 /** Whether the step has neither been given out nor dropped. */

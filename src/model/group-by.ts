@@ -40,6 +40,18 @@ export function getOrMake<K, V>(map: Cache<K, V>, key: K, make: () => V): V {
   return made;
 }
 
+/** These, and all that `next` leads to from them. */
+export function collectReachable<T>(starts: Iterable<T>, next: (one: T) => Iterable<T>): ReadonlySet<T> {
+  const reached = new Set<T>();
+  const open = [...starts];
+  for (let one = open.pop(); one !== undefined; one = open.pop()) {
+    if (reached.has(one)) continue;
+    reached.add(one);
+    for (const other of next(one)) open.push(other);
+  }
+  return reached;
+}
+
 /** The first of `count` positions, sorted by it, for which the test holds; `count` where it holds for none. */
 export function findFirstPosition(count: number, test: (position: number) => boolean): number {
   let low = 0;
