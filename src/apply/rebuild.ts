@@ -68,9 +68,9 @@ async function outlastRebuild(before: Look | null, session: Session, priority: P
     await clock.sleep(ms, session.stopped() === null ? session.soft : session.hard);
     const now: Look | null = (await look?.()) ?? null;
     if (now === null) look = null;
-    const isRebuilt = now?.holds === true && last?.holds === true && last.table === now.table && isSince(now, before);
+    const isOver = isRebuilt(now, last, before);
     last = now;
-    if (!isRebuilt) continue;
+    if (!isOver) continue;
     logger.info('the packet filter holds every live rule again', { waitedMs: Math.round(clock.now() - startedAt) });
     throttle.rebuilt();
     return 'seen';
@@ -78,9 +78,10 @@ async function outlastRebuild(before: Look | null, session: Session, priority: P
 }
 
 /**
- * Whether the delete has reached the filter, which proves nothing before by holding every live rule: its table is another, which a
- * crash makes, or it held exactly the live rules, so that the delete could not crash it. It is to be seen twice, for a crash may follow another.
+ * Whether the last two looks show it, for a crash may follow another. To hold every live rule proves nothing while the delete may still
+ * be under way: the table is another than before, which a crash makes, or held exactly the live rules, so that nothing could crash.
  */
-function isSince({ table }: Look, before: Look | null): boolean {
-  return before?.holds === true || (table !== undefined && before?.table !== undefined && table !== before.table);
+function isRebuilt(now: Look | null, last: Look | null, before: Look | null): boolean {
+  if (now?.holds !== true || last?.holds !== true || last.table !== now.table || before === null) return false;
+  return before.holds || (now.table !== undefined && before.table !== undefined && now.table !== before.table);
 }

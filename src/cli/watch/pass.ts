@@ -110,7 +110,6 @@ export function createWatchPasses(wiring: PassWiring) {
       const origin = { by, server: findServer(settings), revision: content.revision };
       const result = await reconcile(content, pass, history.recordApproved(approve, origin));
       await history.end(result);
-      // After the confirmed revision most of it is as it was: that is no news.
       if (back === 'before') logStays(logger, result);
       if (result.end === 'in-sync' || result.apply?.end === 'converged') openGaps = new Set();
       return result;
@@ -147,6 +146,7 @@ async function parseEarly(
   }
 }
 
+/** After the confirmed revision (`rest`) most of it is as it was: that is no news. */
 function logStays(logger: Logger, { problems }: PassResult): void {
   for (const { summary } of problems.filter(({ code }) => code === 'changed-since').slice(0, 50))
     logger.warn('Something is not taken back', { detail: summary });
