@@ -1,44 +1,34 @@
 import type { Commit } from '../model/commit.ts';
 import { formatInstant } from '../model/instant.ts';
 import { escapeControls } from '../model/printable.ts';
+import { computeOwnEffect } from '../policy/effect.ts';
 import type { Moment, VerdictChange } from '../policy/timeline.ts';
-import type { Effect } from '../policy/traffic.ts';
 import type { Packet } from '../policy/verdict.ts';
 import { describePacket } from '../policy/words.ts';
 import { formatDecider, makeNamedMembers, makePacketDocument } from './explain.ts';
 import { formatTraffic } from './page.ts';
 import type { UserNames } from './rule-text.ts';
 import type { TableAnswer } from './table.ts';
-import type { People } from './traffic/people.ts';
+import { makePeople } from './traffic/people.ts';
 import { makeEffectDocument } from './traffic-json.ts';
 
-/** What a moment opened and closed. */
-export interface TrafficChange extends Pick<Moment, 'cause' | 'time'> {
-  /** The commits behind it. */
+/** A moment as it is told: the commits behind it, what stands below it, the last cells of its rows, and its members for machines. */
+interface Entry extends Pick<Moment, 'cause' | 'time'> {
   readonly commits: readonly Commit[];
-  readonly effect: Effect;
-  readonly people: People;
-}
-
-/** A verdict of now, and the changes that led to it, newest first. */
-export interface Blame {
-  readonly packet: Packet;
-  readonly names: UserNames;
-  readonly verdict: string | null;
-  readonly changes: readonly VerdictChange[];
-  /** As `--since` has it; what came before was not asked for. */
-  readonly from: string | null;
-}
-
-/** A moment as it is told: what stands below it, the last cells of its rows, and its members for machines. */
-interface Entry extends Omit<TrafficChange, 'effect' | 'people'> {
   readonly lines: () => readonly string[];
   readonly rows: () => readonly (readonly string[])[];
   readonly members: Readonly<Record<string, unknown>>;
 }
 
-/** What `reconcile blame` answers. */
-export function tellBlame({ packet, names, verdict, changes, from }: Blame): TableAnswer {
+/** What `reconcile blame` answers: a verdict of now, and the changes that led to it, newest first. `from` as `--since` has it. */
+export function tellBlame(blame: {
+  readonly packet: Packet;
+  readonly names: UserNames;
+  readonly verdict: string | null;
+  readonly changes: readonly VerdictChange[];
+  readonly from: string | null;
+}): TableAnswer {
+  const { packet, names, verdict, changes, from } = blame;
   const entries = changes.map(({ commit, before, after, ...moment }): Entry => {
     const [then, now] = [before, after].map(({ verdict, rule }) => {
       const named = rule && { ...rule, id: null };
@@ -62,14 +52,24 @@ export function tellBlame({ packet, names, verdict, changes, from }: Blame): Tab
   };
 }
 
-/** What `reconcile log` answers. */
-export function tellLog(changes: readonly TrafficChange[]): TableAnswer {
-  const entries = changes.map(({ effect, people, ...moment }): Entry => {
-    const rows = () =>
-      Object.entries(effect).flatMap(([word, traffic]) => formatTraffic(traffic, people).map((line) => [word, line]));
-    const lines = () => rows().map(([word = '', line]) => `${word.padEnd(8)}${line}`);
-    return { ...moment, rows, lines, members: makeEffectDocument(effect) };
-  });
+/** What a moment opened and closed; null: nothing. */
+export function tellTraffic({ cause, time, before, after, version, commitOf }: Moment): Entry | null {
+  const [then, now] = [before.map((rules) => rules.map(({ rule }) => rule)), after.map(({ rule }) => rule)];
+  const effect = computeOwnEffect(then, now);
+  if (effect.opens.length === 0 && effect.closes.length === 0) return null;
+  const users = [...then.flat(), ...now].flatMap(({ userId }) => userId ?? []);
+  const people = makePeople(users, version);
+  // Of a time, those that set it for a rule.
+  const turning = version.rules.filter(({ notBefore, expires }) => notBefore === time || expires === time);
+  const commits = cause === 'commit' ? [version.commit] : [...new Set(turning.map(commitOf))];
+  const rows = () =>
+    Object.entries(effect).flatMap(([word, traffic]) => formatTraffic(traffic, people).map((line) => [word, line]));
+  const lines = () => rows().map(([word = '', line]) => `${word.padEnd(8)}${line}`);
+  return { cause, time, commits, rows, lines, members: makeEffectDocument(effect) };
+}
+
+/** What `reconcile log` answers, of what `tellTraffic` told, newest first. */
+export function tellLog(entries: readonly Entry[]): TableAnswer {
   return {
     title: 'What each commit opened and closed',
     text: () => (entries.length === 0 ? 'No traffic was opened or closed.\n' : listed(entries)),

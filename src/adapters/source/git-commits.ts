@@ -1,27 +1,20 @@
 import type { Limits } from '../../desired/context.ts';
 import type { Commit } from '../../model/commit.ts';
-import type { Problem } from '../../model/problem.ts';
-import { fail, ok, type Result } from '../../model/result.ts';
+import { fail, ok } from '../../model/result.ts';
 import type { SourceContent } from '../../ports.ts';
 import { type ContentSettings, findBadEntry, findFolders, makeFiles } from './git-content.ts';
 import { askRepository, fetchAll, findCommit, loadAt, type RevisionRequest, refuseRevision } from './git-ref.ts';
 import type { GitRepository } from './git-repository.ts';
 import { listManifestEntries } from './git-tree.ts';
 
-export interface CommitHistory {
-  /** Everything that HEAD follows, parents before children. */
-  readonly commits: readonly Commit[];
-  /** The manifests of each, in that order; a file's hash is mostly Git's id of its content. Rejects with a `GitError`. */
-  readonly contents: () => AsyncIterable<{ readonly commit: Commit; readonly content: Result<SourceContent, Problem> }>;
-}
-
 /** Commits that are read together, and bytes of their files, at most. */
 const batch = { commits: 500, bytes: 32_000_000 };
 
-/** The history of the manifests in `directory`; a shallow clone is a problem, since it ends before the history began. */
-export async function openHistory(
-  request: RevisionRequest & { readonly limits: Limits },
-): Promise<Result<CommitHistory, Problem>> {
+/**
+ * The history of the manifests in `directory`: the commits that HEAD follows, parents before children, and the manifests of each in
+ * that order. A shallow clone is a problem, since it ends before the history began.
+ */
+export async function openHistory(request: RevisionRequest & { readonly limits: Limits }) {
   return await askRepository(request, async (repository, path) => {
     if (await repository.isShallow())
       return fail(refuseRevision('this clone is shallow: its history ends before it began', fetchAll));
@@ -29,22 +22,16 @@ export async function openHistory(
     if (!head.ok) return head;
     const commits = await repository.historyOf(head.value);
     const settings = { path, limits: request.limits, references: () => Promise.resolve([]) };
-    return ok({ commits, contents: () => readContents(repository, commits, settings) });
+    return ok({ commits, contents: readContents(repository, commits, settings) });
   });
 }
 
-/** Reads commits together; alone what that is too much for, or what is odd, to say what is wrong with it. */
-async function* readContents(
-  repository: GitRepository,
-  commits: readonly Commit[],
-  settings: ContentSettings,
-): ReturnType<CommitHistory['contents']> {
+/** A file's hash is mostly Git's id of its content. Rejects with a `GitError`. */
+async function* readContents(repository: GitRepository, commits: readonly Commit[], settings: ContentSettings) {
   for (let from = 0; from < commits.length; from += batch.commits) {
     const some = commits.slice(from, from + batch.commits);
-    const together = await readTogether(repository, some, settings).catch((error: unknown) => {
-      if (error instanceof RangeError) return null;
-      throw error;
-    });
+    // What is wrong with which commit is told where it is read alone.
+    const together = await readTogether(repository, some, settings).catch(() => null);
     for (const [index, commit] of some.entries()) {
       const content = together?.[index];
       yield { commit, content: content ? ok(content) : await loadAt(repository, commit.id, settings) };
@@ -52,7 +39,7 @@ async function* readContents(
   }
 }
 
-/** The contents of commits, with a few runs of git; undefined of one that has to be read alone, null: all have to. */
+/** The contents of commits, with a few runs of git; undefined of one that has to be read alone. Rejects where all have to. */
 async function readTogether(repository: GitRepository, commits: readonly Commit[], { path, limits }: ContentSettings) {
   const folders = await findFolders(repository, commits, path);
   const trees = [...new Set(folders)].filter((id) => id !== null);
@@ -60,10 +47,7 @@ async function readTogether(repository: GitRepository, commits: readonly Commit[
   const chosen = listed.map((one) => (one.ok ? one.value.manifests.filter(({ type }) => type !== 'link') : null));
   const files = chosen.flatMap((entries) => entries ?? []).filter(({ type }) => type === 'file');
   const ids = [...new Set(files.map(({ id }) => id))];
-  const heads = await repository.headsOf(ids);
-  const bytes = heads.reduce((sum, head) => sum + (head?.bytes ?? Number.POSITIVE_INFINITY), 0);
-  if (bytes > batch.bytes) return null;
-  const blobs = await repository.readBlobs(ids, bytes);
+  const blobs = await repository.readBlobs(ids, batch.bytes);
   const contents = new Map<string | null, SourceContent>([[null, { revision: '', files: [] }]]);
   for (const [index, revision] of trees.entries()) {
     const entries = chosen[index];

@@ -7,13 +7,11 @@ import type { Commit } from '../../model/commit.ts';
 import { findUserId } from '../../model/known-users.ts';
 import { makeWarning, type Problem } from '../../model/problem.ts';
 import { ok, type Result } from '../../model/result.ts';
-import { computeOwnEffect } from '../../policy/effect.ts';
 import { decideAt, findVerdictChange, type Moment, makeTimeline, type Version } from '../../policy/timeline.ts';
 import type { SourceContent } from '../../ports.ts';
-import { type TrafficChange, tellBlame, tellLog } from '../../report/commits.ts';
+import { tellBlame, tellLog, tellTraffic } from '../../report/commits.ts';
 import { formatPlace, renderProblems } from '../../report/problems.ts';
 import type { TableAnswer } from '../../report/table.ts';
-import { makePeople } from '../../report/traffic/people.ts';
 import { isDirectory } from '../base.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from '../command.ts';
 import { makeDesiredContext, makeParser, readTimeAsked } from '../manifests.ts';
@@ -26,7 +24,7 @@ import { requireGit } from '../revision.ts';
 /** `reconcile log PATH --since TIME`: what each commit opened and closed, newest first, and the times at which rules began or ended. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { path } = readDirectoryOperand(invocation, 'log');
-  return await answerFromHistory(invocation, path, findTrafficChange, (changes) => tellLog(changes));
+  return await answerFromHistory(invocation, path, tellTraffic, (told) => tellLog(told));
 }
 
 /** `reconcile blame PATH --destination A --protocol P --port N`: the commits in which this packet's verdict changed, newest first. */
@@ -57,17 +55,6 @@ async function findUserIn(invocation: Invocation, path: string, user: string): P
   return findNamedUser(user, names);
 }
 
-function findTrafficChange({ cause, time, before, after, version, commitOf }: Moment): TrafficChange | null {
-  const [then, now] = [before.map((rules) => rules.map(({ rule }) => rule)), after.map(({ rule }) => rule)];
-  const effect = computeOwnEffect(then, now);
-  if (effect.opens.length === 0 && effect.closes.length === 0) return null;
-  const users = [...then.flat(), ...now].flatMap(({ userId }) => userId ?? []);
-  // Of a time, those that set it for a rule.
-  const turning = version.rules.filter(({ notBefore, expires }) => notBefore === time || expires === time);
-  const commits = cause === 'commit' ? [version.commit] : [...new Set(turning.map(commitOf))];
-  return { cause, time, commits, effect, people: makePeople(users, version) };
-}
-
 /**
  * Follows the manifests in a folder from the first commit to HEAD and now, and tells what `find` sees in the moments since `--since`,
  * the newest first. Commits that cannot be read are skipped and named; `last` is the newest other one.
@@ -96,7 +83,7 @@ async function answerFromHistory<C>(
   const skipped: Problem[] = [];
   let [last, done]: [Version | null, number] = [null, 0];
   await tellProgress(terminal, async (say) => {
-    for await (const { commit, content } of contents()) {
+    for await (const { commit, content } of contents) {
       say(`reading commits: ${++done} of ${commits.length}`);
       const version = content.ok ? await readVersion(commit, content.value) : content;
       if (version.ok) last = version.value;
