@@ -1,6 +1,7 @@
 import { dirname } from 'node:path';
 import * as z from 'zod';
-import { findEntry, findNode, type Locator, type Node, toPlain } from '../manifest/node.ts';
+import { addExcerpts } from '../manifest/excerpt.ts';
+import { findEntry, findNode, type Node, type Reporter, toPlain } from '../manifest/node.ts';
 import { parseFile } from '../manifest/parse.ts';
 import { suggest } from '../manifest/suggest.ts';
 import type { Problem } from '../model/problem.ts';
@@ -21,12 +22,12 @@ const largest = 1_000_000;
 export function readSettingsFile(path: string): SettingsFile {
   const document = readDocument(path, 'settings file', 'check --config or RECONCILE_CONFIG');
   if (document === null) return { path, folder: dirname(path), options: {}, nested: {} };
-  const { root, locator } = document;
+  const { root, place } = document;
   const given = checkDocument(document, settingsSchema, 'the settings file');
   const nested = nestedSchema.parse(toPlain(root)); // leaves the flags out
   const options = Object.fromEntries(Object.entries(given).filter(([key]) => !(key in nestedSchema.shape)));
   const entries = root.type === 'map' ? root.entries : [];
-  const lines = new Map(entries.map(({ key, keyStart }) => [key, locator.place(keyStart).line]));
+  const lines = new Map(entries.map(({ key, keyStart }) => [key, place(keyStart).line]));
   return { path, folder: dirname(path), options, nested, lines };
 }
 
@@ -42,25 +43,25 @@ export function readFleetFile(path: string): Fleet {
   return checkDocument(document, fleetSchema, 'the fleet file');
 }
 
-type OperatorDocument = { readonly root: Node; readonly locator: Locator };
+type OperatorDocument = Pick<Reporter, 'place'> & { readonly root: Node };
 
 function readDocument(path: string, name: string, hint: string): OperatorDocument | null {
   const documents: OperatorDocument[] = [];
   const text = readNamedText({ path, code: 'bad-setting', name: `the ${name} ${path}`, largest, hint });
-  const onDocument = (root: Node, { locator }: { readonly locator: Locator }) => documents.push({ root, locator });
+  const onDocument = (root: Node, { place }: Reporter) => documents.push({ root, place });
   const problems = parseFile({ path, text, values: null, onDocument });
-  if (problems.length > 0) throw new Failure(problems);
+  if (problems.length > 0) throw new Failure(addExcerpts(problems, () => text));
   if (documents.length > 1) throw makeFailure('bad-setting', `the ${name} ${path} must be one YAML document`);
   return documents[0] ?? null;
 }
 
-function checkDocument<T>({ root, locator }: OperatorDocument, schema: z.ZodType<T>, name: string): T {
+function checkDocument<T>({ root, place: placeOf }: OperatorDocument, schema: z.ZodType<T>, name: string): T {
   const parsed = schema.safeParse(toPlain(root));
   if (parsed.success) return parsed.data;
   const found = parsed.error.issues.flatMap((issue) => problemsOf(issue, name, schema));
   const problems = found.map(({ path, ...words }): Problem => {
     const key = findEntry(findNode(root, path.slice(0, -1)).node, String(path.at(-1)));
-    const place = locator.place(key?.keyStart ?? findNode(root, path).node.start);
+    const place = placeOf(key?.keyStart ?? findNode(root, path).node.start);
     return { code: 'bad-setting', severity: 'error', ...words, place };
   });
   throw new Failure(problems);

@@ -106,12 +106,11 @@ class Converter {
   }
 
   #duplicate(key: string, offset: number, first: number): void {
-    const { locator } = this.#conversion.reporter;
     const hint = secretKeys.has(key)
       ? 'Keep one of the two.'
       : 'Keep one of the two, or separate the documents with `---`.';
     const twice = makeError('duplicate-key', 'The same field is written twice.', hint);
-    this.#error(relateTo(twice, locator.place(first)), offset);
+    this.#error(relateTo(twice, this.#conversion.reporter.place(first)), offset);
   }
 
   #alias(name: string, offset: number): Node {

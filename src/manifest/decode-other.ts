@@ -22,7 +22,7 @@ export function decodeUsersManifest(decoding: Decoding, root: Node): UsersManife
   const users = (spec?.type === 'map' ? spec.entries : []).map((entry) => ({
     name: entry.key.includes('@') ? entry.key.toLowerCase() : entry.key,
     id: (entry.value as ScalarNode).text.toLowerCase(),
-    place: decoding.reporter.locator.place(entry.keyStart),
+    place: decoding.reporter.place(entry.keyStart),
   }));
   return { kind: 'Users', ...readName(decoding, root), users };
 }

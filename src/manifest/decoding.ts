@@ -14,7 +14,7 @@ export interface Decoding {
 }
 
 export function getPlace(decoding: Decoding, node: Node): Place {
-  return decoding.reporter.locator.place(node.start);
+  return decoding.reporter.place(node.start);
 }
 
 export function reportAt(decoding: Decoding, node: Node, problem: Unplaced): void {

@@ -14,7 +14,7 @@ export function formatPlain(text: string): string | null {
   // What stands behind a value on its line, and what has to be escaped, is left to the library.
   if (/[^ \n] +#|\$\{/.test(text) || text.search(unseen) >= 0) return null;
   const work = { spent: 0, most: defaultFileWork };
-  const documents = readPlain({ text, fields: undefined, documents: 1_000_000, work, lineStarts: [] });
+  const documents = readPlain({ text, fields: undefined, documents: 1_000_000, work });
   // Where a document has nothing but comments, they stay a document.
   if (documents === null || documents.length !== text.split('\n---').length) return null;
   const written: string[] = [];

@@ -13,11 +13,12 @@ import {
 } from 'yaml';
 import { compareProblems, makeError, type Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
+import { addExcerpts } from './excerpt.ts';
 import { formatPlain } from './format-plain.ts';
 import { type Kind, kinds } from './manifest.ts';
 import { findChild, findScalar, type MapNode, type Node } from './node.ts';
 import { parseFile } from './parse.ts';
-import { decodeText, describeNotUtf8, fields, readManifests } from './read-manifests.ts';
+import { decodeText, fields, readManifests } from './read-manifests.ts';
 import { orderFields, type Path, respell } from './respell.ts';
 import { escapeUnseen, unseen } from './write.ts';
 
@@ -27,6 +28,8 @@ export interface Formatted {
   readonly problems: readonly Problem[];
   /** What formatting must not decide, and so leaves as it is written. */
   readonly left: readonly Problem[];
+  /** The text before; null when it is not UTF-8. */
+  readonly before: string | null;
 }
 
 /**
@@ -34,30 +37,21 @@ export interface Formatted {
  * (fields as in the reference; lists keep theirs), comments kept. Formatting twice changes nothing more. A file with
  * errors is left alone, and so is one that would mean something else afterwards.
  */
-export function formatFile(path: string, text: string, profile: Profile): Formatted {
-  const bytes = new TextEncoder().encode(text);
-  const { problems } = readManifests({ path, bytes, profile, values: null, documents });
+export function formatFile(path: string, bytes: Uint8Array, profile: Profile): Formatted {
+  const before = decodeText(bytes);
+  const text = before ?? '';
+  const read = readManifests({ path, bytes, profile, values: null, documents });
+  const problems = addExcerpts(read.problems, () => text);
   // A file with `${name}` in it need not mean anything before values are put in: it only has to be YAML.
   const errors = text.includes('${')
-    ? readRoots(path, text).problems
+    ? addExcerpts(readRoots(path, text).problems, () => text)
     : problems.filter(({ severity }) => severity === 'error');
-  if (errors.length > 0) return { text: null, problems: errors.toSorted(compareProblems), left: [] };
+  if (errors.length > 0) return { before, text: null, problems: errors.toSorted(compareProblems), left: [] };
   const formatted = formatFully(text);
   // What is as it was means what it did: nothing is read again.
   if (formatted !== text && !isSame(readRoots(path, text).roots, readRoots(path, formatted).roots))
-    return { text: null, problems: [notFormatted(path)], left: [] };
-  return { text: formatted, problems: [], left: problems.filter(({ code }) => code === 'host-bits') };
-}
-
-/** The same for a file as it is on disk. `before` is its text; null when it is not UTF-8. */
-export function formatBytes(
-  path: string,
-  bytes: Uint8Array,
-  profile: Profile,
-): Formatted & { readonly before: string | null } {
-  const before = decodeText(bytes);
-  if (before === null) return { before, text: null, problems: [describeNotUtf8(path, bytes)], left: [] };
-  return { before, ...formatFile(path, before, profile) };
+    return { before, text: null, problems: [notFormatted(path)], left: [] };
+  return { before, text: formatted, problems: [], left: problems.filter(({ code }) => code === 'host-bits') };
 }
 
 const documents = 1_000_000;

@@ -1,4 +1,3 @@
-import { isObject } from '../model/result.ts';
 import { type Kind, kinds } from './manifest.ts';
 import { findSchema } from './schema.ts';
 
@@ -34,22 +33,6 @@ export function makeManifestSchema(): JsonSchema {
   };
 }
 
-export function makeSchemaFiles(): ReadonlyMap<string, string> {
-  const files = new Map(kinds.map((kind) => [`${kind}.json`, printSchema(makeJsonSchema(kind))]));
-  return files.set('manifest.json', printSchema(makeManifestSchema()));
-}
-
 export function printSchema(schema: JsonSchema): string {
   return `${JSON.stringify(schema, null, 2)}\n`;
-}
-
-/** The schema with a choice where it lists types: strict validators refuse such a list, but for a type and `null`. */
-export function splitTypes(schema: object): Record<string, unknown> {
-  const members = Object.entries(schema).flatMap(([key, value]: [string, unknown]): readonly [string, unknown][] => {
-    const isChoice = key === 'type' && Array.isArray(value) && !(value.length === 2 && value.includes('null'));
-    if (isChoice) return [['anyOf', value.map((type: unknown) => ({ type }))]];
-    if (Array.isArray(value)) return [[key, value.map((one: unknown) => (isObject(one) ? splitTypes(one) : one))]];
-    return [[key, isObject(value) ? splitTypes(value) : value]];
-  });
-  return Object.fromEntries(members);
 }

@@ -1,4 +1,3 @@
-import { findFirstPosition } from '../model/group-by.ts';
 import type { Place, Problem } from '../model/problem.ts';
 
 export type ScalarValue = string | number | boolean | null;
@@ -75,36 +74,12 @@ export function findNode(root: Node, path: readonly PropertyKey[]): { readonly n
   return { node, depth: path.length };
 }
 
-/** Turns offsets into places, and gives lines for display. */
-export interface Locator {
-  place(offset: number): Place;
-  line(line: number): string;
-}
-
-/** A locator over a file's text; `lineStarts` are the offsets at which its lines begin, ascending, the first 0. */
-export function createLocator(file: string, text: string, lineStarts: readonly number[]): Locator {
-  return {
-    place(offset) {
-      const line = Math.max(
-        1,
-        findFirstPosition(lineStarts.length, (at) => (lineStarts[at] ?? 0) > offset),
-      );
-      return { file, line, column: offset - (lineStarts[line - 1] ?? 0) + 1 };
-    },
-    line(line) {
-      const start = lineStarts[line - 1] ?? text.length;
-      const end = text.indexOf('\n', start);
-      return text.slice(start, end < 0 ? text.length : end).replace(/\r$/, '');
-    },
-  };
-}
-
 export type Unplaced = Omit<Problem, 'place' | 'excerpt'>;
 
 /** Collects the problems of one file. Warnings and notes may be switched off later; errors may not. */
 export interface Reporter {
-  readonly locator: Locator;
-  /** Adds a problem at an offset, with the line for the caret where that is safe. */
+  place(offset: number): Place;
+  /** Adds a problem at an offset. */
   add(problem: Unplaced, offset: number): void;
   readonly problems: Problem[];
 }

@@ -1,9 +1,9 @@
 import { Composer, type Document } from 'yaml';
+import { findFirstPosition } from '../model/group-by.ts';
 import { formatCount } from '../model/printable.ts';
 import { makeError, type Problem } from '../model/problem.ts';
 import { convertDocument } from './convert.ts';
-import { createExcerpts } from './excerpt.ts';
-import { createLocator, type Node, type Reporter, type Unplaced } from './node.ts';
+import type { Node, Reporter, Unplaced } from './node.ts';
 import { readPlain } from './read-plain.ts';
 import { defaultFileWork, mostProblems, type Reading, readTokens, tooDeep, Unread, type Work } from './read-tokens.ts';
 
@@ -27,23 +27,23 @@ export interface ParseRequest {
 export function parseFile(request: ParseRequest): readonly Problem[] {
   const { path, text } = request;
   const problems: Problem[] = [];
-  const lineStarts: number[] = [];
-  const locator = createLocator(path, text, lineStarts);
-  const excerpt = createExcerpts(text, (line) => locator.line(line));
+  /** Where lines begin, as far as places were asked for, and the line feed before the next. */
+  const lineStarts = [0];
+  let feed = text.indexOf('\n');
   const reporter: Reporter = {
-    locator,
     problems,
+    place(offset) {
+      for (; feed >= 0 && feed < offset; feed = text.indexOf('\n', feed + 1)) lineStarts.push(feed + 1);
+      const line = findFirstPosition(lineStarts.length, (at) => (lineStarts[at] ?? 0) > offset);
+      return { file: path, line, column: offset - (lineStarts[line - 1] ?? 0) + 1 };
+    },
     add(problem, offset) {
       // One more than that, and the rest of the file is not read.
-      if (problems.length > mostProblems) return;
-      const place = locator.place(offset);
-      const line = excerpt(place.line, parsing.yamlIsBroken);
-      problems.push({ ...problem, place, ...(line === undefined ? {} : { excerpt: line }) });
+      if (problems.length <= mostProblems) problems.push({ ...problem, place: reporter.place(offset) });
     },
   };
-  const parsing: Parsing = { reporter, lineStarts, yamlIsBroken: false };
   try {
-    for (const { root, end } of readDocuments(request, parsing)) {
+    for (const { root, end } of readDocuments(request, reporter)) {
       if (root !== null) request.onDocument(root, reporter);
       if (problems.length > mostProblems) throw new Unread(tooManyProblems, end);
     }
@@ -52,7 +52,6 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
     if (error instanceof RangeError) reporter.add(tooDeep, 0);
     else if (!(error instanceof Unread)) throw error;
     else {
-      parsing.yamlIsBroken = true; // for all that is known: the line is not shown
       if (problems.length > mostProblems) problems.length = mostProblems;
       reporter.add(error.problem, error.offset);
     }
@@ -60,34 +59,22 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
   return problems;
 }
 
-interface Parsing {
-  readonly reporter: Reporter;
-  /** Where each line begins, as far as the text was read. */
-  readonly lineStarts: number[];
-  /** The line of a problem may hold a secret, and is not shown. */
-  yamlIsBroken: boolean;
-}
-
 function* readDocuments(
   request: ParseRequest,
-  parsing: Parsing,
+  reporter: Reporter,
 ): Iterable<{ readonly root: Node | null; readonly end: number }> {
   const { text, fields, values, documents = Number.POSITIVE_INFINITY } = request;
-  const { reporter, lineStarts } = parsing;
   const work = request.work ?? { spent: 0, most: defaultFileWork };
   const hasNames = values !== null && text.includes('${');
-  const plain = hasNames ? null : readPlain({ text, fields, documents, work, lineStarts });
+  const plain = hasNames ? null : readPlain({ text, fields, documents, work });
   if (plain !== null) return yield* plain;
   const conversion = { reporter, values, substituted: { characters: 0 }, work };
   const count = { withContent: 0, empty: 0 };
-  for (const document of composed({ text, fields, lineStarts, work })) {
+  for (const document of composed({ text, fields, work })) {
     if (++count[document.contents === null ? 'empty' : 'withContent'] > documents) {
       throw new Unread(tooManyDocuments(documents), document.contents?.range[0] ?? document.range[0]);
     }
-    parsing.yamlIsBroken = document.errors.length > 0;
-    const root = convertDocument(document, text, conversion);
-    parsing.yamlIsBroken = false;
-    yield { root, end: document.range[2] };
+    yield { root: convertDocument(document, text, conversion), end: document.range[2] };
   }
 }
 
@@ -102,7 +89,6 @@ function tooManyDocuments(limit: number): Unplaced {
   return makeError('too-many-documents', summary, 'Split it, use RuleSets, or raise the limit in the settings.');
 }
 
-/** The documents of a text, with line starts collected in `lineStarts`. */
 function composed(reading: Reading): Iterable<Document.Parsed> {
   const composer = new Composer({
     version: '1.2',

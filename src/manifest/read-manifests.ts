@@ -74,7 +74,7 @@ export function decodeText(bytes: Uint8Array): string | null {
 }
 
 /** The problem of a file that is not UTF-8. The place is the first line that is no UTF-8: a faulty sequence of bytes never spans a line feed. */
-export function describeNotUtf8(file: string, bytes: Uint8Array): Problem {
+function describeNotUtf8(file: string, bytes: Uint8Array): Problem {
   let line = 1;
   for (let start = 0; ; line++) {
     const end = bytes.indexOf(0x0a, start);
@@ -107,7 +107,7 @@ function reportValues(kind: Kind, root: Node, decoding: Decoding): void {
   decoders[kind]({ ...decoding, reporter: { ...reporter, add: addValueFault } }, root);
 
   function addValueFault(...[problem, offset]: Parameters<Reporter['add']>): void {
-    const place = reporter.locator.place(offset);
+    const place = reporter.place(offset);
     const known = reporter.problems
       .slice(0, reported)
       .some((other) => other.place?.line === place.line && other.place.column === place.column);

@@ -19,7 +19,7 @@ interface PlainRequest extends Reading {
  * the library reads that, and says what is wrong. `test/manifest/plain.test.ts` compares the two.
  */
 export function readPlain(request: PlainRequest): readonly PlainDocument[] | null {
-  const { text, work, lineStarts } = request;
+  const { text, work } = request;
   // Tabs, other line ends, and marks that the parser's lexer uses itself.
   if (/[^\n\r -~\u0080-\ufefe\uff00-\uffff]|\r(?!\n)/.test(text)) return null;
   const reader = new PlainReader(request);
@@ -28,9 +28,8 @@ export function readPlain(request: PlainRequest): readonly PlainDocument[] | nul
     work.spent += reader.units;
     return documents;
   } catch (error) {
-    if (!(error instanceof NotPlain)) throw error;
-    lineStarts.length = 0;
-    return null;
+    if (error instanceof NotPlain) return null;
+    throw error;
   }
 }
 
@@ -94,7 +93,6 @@ class PlainReader {
       const end = feed < 0 ? text.length : feed;
       this.#next = end + 1;
       this.#lineStart = start;
-      this.#request.lineStarts.push(start);
       this.#end = end > start && text.charCodeAt(end - 1) === lineReturn ? end - 1 : end;
       this.#at = start;
       this.#spend(unitsOfLine);

@@ -32,16 +32,13 @@ export interface Reading {
   readonly text: string;
   /** The fields that a manifest has at its top; undefined when the text is none. */
   readonly fields: readonly string[] | undefined;
-  /** Takes the offsets at which lines begin. */
-  readonly lineStarts: number[];
   readonly work: Work;
 }
 
 /** What the parser makes of a text, until a long document turns out to be no manifest, or too long for one. */
 export function* readTokens(reading: Reading): Generator<CST.Token> {
-  const { text, fields, lineStarts, work } = reading;
-  lineStarts.push(0);
-  const parser = new Parser((offset) => void lineStarts.push(offset));
+  const { text, fields, work } = reading;
+  const parser = new Parser();
   let lexemes = 0;
   let directives = 0;
   for (const lexeme of new Lexer().lex(text)) {

@@ -1,4 +1,5 @@
 import { compareProblems, makeError, type Problem } from '../model/problem.ts';
+import { addExcerpts } from './excerpt.ts';
 import { parseFile } from './parse.ts';
 
 /** The values of a `--values` file by name; null when something is wrong with it. */
@@ -16,12 +17,12 @@ export function readValues(path: string, text: string): Values {
     path,
     text,
     values: null,
-    onDocument(root, { locator }) {
+    onDocument(root, { place }) {
       documents++;
       const reject = (offset: number): void => {
         const summary = 'A values file is one mapping of names to texts, numbers or booleans.';
         const hint = 'Write one `name: value` a line; names have letters, digits and `_ . -`.';
-        wrong.push(makeError('invalid-values', summary, hint, locator.place(offset)));
+        wrong.push(makeError('invalid-values', summary, hint, place(offset)));
       };
       if (documents > 1 || root.type !== 'map') reject(root.start);
       else {
@@ -33,6 +34,6 @@ export function readValues(path: string, text: string): Values {
       }
     },
   });
-  const all = [...problems, ...wrong].sort(compareProblems);
+  const all = [...addExcerpts(problems, () => text), ...wrong].sort(compareProblems);
   return { values: all.length === 0 ? values : null, problems: all };
 }

@@ -36,7 +36,7 @@ describe('printed manifests', () => {
     );
     const withoutOrigins = (text: string): string => text.replace(/^# .*\n/gm, '');
     expect(withoutOrigins(print({ 'printed.yaml': printed }))).toBe(withoutOrigins(printed));
-    expect(formatFile('printed.yaml', printed, findProfile('firezone-0.7')).text).toBe(printed);
+    expect(formatFile('printed.yaml', Buffer.from(printed), findProfile('firezone-0.7')).text).toBe(printed);
   });
 
   it('say where each rule comes from and whom it is for', () => {

@@ -12,7 +12,7 @@ import { runs } from '../property/runs.ts';
 const profile = findProfile('firezone-0.7');
 
 function format(text: string, file = 'a.yaml'): string {
-  const { text: formatted, problems } = formatFile(file, text, profile);
+  const { text: formatted, problems } = formatFile(file, Buffer.from(text), profile);
   expect(problems).toEqual([]);
   return formatted ?? '';
 }
@@ -21,7 +21,10 @@ describe('formatting', () => {
   it('leaves a file alone that would be no YAML afterwards: a carriage return in a comment', () => {
     const text =
       '# a\n# \r b\napiVersion: firezone/v0\nkind: Rule\nmetadata: {name: s}\nspec: {action: drop, destination: 10.0.0.1}\n';
-    expect(formatFile('a.yaml', text, profile)).toMatchObject({ text: null, problems: [{ code: 'not-formatted' }] });
+    expect(formatFile('a.yaml', Buffer.from(text), profile)).toMatchObject({
+      text: null,
+      problems: [{ code: 'not-formatted' }],
+    });
   });
 
   it.each([
@@ -142,7 +145,7 @@ spec:
   });
 
   it('leaves a file with errors alone, and the order of fields where there are aliases', () => {
-    expect(formatFile('a.yaml', 'kind: Rule\n  x: 1\n', profile).text).toBeNull();
+    expect(formatFile('a.yaml', Buffer.from('kind: Rule\n  x: 1\n'), profile).text).toBeNull();
     const anchored = `apiVersion: firezone/v0
 kind: Rule
 metadata: {name: &n drop}

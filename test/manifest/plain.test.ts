@@ -9,7 +9,7 @@ import { runs } from '../property/runs.ts';
 
 function isPlain(text: string): boolean {
   const work = { spent: 0, most: 1_000_000 };
-  return readPlain({ text, fields: undefined, documents: 100, work, lineStarts: [] }) !== null;
+  return readPlain({ text, fields: undefined, documents: 100, work }) !== null;
 }
 
 function read(text: string) {

@@ -41,6 +41,10 @@ describe('row 9: YAML has one meaning', () => {
     expect(read(text).manifests).toEqual([]);
   });
 
+  it('names the right place below lines that are no YAML', () => {
+    expect(found('   a b.\n   c d: e\n== f\nkind: Rule\n')).toContain('4:5 invalid-yaml');
+  });
+
   it('names the line that is no UTF-8', () => {
     const bytes = new Uint8Array([...new TextEncoder().encode(`${good}# \uFFFD\n# `), 0xc3, 0x28]);
     expect(found(bytes)).toEqual(['6:1 not-utf8']);

@@ -1,6 +1,6 @@
 import { growHeapSlowly } from '../../adapters/manifest-parser.ts';
 import { replaceFile } from '../../adapters/replace-file.ts';
-import { formatBytes } from '../../manifest/format.ts';
+import { formatFile } from '../../manifest/format.ts';
 import type { Problem } from '../../model/problem.ts';
 import { formatPath, renderProblems } from '../../report/problems.ts';
 import { count } from '../../report/summary.ts';
@@ -20,7 +20,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const left: Problem[] = [];
   const changed: string[] = [];
   for (const { shown, path, bytes } of files) {
-    const formatted = formatBytes(shown, bytes, readProfile(settings));
+    const formatted = formatFile(shown, bytes, readProfile(settings));
     for (const problem of formatted.problems) problems.push(problem);
     for (const problem of formatted.left) left.push(problem);
     if (formatted.text === null || formatted.text === formatted.before) continue;

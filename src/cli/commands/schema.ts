@@ -1,4 +1,4 @@
-import { makeJsonSchema, makeManifestSchema, printSchema, splitTypes } from '../../manifest/json-schema.ts';
+import { makeJsonSchema, makeManifestSchema, printSchema } from '../../manifest/json-schema.ts';
 import { kinds } from '../../manifest/manifest.ts';
 import { didYouMean } from '../../manifest/suggest.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
@@ -8,7 +8,7 @@ export async function run({ operands }: Invocation): Promise<Answer> {
   const [written] = operands;
   if (written?.toLowerCase() === 'fleet') {
     const { makeFleetSchema } = await import('../settings-file.ts');
-    return { text: () => printSchema(splitTypes(makeFleetSchema())) };
+    return { text: () => printSchema({ ...makeFleetSchema() }) };
   }
   const kind = kinds.find((one) => one.toLowerCase() === written?.toLowerCase());
   if (written !== undefined && kind === undefined) {
