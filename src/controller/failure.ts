@@ -16,6 +16,8 @@ export interface Verdict {
   readonly message: string;
   /** How long the server asked to be left alone, ms. */
   readonly askedMs?: number;
+  /** When to look again, ms from now; absent: with the next interval. */
+  readonly waitMs?: number | undefined;
 }
 
 const terminalReads: ReadonlySet<string> = new Set([

@@ -5,11 +5,6 @@ import { formatStepKey, type Plan } from '../plan/plan.ts';
 import { findUnfinished, type Verdict } from './failure.ts';
 import type { LoopParts, PassGoal } from './loop-parts.ts';
 
-/** The gate's word: null lets the plan through. `waitMs`: look again after that. */
-export interface Held extends Verdict {
-  readonly waitMs: number | null;
-}
-
 /** Asked beside the gate, since only who leads can tell. */
 export const notRecorded = held(
   'RecordFailed',
@@ -35,7 +30,7 @@ const [firstPauseMs, maxPauseMs] = [120_000, 1_800_000];
 /** A goal, and what may hold it back. */
 export interface PassOrder extends PassGoal {
   /** Called before the first write; null: it may be written. */
-  readonly begin: (desired: DesiredState | null) => Promise<Held | null>;
+  readonly begin: (desired: DesiredState | null) => Promise<Verdict | null>;
   /** ms until its content has been stable for long enough to delete; asked when there is a plan. */
   readonly deleteWaitMs: () => number;
 }
@@ -62,7 +57,7 @@ export class Gate {
   }
 
   /**
-   * Decides whether a plan that no guard refused may be written now. `isDrift`: it is for the revision that is applied already. The
+   * Decides whether a plan that no guard refused may be written now; null: it may. `isDrift`: it is for the revision that is applied already. The
    * first row that applies counts:
    *
    *   another replica writes        | Standby
@@ -76,19 +71,19 @@ export class Gate {
    *   no window is open, and the    |
    *     plan opens or configures    | OutsideWindow, until one is
    */
-  check(plan: Plan, { back, ...order }: PassOrder, isDrift: boolean): Held | null {
+  check(plan: Plan, { back, ...order }: PassOrder, isDrift: boolean): Verdict | null {
     const { clock, lease, settings } = this.#parts;
     const { suspended, onDrift, windows } = settings();
     const wallTime = clock.wallTime();
     const steps = plan.steps.map(formatStepKey);
-    if (!lease.mayStart()) return held('Standby', 'another replica holds the lease', null);
+    if (!lease.mayStart()) return held('Standby', 'another replica holds the lease');
     if (back !== undefined) return null;
-    if (suspended) return held('Suspended', `suspended; pending writes: ${steps.length}`, null);
+    if (suspended) return held('Suspended', `suspended; pending writes: ${steps.length}`);
     const stalled = this.#stalled;
-    if (stalled !== null && steps.every((step) => stalled.steps.has(step))) return { ...stalled.verdict, waitMs: null };
+    if (stalled !== null && steps.every((step) => stalled.steps.has(step))) return stalled.verdict;
     if (isDrift) {
       const changed = `the live state was changed by others: ${steps.length} writes would undo it`;
-      if (onDrift === 'report') return held('DriftReported', changed, null);
+      if (onDrift === 'report') return held('DriftReported', changed);
       const fight = this.#findFight(steps, clock.now());
       if (fight !== null) return fight;
     }
@@ -99,10 +94,10 @@ export class Gate {
     }
     const closed = findClosedWindow(windows, plan, wallTime);
     if (closed === null) return null;
-    return held('OutsideWindow', closed.message, closed.opensAt === null ? null : closed.opensAt - wallTime);
+    return held('OutsideWindow', closed.message, closed.opensAt === null ? undefined : closed.opensAt - wallTime);
   }
 
-  #findFight(steps: readonly string[], now: number): Held | null {
+  #findFight(steps: readonly string[], now: number): Verdict | null {
     const fought = steps.filter((step) => this.#listRecent(step, now).length >= fightAt);
     const waits = fought.map((step) => {
       const times = this.#listRecent(step, now);
@@ -152,7 +147,7 @@ export class Gate {
   }
 }
 
-function held(reason: Verdict['reason'], message: string, waitMs: number | null): Held {
+function held(reason: Verdict['reason'], message: string, waitMs?: number): Verdict {
   return { kind: 'held', reason, message, waitMs };
 }
 

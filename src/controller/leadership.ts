@@ -5,7 +5,7 @@ import type { SourceContent, SourceReading } from '../ports.ts';
 import { Backoff } from './backoff.ts';
 import { shortenRevision } from './conditions.ts';
 import { isInForce, type Verdict } from './failure.ts';
-import { type Held, notRecorded, type PassOrder, unconfirmedBefore } from './gate.ts';
+import { notRecorded, type PassOrder, unconfirmedBefore } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { countLiveRules, type PassEnding, type TurningRule } from './pass-ending.ts';
 import { logInternalError } from './pass-log.ts';
@@ -153,7 +153,7 @@ export class Leadership {
     if (isLost) await this.#abandon('A revision was not confirmed in time: it is taken back');
   }
 
-  async #abandon(message: string): Promise<Held> {
+  async #abandon(message: string): Promise<Verdict> {
     const { confirmedRevision: to, pendingRevision: revision, givenUp: earlier } = this.#record;
     if (revision === null || !(await this.#update({ givenUp: recordGivenUp(earlier, revision), inForceRevision: to })))
       return notRecorded;
@@ -191,7 +191,7 @@ export class Leadership {
     const time = this.#trial.passEnded(pending, end, confirmWithinMs, this.#record);
     await this.#update({ pendingRevision: pending, ...time });
     const word = this.#trial.wordOn(pending);
-    if (word === 'lost') return { ...end, verdict: notRecorded, holdMs: notRecorded.waitMs };
+    if (word === 'lost') return { ...end, verdict: notRecorded };
     this.#mayLeave = word === 'kept' && !isInForce(verdict);
     if (!isInForce(verdict) || word !== 'waiting') return end;
     const waits = `${shortenRevision(pending)} is applied, and waits until the command of \`confirmWith\` ends with 0`;
@@ -210,7 +210,7 @@ export class Leadership {
    * From its first write on this revision is in force, and stays so while the source is gone, though the server may refuse some
    * of it: to go back to the one before would undo what has been carried out, because of an outage. Null: it may be written.
    */
-  async #begin(content: SourceContent, desired: DesiredState | null): Promise<Held | null> {
+  async #begin(content: SourceContent, desired: DesiredState | null): Promise<Verdict | null> {
     const { revision } = content;
     const { confirmedRevision, pendingRevision } = this.#record;
     const isTried = this.#parts.settings().confirmWithinMs !== null && revision !== confirmedRevision;

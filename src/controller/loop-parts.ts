@@ -4,7 +4,7 @@ import type { Approve, PassPart, PassResult } from '../pass/pass.ts';
 import type { Window } from '../plan/guard/windows.ts';
 import type { Clock, Logger, Source, SourceContent } from '../ports.ts';
 import type { Lease } from './lease.ts';
-import type { LoopObserver } from './observer.ts';
+import type { LoopObserver, Turn } from './observer.ts';
 import type { LoopRecord, RecordStore } from './record.ts';
 import type { Triggers } from './trigger.ts';
 
@@ -62,6 +62,8 @@ export interface LoopParts {
   /** Why this revision must not be begun yet, for people; null: it may be. Absent: any may. */
   readonly hold?: (revision: string) => string | null;
   readonly observer: LoopObserver;
+  /** Tells people; returns at once and never throws. */
+  readonly notify: (turn: Turn) => void;
   readonly store: RecordStore;
   readonly triggers: Triggers;
   readonly version: string;

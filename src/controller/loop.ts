@@ -48,11 +48,11 @@ export class Loop {
   #badSettings: string | null = null;
 
   constructor(parts: LoopParts) {
-    const { clock, source, version, observer, server } = parts;
+    const { clock, source, version, notify, server } = parts;
     this.#parts = parts;
     this.#progressAt = clock.now();
     this.#board = new StatusBoard(createStatus(version, source.description, clock.wallTime(), server), clock);
-    this.#announcer = new Announcer(observer);
+    this.#announcer = new Announcer(notify);
   }
 
   status(): Status {
@@ -184,7 +184,7 @@ export class Loop {
     if (content === null) {
       // No revision was ever good, or the first one is not stable yet.
       if (complaint === null) return { waitMs: settlingMs ?? 0, judged: null, unsettled: true };
-      return this.#conclude(lead, { ...started, content, verdict: complaint, complaint, holdMs: null });
+      return this.#conclude(lead, { ...started, content, verdict: complaint, complaint });
     }
     this.#reconciling('Progressing', `working on ${shortenRevision(content.revision)}`);
     if (complaint === null) this.#board.revisions({ attempted: content.revision });
@@ -192,7 +192,7 @@ export class Loop {
     if (run.verdict.reason !== 'ManifestsInvalid' || content.revision === lastGood?.revision) {
       return this.#conclude(lead, { ...started, ...run, content, ...(complaint === null ? {} : { complaint }) });
     }
-    if (lastGood === null) return this.#conclude(lead, { ...started, content, verdict: run.verdict, holdMs: null });
+    if (lastGood === null) return this.#conclude(lead, { ...started, content, verdict: run.verdict });
     const fallback = await runWithTimes(lead, lastGood, this.#parts);
     const outcomes = [...run.outcomes, ...fallback.outcomes];
     const turned = [...(run.turned ?? []), ...(fallback.turned ?? [])];
@@ -204,7 +204,7 @@ export class Loop {
   async #takeBack(lead: Leadership, revision: string): Promise<Omit<PassEnding, keyof Started>> {
     const run = await runBack(lead, revision);
     const complaint = await lead.triedBack(revision, run.verdict);
-    return { ...run, complaint, holdMs: isInForce(run.verdict) ? 0 : run.holdMs };
+    return { ...run, complaint, verdict: isInForce(run.verdict) ? { ...run.verdict, waitMs: 0 } : run.verdict };
   }
 
   async #conclude(leadership: Leadership, ended: PassEnding): Promise<Turned> {
@@ -230,13 +230,13 @@ export class Loop {
     const { failures } = backoff;
     this.#board.set(...describeConditions(verdict, { revision, failures, badSettings: this.#badSettings }));
     logPass(logger, view);
-    observer.passEnded(view, this.status());
+    observer.passEnded(view);
     const isNew = before !== null && before !== applied;
     const soon = await leadership.announce(agenda.soon);
     this.#announcer.tell(end, { isNew, soon }, this.status());
     const interval = pickInterval(settings().intervalMs, clock.random());
     const retryMs = backoff.pending ? backoff.leftMs() : interval;
-    return { waitMs: Math.min(interval, retryMs, end.holdMs ?? interval), judged: verdict, at: agenda.wakeAt };
+    return { waitMs: Math.min(interval, retryMs, end.verdict.waitMs ?? interval), judged: verdict, at: agenda.wakeAt };
   }
 
   #reconciling(reason: 'Settling' | 'Progressing', message: string): void {

@@ -1,19 +1,16 @@
 import type { Outcome } from '../apply/outcome.ts';
 import type { Clock } from '../ports.ts';
-import type { Condition } from './conditions.ts';
 import type { Verdict } from './failure.ts';
 import type { PassEnding, TurningRule } from './pass-ending.ts';
 import type { PassView, Status } from './status.ts';
 
-/** Hears what happens, for metrics and notifications. Calls return at once and never throw. */
+/** Hears what happens, for metrics. Calls return at once and never throw. */
 export interface LoopObserver {
   /** A part of a pass took so long. */
   phaseEnded(phase: 'source' | 'plan' | 'apply', ms: number): void;
-  passEnded(pass: PassView, status: Status): void;
+  passEnded(pass: PassView): void;
   /** A gap was open for that long. */
   gapClosed(ms: number): void;
-  /** Ready changed its status or reason, something was applied, or rules begin or end. */
-  turned(turn: Turn): void;
 }
 
 /**
@@ -22,20 +19,9 @@ export interface LoopObserver {
  */
 export interface Turn {
   readonly what: 'broken' | 'recovered' | 'applied' | 'boundary-soon' | 'boundary-passed';
-  readonly condition: Condition;
   readonly status: Status;
   /** Of boundaries; no others have any. */
   readonly rules?: readonly TurningRule[];
-}
-
-/** Several observers as one, each of which hears as much as it wants to. */
-export function joinObservers(observers: readonly Partial<LoopObserver>[]): LoopObserver {
-  return {
-    phaseEnded: (phase, ms) => observers.forEach((one) => void one.phaseEnded?.(phase, ms)),
-    passEnded: (pass, status) => observers.forEach((one) => void one.passEnded?.(pass, status)),
-    gapClosed: (ms) => observers.forEach((one) => void one.gapClosed?.(ms)),
-    turned: (turn) => observers.forEach((one) => void one.turned?.(turn)),
-  };
 }
 
 /** Neither good nor broken: waiting for stable content, to be confirmed, for its turn, for the process to end, for another replica. */
@@ -45,11 +31,11 @@ const passing: ReadonlySet<Verdict['reason']> = new Set([
 
 /** Tells people about a change, not about a state: once broken, once recovered, and what was applied. */
 export class Announcer {
-  readonly #observer: LoopObserver;
+  readonly #notify: (turn: Turn) => void;
   #told: string | null = null;
 
-  constructor(observer: LoopObserver) {
-    this.#observer = observer;
+  constructor(notify: (turn: Turn) => void) {
+    this.#notify = notify;
   }
 
   /**
@@ -62,34 +48,27 @@ export class Announcer {
     status: Status,
   ): void {
     const verdict = complaint ?? pass;
-    const turn = { condition: status.conditions.Ready, status };
-    if (turned.length > 0) this.#observer.turned({ what: 'boundary-passed', rules: turned, ...turn });
-    if (soon.length > 0) this.#observer.turned({ what: 'boundary-soon', rules: soon, ...turn });
+    if (turned.length > 0) this.#notify({ what: 'boundary-passed', rules: turned, status });
+    if (soon.length > 0) this.#notify({ what: 'boundary-soon', rules: soon, status });
     if (!passing.has(verdict.reason)) {
       const before = this.#told;
       this.#told = verdict.kind === 'good' ? 'good' : verdict.reason;
-      if (this.#told !== 'good' && before !== this.#told) this.#observer.turned({ what: 'broken', ...turn });
-      if (this.#told === 'good' && before !== null && before !== 'good') {
-        this.#observer.turned({ what: 'recovered', ...turn });
-      }
+      if (this.#told !== 'good' && before !== this.#told) this.#notify({ what: 'broken', status });
+      if (this.#told === 'good' && before !== null && before !== 'good') this.#notify({ what: 'recovered', status });
     }
-    if (pass.kind === 'good' && (pass.reason === 'Applied' || isNew)) {
-      this.#observer.turned({ what: 'applied', ...turn });
-    }
+    if (pass.kind === 'good' && (pass.reason === 'Applied' || isNew)) this.#notify({ what: 'applied', status });
   }
 }
 
-/** Measures how long gaps are open: from the delete that opens one to the create that closes it. */
-export function createGapClock(clock: Clock, observer: LoopObserver): { ended(outcome: Outcome): void } {
+/** Measures, outcome by outcome, how long gaps are open: from the delete that opens one to the create that closes it. */
+export function createGapClock(clock: Clock, observer: LoopObserver): (outcome: Outcome) => void {
   const opened = new Map<string, number>();
-  return {
-    ended({ step, outcome }) {
-      if (step.gap === null || outcome !== 'done') return;
-      if (step.type === 'delete' && !opened.has(step.gap)) opened.set(step.gap, clock.now());
-      const from = opened.get(step.gap);
-      if (step.type !== 'create' || from === undefined) return;
-      observer.gapClosed(clock.now() - from);
-      opened.delete(step.gap);
-    },
+  return ({ step, outcome }) => {
+    if (step.gap === null || outcome !== 'done') return;
+    if (step.type === 'delete' && !opened.has(step.gap)) opened.set(step.gap, clock.now());
+    const from = opened.get(step.gap);
+    if (step.type !== 'create' || from === undefined) return;
+    observer.gapClosed(clock.now() - from);
+    opened.delete(step.gap);
   };
 }

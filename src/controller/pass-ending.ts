@@ -16,7 +16,6 @@ export interface TurningRule {
 export interface PassRun {
   readonly result: PassResult | null;
   readonly verdict: Verdict;
-  readonly holdMs: number | null;
   readonly outcomes: readonly Outcome[];
   /** The revision is in effect, and asks for what it asked for then: what differs from that is drift. */
   readonly isDrift: boolean;
@@ -26,10 +25,9 @@ export interface PassRun {
   readonly turned?: readonly TurningRule[];
 }
 
-type Known = 'verdict' | 'holdMs';
-
 /** What a turn came to; of what was run, as much as there is. */
-export interface PassEnding extends Pick<PassRun, Known>, Partial<Omit<PassRun, Known>> {
+export interface PassEnding extends Partial<PassRun> {
+  readonly verdict: Verdict;
   readonly triggers: ReadonlySet<Trigger>;
   readonly started: number;
   readonly from: number;
@@ -77,12 +75,11 @@ export function mayBeOnePart(result: PassResult | null): boolean {
 
 /** Two runs, one over each part, as one. */
 export function joinRuns(rules: PassRun, configuration: PassRun): PassRun {
-  const holds = [rules.holdMs, configuration.holdMs].filter((ms) => ms !== null).sort((a, b) => a - b);
+  const [waitMs] = [rules, configuration].flatMap(({ verdict }) => verdict.waitMs ?? []).sort((a, b) => a - b);
   const troubled = [rules, configuration].find((run) => run.verdict.kind !== 'good');
   return {
     result: troubled?.result ?? rules.result,
-    verdict: pickWorst([rules.verdict, configuration.verdict]),
-    holdMs: holds[0] ?? null,
+    verdict: { ...pickWorst([rules.verdict, configuration.verdict]), waitMs },
     outcomes: [...rules.outcomes, ...configuration.outcomes],
     isDrift: rules.isDrift,
     apart: { rules, configuration },

@@ -3,7 +3,7 @@ import type { Secret } from '../model/secret.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { PassPart } from '../pass/pass.ts';
 import { findUnfinished, judge, type Verdict } from './failure.ts';
-import { Gate, type Held, type PassOrder } from './gate.ts';
+import { Gate, type PassOrder } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { createGapClock } from './observer.ts';
 import { joinRuns, mayBeOnePart, type PassRun } from './pass-ending.ts';
@@ -44,11 +44,11 @@ export class PassRunner {
   async #runOne(order: PassOrder, part?: PassPart): Promise<PassRun> {
     const { clock, observer, logger } = this.#parts;
     const { content, base, back, record } = order;
-    const gaps = createGapClock(clock, observer);
+    const followGap = createGapClock(clock, observer);
     const outcomes: Outcome[] = [];
     const from = clock.now();
     let approvedAt: number | null = null;
-    let hold: Held | null = null;
+    let hold: Verdict | null = null;
     const result = await this.#parts
       .pass({
         ...{ content, base, back, record, part },
@@ -73,7 +73,7 @@ export class PassRunner {
         },
         onOutcome: (outcome) => {
           outcomes.push(outcome);
-          gaps.ended(outcome);
+          followGap(outcome);
           this.#board.stepEnded();
           this.#touch();
         },
@@ -81,7 +81,7 @@ export class PassRunner {
       .catch((error: unknown) => logInternalError(logger, error));
     this.#board.update({ progress: null });
     observer.phaseEnded(approvedAt === null ? 'plan' : 'apply', clock.now() - (approvedAt ?? from));
-    if (!result) return { result: null, verdict: internalError, holdMs: null, outcomes, isDrift: false };
+    if (!result) return { result: null, verdict: internalError, outcomes, isDrift: false };
     const verdict = this.gate.learn(judge(result, hold), result);
     logFailures(logger, findUnfinished(result.apply?.outcomes ?? []));
     this.#serverWasDown = result.end === 'unreadable' && ['refused', 'reset'].includes(result.failure?.code ?? '');
@@ -89,7 +89,7 @@ export class PassRunner {
       if (one.severity === 'warning') logger.debug('A problem was found', { code: one.code, summary: one.summary });
     }
     const isDrift = isDriftOf(order, result.desired?.state ?? null);
-    return { result, verdict, holdMs: waitOf(hold), outcomes: result.apply?.outcomes ?? outcomes, isDrift };
+    return { result, verdict, outcomes: result.apply?.outcomes ?? outcomes, isDrift };
   }
 }
 
@@ -104,11 +104,6 @@ const internalError: Verdict = {
   reason: 'ApplyFailed',
   message: 'an internal error ended the pass; see the log',
 };
-
-/** A function, because control flow analysis takes what a callback sets for null. */
-function waitOf(hold: Held | null): number | null {
-  return hold?.waitMs ?? null;
-}
 
 /**
  * Whether the desired state is what was last brought into effect, by its digest then and its state where that is known, secrets

@@ -91,7 +91,7 @@ interface Agenda {
 
 /** `base`: what is in force. `noticeMs`: so long before people are told. */
 export function makeAgenda(
-  { result, outcomes = [], verdict, holdMs }: PassEnding,
+  { result, outcomes = [], verdict: { reason, waitMs } }: PassEnding,
   base: DesiredState | null,
   now: number,
   noticeMs: number,
@@ -105,10 +105,10 @@ export function makeAgenda(
   const ends = (result?.plan?.changes ?? []).filter(
     ({ action, origin }) => action === 'delete' && origin === 'expired',
   );
-  const nextBoundaryAt = verdict.reason === 'ClockDiffers' ? never : next;
+  const nextBoundaryAt = reason === 'ClockDiffers' ? never : next;
   return {
     view: {
-      windowOpensAt: verdict.reason === 'OutsideWindow' && holdMs !== null ? now + holdMs : null,
+      windowOpensAt: reason === 'OutsideWindow' && waitMs !== undefined ? now + waitMs : null,
       nextBoundaryAt: Number.isFinite(nextBoundaryAt) ? nextBoundaryAt : null,
       heldEnds: ends.filter(({ id }) => id !== null && !deleted.has(id)).length,
     },

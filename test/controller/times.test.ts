@@ -7,7 +7,7 @@ import { createWatchPasses, RecentApplies } from '../../src/cli/watch/pass.ts';
 import { createSoleWriter } from '../../src/controller/lease.ts';
 import { Loop } from '../../src/controller/loop.ts';
 import type { LoopSettings } from '../../src/controller/loop-parts.ts';
-import { joinObservers, type Turn } from '../../src/controller/observer.ts';
+import type { Turn } from '../../src/controller/observer.ts';
 import { emptyRecord, type LoopRecord } from '../../src/controller/record.ts';
 import { createTriggers, type Triggers } from '../../src/controller/trigger.ts';
 import { deriveFingerprintKey } from '../../src/model/secret.ts';
@@ -78,14 +78,15 @@ async function start(...flags: string[]): Promise<void> {
       readAt: (revision) => Promise.resolve({ content: contents.get(revision) ?? null, problems: [] }),
     },
     pass: passes.run,
-    confirm: passes.confirm,
+    confirm: () => Promise.resolve(null),
     prepare: passes.prepare,
     build: passes.build,
     settings: () => settings,
     clock,
     logger: silent,
     lease,
-    observer: joinObservers([{ turned: (turn) => void turns.push(turn) }]),
+    observer: { phaseEnded: () => undefined, passEnded: () => undefined, gapClosed: () => undefined },
+    notify: (turn) => void turns.push(turn),
     store: {
       load: () => Promise.resolve(record),
       save: (next) => {

@@ -232,7 +232,7 @@ describe('a revision that has to be confirmed', () => {
     );
     const pass = (outcomes: PassEnding['outcomes']): PassEnding => ({
       ...{ content: { revision: 'r2', files: [] }, verdict: { kind: 'good', reason: 'Applied', message: '' } },
-      ...{ triggers: new Set(), started: 0, from: 0, holdMs: null, outcomes: outcomes ?? [] },
+      ...{ triggers: new Set(), started: 0, from: 0, outcomes: outcomes ?? [] },
     });
     const wrote = [{ step: planOf(['+10.0.0.1']).steps[0], outcome: 'done' }] as unknown as PassEnding['outcomes'];
     const judge = (): string | null => {

@@ -37,7 +37,6 @@ export function createMetrics(version: string, states: States, own: readonly str
       for (const [outcome, count] of Object.entries(pass.outcomes)) if (count > 0) steps.inc({ outcome }, count);
     },
     gapClosed: (ms) => gaps.observe(ms / 1000),
-    turned: () => undefined,
   };
   return {
     observer,

@@ -32,14 +32,15 @@ export function notifySlack(name: string, url: () => string): NotifyTarget {
   return { name, deliver: (turn) => ({ url, headers: () => ({}), body: JSON.stringify({ text: slackText(turn) }) }) };
 }
 
-function genericBody({ what, condition, status, rules }: Turn): unknown {
-  const { windowOpensAt } = status;
+function genericBody({ what, status, rules }: Turn): unknown {
+  const { windowOpensAt, conditions } = status;
+  const { message, since } = conditions.Ready;
   return {
     format_version: 1,
     event: what,
     source: status.source,
     ...(status.server === undefined ? {} : { server: status.server }),
-    condition: { ...condition, message: plain(condition.message), since: new Date(condition.since).toISOString() },
+    condition: { ...conditions.Ready, message: plain(message), since: new Date(since).toISOString() },
     revisions: status.revisions,
     ...(windowOpensAt === null ? {} : { windowOpensAt: formatInstant(windowOpensAt) }),
     ...(rules === undefined ? {} : { rules: rules.map((one) => ({ ...one, at: formatInstant(one.at) })) }),
@@ -56,13 +57,14 @@ const heads = {
 
 const mostRules = 20;
 
-function slackText({ what, condition, status, rules = [] }: Turn): string {
+function slackText({ what, status, rules = [] }: Turn): string {
   const { observed, applied } = status.revisions;
+  const { reason, message } = status.conditions.Ready;
   const head = heads[what];
   const revision = short(what === 'broken' ? observed : applied);
   const where = status.server === undefined ? '' : ` on ${escapeSlack(status.server)}`;
   const lines = [`*${head}*: ${escapeSlack(status.source)} at ${revision}${where}`];
-  if (what === 'broken') lines.push(`${condition.reason}: ${escapeSlack(condition.message)}`);
+  if (what === 'broken') lines.push(`${reason}: ${escapeSlack(message)}`);
   const verbs = what === 'boundary-soon' ? { begins: 'begins', ends: 'ends' } : { begins: 'began', ends: 'ended' };
   for (const rule of rules.slice(0, mostRules))
     lines.push(`${escapeSlack(rule.name)} ${verbs[rule.what]} at ${formatInstant(rule.at)}`);
@@ -82,13 +84,14 @@ export interface GithubStatus {
 export function notifyGithub(name: string, { api, repository, token, context }: GithubStatus): NotifyTarget {
   return {
     name,
-    deliver({ what, condition, status, rules }) {
+    deliver({ what, status, rules }) {
       const { observed, applied } = status.revisions;
+      const { reason, message } = status.conditions.Ready;
       const host = status.server === undefined ? '' : ` on ${new URL(status.server).host}`;
       const isBroken = what === 'broken';
       const commit = isBroken ? observed : applied;
       if (rules !== undefined || commit === null || !/^[0-9a-f]{40}$/.test(commit)) return null;
-      const text = isBroken ? `${condition.reason}${host}: ${plain(condition.message)}` : `in effect${host}`;
+      const text = isBroken ? `${reason}${host}: ${plain(message)}` : `in effect${host}`;
       const description = text.length > 140 ? `${text.slice(0, 139)}…` : text;
       return {
         url: () => `${api}/repos/${repository}/statuses/${commit}`,

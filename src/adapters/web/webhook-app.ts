@@ -12,15 +12,12 @@ export interface WebhookSettings {
   readonly wake: () => void;
   readonly clock: Clock;
   readonly onResult: (result: WebhookResult) => void;
-  /** Largest body, bytes. */
-  readonly maxBody: number;
-  /** Calls that may come at once, and how many a second are allowed after that; for junk and for real calls alike. */
-  readonly burst: number;
-  readonly perSecond: number;
 }
 
-export const defaultWebhook = { maxBody: 5_000_000, burst: 30, perSecond: 1 } as const;
-
+/** Calls that may come at once, and how many a second are allowed after that; for junk and for real calls alike. */
+const allowance = { burst: 30, perSecond: 1 };
+/** Largest body, bytes. */
+const largestBody = 5_000_000;
 /** Largest body that is still looked at while junk comes in faster than it is let in, bytes; a push of 20 commits has 30,000. */
 const largestInFlood = 250_000;
 
@@ -32,8 +29,8 @@ const largestInFlood = 250_000;
  */
 export function createWebhookApp(settings: WebhookSettings): Hono {
   const app = new Hono();
-  const real = createBucket(settings.clock, settings);
-  const junk = createBucket(settings.clock, settings);
+  const real = createBucket(settings.clock, allowance);
+  const junk = createBucket(settings.clock, allowance);
   const refuse = (result: WebhookResult, text: string, status: 401 | 413 | 429) => {
     settings.onResult(result);
     return new Response(`${text}\n`, {
@@ -47,10 +44,10 @@ export function createWebhookApp(settings: WebhookSettings): Hono {
     const claim = claimOf(header);
     const secret = settings.secret();
     if (claim === null || secret === '') return refuse('unsigned', 'no valid signature', 401);
-    const maxBody = junk.left() ? settings.maxBody : Math.min(settings.maxBody, largestInFlood);
+    const maxBody = junk.left() ? largestBody : largestInFlood;
     const announced = Number(header('content-length') ?? 0);
     const signature = announced > maxBody ? null : await signatureOf(context.req.raw.body, secret, maxBody);
-    if (signature === null) return maxBody < settings.maxBody ? tooMany() : refuse('too-large', 'too large', 413);
+    if (signature === null) return maxBody < largestBody ? tooMany() : refuse('too-large', 'too large', 413);
     const expected = claim.isToken ? secret : signature;
     if (!isSameSecret(claim.value, expected))
       return junk.take() ? refuse('unsigned', 'no valid signature', 401) : tooMany();

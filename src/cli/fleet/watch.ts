@@ -5,8 +5,7 @@ import { html } from 'hono/html';
 import { systemClock } from '../../adapters/clock.ts';
 import { addProcessMetrics, type ControllerMetrics, createMetrics } from '../../adapters/metrics/metrics.ts';
 import type { StatusAppSettings } from '../../adapters/web/status-app.ts';
-import { joinObservers } from '../../controller/observer.ts';
-import type { Status } from '../../controller/status.ts';
+import type { PassView, Status } from '../../controller/status.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { formatSafeJson, formatVersion } from '../../report/json.ts';
 import { formatRevision } from '../../report/page.ts';
@@ -102,7 +101,7 @@ class FleetWatch implements WatchProcess {
     this.metrics = addProcessMetrics(createMetrics(version, states, ['target']));
     this.#members = targets.map((target) => {
       const hold = (revision: string): string | null => this.#gate.admit(member, revision, systemClock.wallTime());
-      const observer = joinObservers([this.metrics.observer, { passEnded: () => this.#passEnded(member) }]);
+      const observer = { ...this.metrics.observer, passEnded: (pass: PassView) => this.#passEnded(member, pass) };
       const member: Member = { ...target, keeper: parts.makeKeeper(target, hold, { ...this.metrics, observer }) };
       return member;
     });
@@ -156,7 +155,8 @@ class FleetWatch implements WatchProcess {
     }
   }
 
-  #passEnded(member: Member): void {
+  #passEnded(member: Member, pass: PassView): void {
+    this.metrics.observer.passEnded(pass);
     this.#gate.ended(member, systemClock.wallTime());
     this.#release();
   }

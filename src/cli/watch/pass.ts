@@ -1,6 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
 import { systemClock } from '../../adapters/clock.ts';
-import { runConfirmCommand } from '../../adapters/confirm-command.ts';
 import type { ReadFailure } from '../../apply/read.ts';
 import type { LoopPassRequest } from '../../controller/loop-parts.ts';
 import { assemble } from '../../desired/desired.ts';
@@ -113,12 +112,6 @@ export function createWatchPasses(wiring: PassWiring) {
       if (back === 'before') logStays(logger, result);
       if (result.end === 'in-sync' || result.apply?.end === 'converged') openGaps = new Set();
       return result;
-    },
-    /** Runs the command of `confirmWith` once; see `Trial`. */
-    async confirm(timeoutMs: number, signal: AbortSignal): Promise<string | null> {
-      const { cwd, env: environment } = invocation.terminal;
-      const command = settings.file?.nested.confirmWith?.command ?? [];
-      return await runConfirmCommand({ command, environment, cwd, timeoutMs, signal });
     },
     /** Other files that these manifests name, by path from the root. */
     references: async (manifests: readonly SourceFile[]) => listReferencedFiles(await shared.parse(manifests)),

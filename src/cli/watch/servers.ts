@@ -10,7 +10,7 @@ import {
 } from '../../adapters/web/listen.ts';
 import { readSecret } from '../../adapters/web/secret.ts';
 import { createStatusApp, type StatusAppSettings } from '../../adapters/web/status-app.ts';
-import { createWebhookApp, defaultWebhook } from '../../adapters/web/webhook-app.ts';
+import { createWebhookApp } from '../../adapters/web/webhook-app.ts';
 import type { Logger } from '../../ports.ts';
 import { makeFailure, mustHave, type Settings } from '../command.ts';
 import { formatFlag } from '../options.ts';
@@ -72,7 +72,6 @@ export async function serveWebhooks(
     throw makeFailure('bad-setting', 'webhooks need a secret', 'give --webhook-secret-file');
   const secret = readNow(webhookSecretFile, 'webhookSecretFile');
   const app = createWebhookApp({
-    ...defaultWebhook,
     secret,
     wake: () => void view.wake(),
     clock: systemClock,

@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
+import { runConfirmCommand } from '../../adapters/confirm-command.ts';
 import { createNotifier } from '../../adapters/notify/notifier.ts';
 import { storeRecord, storeRecordIn } from '../../adapters/record-store.ts';
 import type { GitSettings } from '../../adapters/source/git.ts';
@@ -7,7 +8,6 @@ import { findOwnFolder, makeTemporaryState, openState, type StateFolder } from '
 import { guardApi } from '../../controller/lease.ts';
 import { Loop } from '../../controller/loop.ts';
 import type { LoopPassRequest, LoopSettings } from '../../controller/loop-parts.ts';
-import { joinObservers } from '../../controller/observer.ts';
 import { createTriggers, type Trigger } from '../../controller/trigger.ts';
 import { compareText } from '../../model/problem.ts';
 import type { PassResult } from '../../pass/pass.ts';
@@ -177,7 +177,7 @@ export class Running {
 
   #wireLoop(): Loop {
     const { source, logger, lease, triggers, state, wake, root, notifier, token } = this.#parts;
-    const { settings, shared, metrics, renewSecrets } = this.#context;
+    const { settings, shared, metrics, renewSecrets, terminal } = this.#context;
     const server = findServer(settings);
     const expiry = watchToken(token, triggers, logger, {
       everyMs: () => this.settings.interval,
@@ -190,7 +190,10 @@ export class Running {
     return new Loop({
       source,
       pass: (request) => this.#pass(request),
-      confirm: (timeoutMs, signal) => this.passes.confirm(timeoutMs, signal),
+      confirm: (timeoutMs, signal) => {
+        const command = this.settings.file?.nested.confirmWith?.command ?? [];
+        return runConfirmCommand({ command, environment: terminal.env, cwd: terminal.cwd, timeoutMs, signal });
+      },
       prepare: (content) => this.passes.prepare(content),
       build: (content, at) => this.passes.build(content, at),
       settings: () => loopSettingsOf(this.settings, root === null),
@@ -198,7 +201,8 @@ export class Running {
       clock: systemClock,
       logger,
       lease,
-      observer: joinObservers([metrics.observer, notifier]),
+      observer: metrics.observer,
+      notify: notifier.turned,
       store: lease.record === null ? storeRecordIn(state.path, logger) : storeRecord(lease.record, logger, token.seal),
       triggers,
       version,

@@ -59,7 +59,7 @@ async function send(target: NotifyTarget, turns: readonly Turn[], timeoutMs = 10
 
 const turn = (what: Turn['what'], text = 'hello'): Turn => {
   const status = someStatus(text);
-  return { what, status, condition: status.conditions.Ready };
+  return { what, status };
 };
 
 describe('notifications', () => {
@@ -136,7 +136,7 @@ describe('notifications', () => {
 
   it('each names the server: a team may have several', async () => {
     const status = someStatus('hello', { server: 'https://vpn.example.com' });
-    const one: Turn = { what: 'applied', status, condition: status.conditions.Ready };
+    const one: Turn = { what: 'applied', status };
     await send(
       notifyWebhook('x', () => url, null),
       [one],
@@ -161,7 +161,7 @@ describe('notifications', () => {
       { name: 'a`*<b>', what: 'ends', at: Date.parse('2026-12-01T00:00:00Z') },
       { name: 'c', what: 'begins', at: Date.parse('2026-12-01T01:00:00Z') },
     ] as const;
-    const soon: Turn = { what: 'boundary-soon', rules, status, condition: status.conditions.Ready };
+    const soon: Turn = { what: 'boundary-soon', rules, status };
     const many = Array.from({ length: 25 }, () => rules[1]);
     await send(
       notifyWebhook('x', () => url, null),

@@ -8,7 +8,7 @@ const secret = 'a webhook secret';
 const sign = (body: string, algorithm = 'sha256', key = secret): string =>
   createHmac(algorithm, key).update(body).digest('hex');
 
-function hooks(overrides: { secret?: string; burst?: number; maxBody?: number } = {}) {
+function hooks(overrides: { secret?: string } = {}) {
   const clock = virtualClock();
   const results: WebhookResult[] = [];
   let woken = 0;
@@ -19,9 +19,6 @@ function hooks(overrides: { secret?: string; burst?: number; maxBody?: number } 
     },
     clock,
     onResult: (result) => void results.push(result),
-    maxBody: overrides.maxBody ?? 1000,
-    burst: overrides.burst ?? 1000,
-    perSecond: 1,
   });
   const post = async (body: string, headers: Record<string, string>) =>
     (await app.request('/webhook', { method: 'POST', body, headers })).status;
@@ -69,7 +66,7 @@ describe('webhooks', () => {
   });
 
   it('threat 20: ten thousand replays are limited, and only wake', async () => {
-    const { post, woken, clock, results } = hooks({ burst: 30 });
+    const { post, woken, clock, results } = hooks();
     const headers = { 'x-gitlab-token': secret };
     for (let count = 0; count < 10_000; count++) await post(body, headers);
     expect(woken()).toBe(30);
@@ -79,31 +76,31 @@ describe('webhooks', () => {
   });
 
   it('threat 20: a flood of junk starves no real call, and a flood of real calls no junk', async () => {
-    const { post, woken, results } = hooks({ burst: 3 });
+    const { post, woken, results } = hooks();
     const forged = { 'x-hub-signature-256': `sha256=${sign(body, 'sha256', 'other')}` };
     const real = { 'x-hub-signature-256': `sha256=${sign(body)}` };
     for (let count = 0; count < 100; count++) expect(await post(body, {})).toBe(401);
-    expect([await post(body, forged), await post(body, forged), await post(body, forged)]).toEqual([401, 401, 401]);
+    for (let count = 0; count < 30; count++) expect(await post(body, forged)).toBe(401);
     expect([await post(body, forged), await post(body, { 'x-gitlab-token': 'other' })]).toEqual([429, 429]);
-    expect([await post(body, real), await post(body, real), await post(body, real)]).toEqual([202, 202, 202]);
+    for (let count = 0; count < 30; count++) expect(await post(body, real)).toBe(202);
     expect([await post(body, real), await post(body, {})]).toEqual([429, 401]);
-    expect(woken()).toBe(3);
-    expect(results.filter((result) => result === 'unsigned').length).toBe(104);
+    expect(woken()).toBe(30);
+    expect(results.filter((result) => result === 'unsigned').length).toBe(131);
   });
 
   it('threat 20: in a flood of junk only small bodies are looked at', async () => {
-    const { post, clock } = hooks({ burst: 1, maxBody: 1_000_000 });
+    const { post, clock } = hooks();
     const large = 'x'.repeat(300_000);
     const real = { 'x-hub-signature-256': `sha256=${sign(large)}` };
-    expect(await post(body, { 'x-gitlab-token': 'other' })).toBe(401);
+    for (let count = 0; count < 30; count++) expect(await post(body, { 'x-gitlab-token': 'other' })).toBe(401);
     expect(await post(large, real)).toBe(429);
     clock.skip(1000);
     expect(await post(large, real)).toBe(202);
   });
 
   it('threat 20: a body past the cap is refused unread, and junk that is signed only wakes', async () => {
-    const { post, woken } = hooks({ maxBody: 100 });
-    const large = 'x'.repeat(101);
+    const { post, woken } = hooks();
+    const large = 'x'.repeat(5_000_001);
     expect(await post(large, { 'x-hub-signature-256': `sha256=${sign(large)}` })).toBe(413);
     const junk = '{"a":[[[[ \u0000 not json';
     expect(await post(junk, { 'x-hub-signature-256': `sha256=${sign(junk)}` })).toBe(202);

@@ -173,8 +173,8 @@ export function fakeLoop(
       phaseEnded: () => undefined,
       passEnded: () => undefined,
       gapClosed: () => undefined,
-      turned: (turn) => void fake.turns.push(turn),
     },
+    notify: (turn) => void fake.turns.push(turn),
     store: {
       load: () => kept?.load() ?? Promise.resolve(options.record ?? emptyRecord),
       save: async (record) => {
