@@ -11,15 +11,14 @@ import type { Invocation, Settings } from './command.ts';
 import { createLogger } from './logger.ts';
 import { readWindows } from './plan-settings.ts';
 
-/** What keeps this run from writing whatever the plan is; null: nothing. Without `--yes` only a person at a terminal applies. */
-export function findObstacle({ settings, terminal }: Invocation, plan: Plan | null): Problem | null {
+/** What keeps this run from writing, a closed `window` among them; null: nothing. Without `--yes` only a person at a terminal applies. */
+export function findObstacle({ settings, terminal }: Invocation, window: Problem | null): Problem | null {
   if (settings.suspend) {
     const by = settings.origins.get('suspend') ?? '--suspend';
     const hint = 'To apply once all the same: --no-suspend. --plan shows the changes.';
     return makeError('suspended', `Writing is suspended by ${by}: nothing was written`, hint);
   }
-  const closed = settings.overrideWindow !== null || plan === null ? null : explainWindow(settings, plan);
-  if (closed !== null) return { ...closed, severity: 'error' };
+  if (window?.code === 'outside-window') return { ...window, severity: 'error' };
   if (settings.yes || terminal.stdinIsTerminal) return null;
   const summary = 'There is no terminal to ask on; give --yes to apply: nothing was written';
   const hint = 'In scripts, cron and CI: reconcile apply --yes PATH. To see the changes only: reconcile plan PATH.';
@@ -27,7 +26,8 @@ export function findObstacle({ settings, terminal }: Invocation, plan: Plan | nu
 }
 
 /** That this plan waits for a window, or that somebody decided that it does not; null: neither. */
-function explainWindow(settings: Settings, plan: Plan): Problem | null {
+export function explainWindow(settings: Settings, plan: Plan | null): Problem | null {
+  if (plan === null || plan.steps.length === 0) return null;
   const closed = findClosedWindow(readWindows(settings), plan, systemClock.wallTime());
   if (closed === null) return null;
   const { overrideWindow } = settings;
@@ -38,16 +38,10 @@ function explainWindow(settings: Settings, plan: Plan): Problem | null {
   return { code: 'outside-window', severity: 'note', summary: closed.message, hint };
 }
 
-/** What a report says of windows, when there is something to write. */
-export function noteWindow(settings: Settings, plan: Plan | null): readonly Problem[] {
-  const note = plan === null || plan.steps.length === 0 ? null : explainWindow(settings, plan);
-  return note === null ? [] : [note];
-}
-
 /** Who applies outside a window says why: in the report, in the log, and in the journal where there is one. */
-export async function recordOverride(invocation: Invocation, journal: Journal | null, plan: Plan): Promise<void> {
+export async function recordOverride(invocation: Invocation, journal: Journal | null): Promise<void> {
   const { overrideWindow: reason } = invocation.settings;
-  if (reason === null || explainWindow(invocation.settings, plan) === null) return;
+  if (reason === null) return;
   (await createLogger(invocation)).warn('No window is open, and that was overridden', { reason });
   await journal?.write({ event: 'window-overridden', reason });
 }

@@ -16,10 +16,10 @@ import {
   approvesAnother,
   askToApply,
   askToBind,
+  explainWindow,
   findObstacle,
   findServer,
   markLeftOut,
-  noteWindow,
   recordOverride,
 } from './approval.ts';
 import { type Base, loadBase } from './base.ts';
@@ -156,14 +156,15 @@ function approveOf(run: Run, pass: PassDependencies, { revision }: SourceContent
     const known = knownProblems(run, desired, plan);
     if (isInvalid(known, settings)) return false;
     if (staleness(run, plan, digest).length > 0) return false;
-    run.obstacle = findObstacle(run.invocation, plan);
+    const window = explainWindow(settings, plan);
+    const noted = window?.code === 'window-overridden' ? [window] : [];
+    run.obstacle = findObstacle(run.invocation, window);
     const asks = run.obstacle === null && !settings.yes;
     await nameAll(run, pass, plan, desired);
-    const noted = settings.overrideWindow === null ? [] : noteWindow(settings, plan);
     const problems = [...noted, ...known.toSorted(compareProblems)];
     run.screen.showPlan({ ...describePlan(run, { plan, desired, digest }, problems), revision }, asks);
     const isApproved = asks ? await askToApply(run.invocation, plan) : run.obstacle === null;
-    if (isApproved) await recordOverride(run.invocation, pass.journal, plan);
+    if (isApproved && noted.length > 0) await recordOverride(run.invocation, pass.journal);
     if (isApproved) run.screen.onApply();
     return isApproved;
   };
@@ -222,7 +223,7 @@ function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonl
       ? applyStrict(result.problems, settings)
       : applyStrictToPass(result, settings).map(markLeftOut)),
     ...[...failure, ...stale, ...other],
-    ...(obstacle === null ? noteWindow(settings, result.plan) : [obstacle]),
+    ...[obstacle ?? explainWindow(settings, result.plan)].filter((one) => one !== null),
   ];
   return {
     ...describePlan(run, result, problems),

@@ -79,8 +79,8 @@ function makeTrial(invocation: Invocation, files: StateFiles, terms: ConfirmTerm
       if (pending === null || changed === 0) return { isKept: true, answer: applied };
       const { settings, terminal } = invocation;
       await writeAnswer(applied, readOutputs(settings.output, terminal.cwd).filter(isScreen), settings, terminal);
-      const failed = findFailure(applied);
-      if (failed === null) await systemClock.sleep(filterMsOf(applied), terminal.stop);
+      const { failed, filterMs } = judgeApplied(applied);
+      if (failed === null) await systemClock.sleep(filterMs, terminal.stop);
       const waiting = { ...pending, until: systemClock.wallTime() + (failed === null ? terms.withinMs : 0) };
       await savePending(files, waiting).catch(() => undefined);
       const back = await settleTrial(invocation, files, waiting, failed);
@@ -100,17 +100,16 @@ function liveKeysOf({ changes }: Plan): ReadonlySet<string> {
   );
 }
 
-/** Why nobody is asked: what is there now is not what was reviewed, so that it must not stay. Null: it is. */
-function findFailure({ report }: Answer): string | null {
+/**
+ * Why nobody is asked (null: somebody is): what is there now is not what was reviewed, so that it must not stay. And the ms until the
+ * packet filter is expected to hold it; 0 where a look at it has shown that already.
+ */
+function judgeApplied({ report }: Answer): { readonly failed: string | null; readonly filterMs: number } {
   const { apply = null, kernel } = report?.() ?? {};
-  if (apply?.end !== 'converged') return 'Not all of it could be applied';
-  return kernel?.report.state === 'differs' ? 'The packet filter does not hold what was applied' : null;
-}
-
-/** ms until the packet filter is expected to hold what was applied; 0 where a look at it has shown that already. */
-function filterMsOf({ report }: Answer): number {
-  const { apply = null, kernel } = report?.() ?? {};
-  return kernel?.report.state === 'enforced' ? 0 : (apply?.enforcedInMs ?? 0);
+  const state = kernel?.report.state;
+  const differs = state === 'differs' ? 'The packet filter does not hold what was applied' : null;
+  const failed = apply?.end === 'converged' ? differs : 'Not all of it could be applied';
+  return { failed, filterMs: state === 'enforced' ? 0 : (apply?.enforcedInMs ?? 0) };
 }
 
 /** Waits for the confirmation, and goes back without it; null: the apply is kept. `failed`: why nobody is asked. */
