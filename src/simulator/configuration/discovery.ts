@@ -1,4 +1,4 @@
-import http, { type IncomingHttpHeaders, type RequestOptions } from 'node:http';
+import http, { type IncomingHttpHeaders, type IncomingMessage, type RequestOptions } from 'node:http';
 import https from 'node:https';
 import { buffer } from 'node:stream/consumers';
 import { ServerCrash } from '../crash.ts';
@@ -66,13 +66,9 @@ function checkDocument(json: JsonTerm): JsonTerm | undefined {
 type Fetched = { readonly json: JsonTerm; readonly lifetime: number } | { readonly reason: string };
 
 async function fetchJson(uri: string, options: FetchDiscoveryOptions): Promise<Fetched> {
-  let answer: HttpAnswer;
-  try {
-    answer = await get(uri, options);
-  } catch (error) {
-    return { reason: `%Mint.TransportError{reason: ${transportReason(error)}}` };
-  }
-  const { status, headers, body } = answer;
+  const answer = await get(uri, options).catch(transportReason);
+  if (typeof answer === 'string') return { reason: `%Mint.TransportError{reason: ${answer}}` };
+  const { statusCode: status = 0, headers, body } = answer;
   if (status < 200 || status > 299) return { reason: `{${status}, ${inspect(body)}}` };
   try {
     return { json: parseJson(body), lifetime: lifetimeOf(headers) };
@@ -82,23 +78,19 @@ async function fetchJson(uri: string, options: FetchDiscoveryOptions): Promise<F
   }
 }
 
-interface HttpAnswer {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: string;
-}
-
 function lifetimeOf({ 'cache-control': cacheControl, age }: IncomingHttpHeaders): number {
   const maxAge = Number(/(?<=max-age=)[0-9]+/.exec(cacheControl ?? '')?.[0] ?? 0);
   return maxAge > 0 ? (maxAge - Number(age ?? 0)) * 1000 : longestCacheMs;
 }
 
-function get(uri: string, { timeout, lookup }: FetchDiscoveryOptions): Promise<HttpAnswer> {
+type Answer = Pick<IncomingMessage, 'statusCode' | 'headers'> & { readonly body: string };
+
+function get(uri: string, { timeout, lookup }: FetchDiscoveryOptions): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const { request } = uri.startsWith('https:') ? https : http;
     const call = request(uri, { agent: false, ...(lookup && { lookup }) }, (response) => {
-      const { statusCode = 0, headers } = response;
-      buffer(response).then((bytes) => resolve({ status: statusCode, headers, body: bytes.toString('utf8') }), reject);
+      const { statusCode, headers } = response;
+      buffer(response).then((bytes) => resolve({ statusCode, headers, body: bytes.toString('utf8') }), reject);
     });
     call.setTimeout(timeout, () => call.destroy(Object.assign(new Error('timeout'), { code: 'ETIMEDOUT' })));
     call.on('error', reject);
@@ -124,12 +116,8 @@ function transportReason(error: unknown): string {
 const longestPrint = 4_096;
 
 /** A text as the server's language prints it. */
-function inspect(text: string): string {
-  const shown = [...text].slice(0, longestPrint).join('');
-  const escaped = shown
-    .replace(/["\\]|#(?=\{)/g, '\\$&')
-    .replace(/[\n\r\t]/g, (char) => escapedCharacters[char] ?? char);
-  return shown.length < text.length ? `"${escaped}" <> ...` : `"${escaped}"`;
+function inspect(body: string): string {
+  const shown = [...body].slice(0, longestPrint).join('');
+  const printed = JSON.stringify(shown).replace(/#(?=\{)/g, '\\#');
+  return shown.length < body.length ? `${printed} <> ...` : printed;
 }
-
-const escapedCharacters: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };

@@ -143,24 +143,14 @@ const printed = (value: unknown): string =>
 
 /** Host names as the server checks them: letters, digits, dot, underscore and hyphen in any order, maybe a port. */
 function hostProblems(text: string, allowPort: boolean): string[] {
-  const { host, port } = splitPort(text);
+  const [, host = text, port] = /^([^:]*):([+-]?[0-9]+)$/.exec(text) ?? [];
   const problems = /^[a-zA-Z0-9._-]+$/.test(host) ? [] : [`${host} is not a valid FQDN`];
-  if (port === null) return problems;
+  if (port === undefined) return problems;
   if (!allowPort) return [...problems, 'setting port is not allowed'];
   return isPort(port) ? problems : [...problems, 'port is not a number between 0 and 65535'];
 }
 
-const isPort = (port: bigint): boolean => port > 0n && port <= 65_535n;
-
-function splitPort(text: string): { host: string; port: bigint | null } {
-  const colon = text.indexOf(':');
-  const port = parseInteger(text.slice(colon + 1));
-  return colon < 0 || port === null ? { host: text, port: null } : { host: text.slice(0, colon), port };
-}
-
-function parseInteger(text: string): bigint | null {
-  return /^[+-]?[0-9]+$/.test(text) ? BigInt(text.replace('+', '')) : null;
-}
+const isPort = (port: string): boolean => Number(port) > 0 && Number(port) <= 65_535;
 
 /** Messages for an endpoint that is neither an address (with a port or without) nor a host name. */
 export function checkEndpoint(text: string): string[] {
@@ -180,9 +170,8 @@ function shown(members: readonly (readonly string[])[]): string[] {
 
 function isAddressAndPort(text: string): boolean {
   if (parseAddress(text) !== undefined) return true;
-  const match = /^(?:\[([^\]]*)\]|([^:]*)):([^:]*)$/.exec(text);
-  const port = parseInteger(match?.[3] ?? '');
-  return port !== null && isPort(port) && parseAddress(match?.[1] ?? match?.[2] ?? '') !== undefined;
+  const [, bracketed, bare = '', port = ''] = /^(?:\[([^\]]*)\]|([^:]*)):([+-]?[0-9]+)$/.exec(text) ?? [];
+  return isPort(port) && parseAddress(bracketed ?? bare) !== undefined;
 }
 
 /** Messages for a list of name servers: addresses or host names, each only once (addresses compared as numbers). */

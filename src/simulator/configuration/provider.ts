@@ -50,13 +50,12 @@ function listProviders(stored: unknown): readonly Provider[] {
 }
 
 /** The providers of the sent array, or of an object with numbered keys. */
-function listOf(term: JsonTerm): TermMap[] | undefined {
-  const items: readonly JsonTerm[] | undefined = isMap(term) ? numbered(term) : Array.isArray(term) ? term : undefined;
-  if (items === undefined || !items.every(isMap)) return undefined;
-  return items.filter(isMap);
+function listOf(term: JsonTerm): readonly TermMap[] | undefined {
+  const sent: readonly JsonTerm[] = isMap(term) ? sortNumbered(term) : Array.isArray(term) ? term : [null];
+  return sent.every(isMap) ? sent : undefined;
 }
 
-function numbered(map: TermMap): JsonTerm[] {
+function sortNumbered(map: TermMap): JsonTerm[] {
   const entries = [...map].sort(([a], [b]) => Number(a) - Number(b) || (a < b ? -1 : 1));
   return entries.map(([, value]) => value);
 }

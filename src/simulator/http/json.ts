@@ -20,9 +20,7 @@ export function readObject(sent: JsonTerm): TermMap {
   return sent;
 }
 
-type Frame =
-  | { readonly kind: 'array'; readonly items: JsonTerm[] }
-  | { readonly kind: 'object'; readonly map: Map<string, JsonTerm>; key: string | null };
+type Container = JsonTerm[] | Map<string, JsonTerm>;
 
 /** Parses as the server's decoder: of duplicate keys the first wins, floats stay floats. Raises ServerCrash where it is no JSON. */
 export function parseJson(text: string): JsonTerm {
@@ -32,12 +30,21 @@ export function parseJson(text: string): JsonTerm {
     throw new ServerCrash('not JSON');
   }
   const whole: JsonTerm[] = [];
-  const open: Frame[] = [{ kind: 'array', items: whole }];
+  const open: Container[] = [whole];
+  let key: string | null = null;
   for (const token of tokensOf(text)) {
-    const frame = open.at(-1);
+    const inside = open.at(-1) ?? whole;
     if (token === ']' || token === '}') open.pop();
-    else if (frame?.kind === 'object' && frame.key === null) frame.key = readString(token);
-    else if (frame !== undefined) add(frame, readTerm(token, open));
+    else if (!Array.isArray(inside) && key === null) key = readString(token);
+    else {
+      const container: Container | null = token === '[' ? [] : token === '{' ? new Map() : null;
+      const term = container ?? readScalar(token);
+      if (Array.isArray(inside)) inside.push(term);
+      else if (key !== null && !inside.has(key)) inside.set(key, term);
+      key = null;
+      // The tokens that follow fill it.
+      if (container !== null) open.push(container);
+    }
   }
   return whole[0] ?? null;
 }
@@ -61,26 +68,7 @@ function findStringEnd(text: string, start: number): number {
   }
 }
 
-function add(frame: Frame, value: JsonTerm): void {
-  if (frame.kind === 'array') frame.items.push(value);
-  else {
-    if (frame.key !== null && !frame.map.has(frame.key)) frame.map.set(frame.key, value);
-    frame.key = null;
-  }
-}
-
-/** A scalar, or a container that is filled by the tokens that follow. */
-function readTerm(token: string, open: Frame[]): JsonTerm {
-  if (token === '[') {
-    const items: JsonTerm[] = [];
-    open.push({ kind: 'array', items });
-    return items;
-  }
-  if (token === '{') {
-    const map = new Map<string, JsonTerm>();
-    open.push({ kind: 'object', map, key: null });
-    return map;
-  }
+function readScalar(token: string): JsonTerm {
   if (token.startsWith('"')) return readString(token);
   return token === 'null' ? null : token === 'true' || token === 'false' ? token === 'true' : readNumber(token);
 }

@@ -49,7 +49,8 @@ export async function listenHttp(options: ListenerOptions): Promise<Server> {
   server.on('clientError', (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket) => {
     if (!socket.writable) return;
     const isRouted = error.code === 'HPE_INVALID_METHOD' || error.code === 'HPE_INVALID_URL';
-    socket.end(isRouted ? unknownRoute(error.rawPacket) : bareAnswers[statusOf(error)]);
+    const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : 400;
+    socket.end(isRouted ? unknownRoute(error.rawPacket) : bareAnswers[status]);
   });
   // Node hands this socket over without its own listener, so a client that went would end the process.
   server.on('connect', (_, socket) => socket.on('error', () => {}).end(bareAnswers[501]));
@@ -76,10 +77,6 @@ const bareAnswers = {
   501: bare('501 Not Implemented'),
 } as const;
 
-function statusOf(error: NodeJS.ErrnoException): 400 | 431 {
-  return error.code === 'HPE_HEADER_OVERFLOW' ? 431 : 400;
-}
-
 /** Node refuses methods that it does not know and raw UTF-8 in a path; the real server routes them, which ends in its 404. */
 function unknownRoute(packet: Buffer | undefined): string {
   const text = packet?.toString('latin1') ?? '';
@@ -104,24 +101,19 @@ function receive(message: IncomingMessage, response: ServerResponse, exchange: (
     served.set(message.socket, count);
     if (count >= requestsPerConnection) response.shouldKeepAlive = false;
     const refused = refusal(message);
-    if (refused !== undefined) sendAnswer({ request, message, response }, refused);
+    if (refused !== null) sendAnswer({ request, message, response }, { status: refused, bare: 'closes' });
     else exchange({ request, message, response });
   });
 }
 
-/** Requests that never get past the real server's HTTP layer. */
-function refusal(message: IncomingMessage): HttpAnswer | undefined {
-  const target = message.url ?? '/';
-  if (target.length > longestQuery + 16) return { status: 414, bare: 'closes' };
-  const raw = message.rawHeaders;
-  if (raw.length / 2 > mostHeaders) return { status: 431, bare: 'closes' };
-  for (let index = 1; index < raw.length; index += 2) {
-    if ((raw[index]?.length ?? 0) > longestHeader) return { status: 431, bare: 'closes' };
-  }
-  if (message.method === 'TRACE') return { status: 501, bare: 'closes' };
-  if (message.httpVersion !== '1.0' && message.headers.host === undefined) return { status: 400, bare: 'closes' };
-  if (/\bh2c\b/i.test(message.headers.upgrade ?? '')) return { status: 400, bare: 'closes' };
-  return undefined;
+/** The status for a request that never gets past the real server's HTTP layer. */
+function refusal({ url = '/', rawHeaders, method, httpVersion, headers }: IncomingMessage): number | null {
+  if (url.length > longestQuery + 16) return 414;
+  if (rawHeaders.length / 2 > mostHeaders) return 431;
+  if (rawHeaders.some((text, index) => index % 2 === 1 && text.length > longestHeader)) return 431;
+  if (method === 'TRACE') return 501;
+  if (httpVersion !== '1.0' && headers.host === undefined) return 400;
+  return /\bh2c\b/i.test(headers.upgrade ?? '') ? 400 : null;
 }
 
 let requestCount = 0;

@@ -41,7 +41,7 @@ export function castRule(present: RuleValues, sent: TermMap, portRules: boolean)
     }
   };
   take('action', castOneOf(['accept', 'drop']));
-  take('destination', castDestination);
+  take('destination', (term) => castOr(typeof term === 'string' ? castInet(term) : undefined));
   if (portRules) {
     take('port_type', castOneOf(['tcp', 'udp']));
     take('port_range', castPorts);
@@ -56,10 +56,6 @@ export function castRule(present: RuleValues, sent: TermMap, portRules: boolean)
 /** Casts one of these words. */
 function castOneOf<const W extends string>(words: readonly W[]): (term: Sent) => Cast<W> {
   return (term) => castOr(words.find((word) => word === term));
-}
-
-function castDestination(term: Sent): Cast<string> {
-  return castOr(typeof term === 'string' ? castInet(term) : undefined);
 }
 
 function castOr<T>(value: T | undefined): Cast<T> {
