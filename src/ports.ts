@@ -104,6 +104,8 @@ export type Descent = 'yes' | 'no' | 'unknown' | 'unasked';
 
 /** Append-only record of steps before and after they are sent, synced to disk; holds no secret. */
 export interface Journal {
+  /** Where it lies, for messages. */
+  readonly path: string;
   write(entry: JournalEntry): Promise<void>;
 }
 

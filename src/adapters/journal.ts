@@ -80,6 +80,7 @@ export async function openJournal(path: string, wallTime: () => number): Promise
   const sync = shareRuns(() => file.datasync());
   let last: Promise<unknown> = Promise.resolve();
   return {
+    path,
     earlier,
     write: async (entry) => {
       const line = `${JSON.stringify({ at: new Date(wallTime()).toISOString(), ...entry })}\n`;

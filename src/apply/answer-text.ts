@@ -6,7 +6,7 @@ export type NameField = (field: string) => string;
 
 /** One sentence on an answer or its absence, for a person; holds the server's field messages, cleaned and shortened. */
 export function describeAnswer(result: ApiResult, request: string, nameField: NameField = (field) => field): string {
-  return result.kind === 'no-answer' ? result.message : `${request}: ${describe(result, nameField)}`;
+  return result.kind === 'no-answer' ? result.message : `${request}: ${describe(result, request, nameField)}`;
 }
 
 /** The server's messages by field, from `{"errors": {field: [message, …]}}` in any nesting; empty for other bodies. */
@@ -23,13 +23,15 @@ export function isOverlap({ status, body }: ApiAnswer): boolean {
   return [...readFieldMessages(body).values()].flat().some((text) => /overlap/i.test(text));
 }
 
-function describe(answer: ApiAnswer, nameField: NameField): string {
+function describe(answer: ApiAnswer, request: string, nameField: NameField): string {
   const { status, body } = answer;
   if (status === 401) return `401, ${unauthorized(body)}`;
   if (status === 403) return '403, this token may not do this';
   if (status === 404) return '404, not found';
   if (status === 429) return '429, the server limits the rate of requests';
-  const messages = [...readFieldMessages(body)].map(([field, texts]) => withField(field, texts.join(', '), nameField));
+  // What is wrong with stored values, a server tells by quoting them.
+  const told = request === 'GET /v0/configuration' ? [] : [...readFieldMessages(body)];
+  const messages = told.map(([field, texts]) => withField(field, texts.join(', '), nameField));
   if (messages.length > 0) return `${status}, ${messages.join('; ')}`;
   if (status === 500 && body === undefined)
     return '500 without a body (this server answers so to most requests it cannot take)';

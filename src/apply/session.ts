@@ -1,5 +1,5 @@
 import type { Problem } from '../model/problem.ts';
-import { fail, ok, type Result } from '../model/result.ts';
+import { fail, getErrorCode, ok, type Result } from '../model/result.ts';
 import type { LiveRule } from '../model/rule.ts';
 import { shareRuns } from '../model/share-runs.ts';
 import type { JournalEntry } from '../ports.ts';
@@ -115,8 +115,9 @@ export class Session {
   /** Writes to the journal. Nothing depends on it: one that cannot be written is logged once. */
   async record(entry: JournalEntry): Promise<void> {
     const { journal, logger } = this.context;
-    await journal?.write(entry).catch(() => {
-      if (!this.#journalFailed) logger.warn('the journal cannot be written; the apply goes on without it');
+    await journal?.write(entry).catch((error: unknown) => {
+      const where = { path: journal.path, code: getErrorCode(error) };
+      if (!this.#journalFailed) logger.warn('the journal cannot be written; the apply goes on without it', where);
       this.#journalFailed = true;
     });
   }

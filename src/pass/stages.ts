@@ -180,7 +180,7 @@ export function makeApplyContext(
     api,
     clock,
     logger,
-    journal: journal && { write: (entry) => journal.write({ ...entry, ...origin }) },
+    journal: journal && { path: journal.path, write: (entry) => journal.write({ ...entry, ...origin }) },
     profile,
     limits,
     stop,

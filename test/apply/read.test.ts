@@ -70,3 +70,14 @@ describe('a Configuration that cannot be understood', () => {
     expect(read).toMatchObject({ ok: true, value: { live: { rules: [], configuration: null } } });
   });
 });
+
+describe('an error that quotes what the server holds', () => {
+  it('is told of the Configuration without its words: a stored secret of a provider may stand in them', async () => {
+    const body = { errors: { detail: ['cannot load {client_secret: "CANARY"}'] } };
+    const quoting: ApiResult = { kind: 'answer', status: 422, body, retryAfterMs: null };
+    const scope = { ...wholeScope, rules: false };
+    const failing = { ...context(true), api: { ...api, getConfiguration: () => Promise.resolve(quoting) } };
+    const read = await readLive(failing, scope, null);
+    expect(read).toMatchObject({ ok: false, error: { status: 422, message: 'GET /v0/configuration: 422' } });
+  });
+});

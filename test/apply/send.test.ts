@@ -5,7 +5,7 @@ import { formatRuleKey } from '../../src/model/rule.ts';
 import type { JournalEntry, LiveApi } from '../../src/ports.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../src/simulator/server.ts';
 import { createFakeClock } from './fake-clock.ts';
-import { desiredState, rule, testRun, token } from './support.ts';
+import { desiredState, quiet, rule, testRun, token } from './support.ts';
 
 /** What all writes share, shown for each of them: they once had a loop each, and the copies had drifted. */
 
@@ -124,7 +124,7 @@ describe('the journal of a gap that is undone', () => {
       fault: { kind: 'status', status: 422, body: '{"errors":{"destination":["is invalid"]}}' },
     });
     const entries: JournalEntry[] = [];
-    const journal = { write: async (entry: JournalEntry) => void entries.push(entry) };
+    const journal = { path: '', write: async (entry: JournalEntry) => void entries.push(entry) };
     const wanted = ['drop 192.0.2.0/26', 'drop 192.0.2.128/25'].map(rule);
     const one = testRun(simulator.url, desiredState(wanted), { journal, limits: { concurrency: 1 } });
     await one.apply(await one.plan());
@@ -151,10 +151,29 @@ describe('the journal of a write outside gaps', () => {
     simulator.onCall(({ method }) => {
       if (method === 'POST') arrive();
     });
-    const journal = { write: ({ event }: JournalEntry) => (event === 'step-started' ? arrived : Promise.resolve()) };
+    const write = ({ event }: JournalEntry) => (event === 'step-started' ? arrived : Promise.resolve());
+    const journal = { path: '', write };
     const one = testRun(simulator.url, desiredState([rule('drop 10.0.0.0/8')]), { journal });
     const report = await one.apply(await one.plan());
     await one.close();
     expect(report.end).toBe('converged');
+  });
+});
+
+describe('a journal that cannot be written', () => {
+  test('is warned of once, with its path and what the system said', async () => {
+    simulator = await startSimulator({ token, users: [] });
+    const warnings: unknown[] = [];
+    const write = () => Promise.reject(Object.assign(new Error('no space'), { code: 'ENOSPC' }));
+    const one = testRun(simulator.url, desiredState([rule('drop 10.0.0.0/8')]), {
+      journal: { path: '/state/journal.jsonl', write },
+      logger: { ...quiet, warn: (message, fields) => void warnings.push([message, fields]) },
+    });
+    const report = await one.apply(await one.plan());
+    await one.close();
+    expect(report.end).toBe('converged');
+    expect(warnings).toEqual([
+      [expect.stringContaining('the journal cannot be written'), { path: '/state/journal.jsonl', code: 'ENOSPC' }],
+    ]);
   });
 });

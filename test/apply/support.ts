@@ -57,6 +57,7 @@ export interface TestOptions {
   readonly limits?: Partial<ApplyLimits>;
   readonly stop?: AbortSignal;
   readonly journal?: Journal;
+  readonly logger?: Logger;
   readonly onOutcome?: (outcome: Outcome) => void;
   readonly clock?: FakeClock;
   readonly afterOutage?: boolean;
@@ -111,8 +112,8 @@ export function testRun(url: string, desired: DesiredState, options: TestOptions
   const context: ApplyContext = {
     api,
     clock,
-    logger: quiet,
-    journal: journal === undefined ? null : { write: (entry) => clock.during(journal.write(entry)) },
+    logger: options.logger ?? quiet,
+    journal: journal === undefined ? null : { ...journal, write: (entry) => clock.during(journal.write(entry)) },
     profile,
     limits,
     stop: options.stop ?? new AbortController().signal,

@@ -54,7 +54,7 @@ async function start(...flags: string[]): Promise<void> {
     invocation: { operands: [], settings: operator, terminal },
     api: api.value,
     fingerprintKey: () => deriveFingerprintKey(token),
-    journal: { write: () => Promise.resolve() },
+    journal: { path: '', write: () => Promise.resolve() },
     logger: silent,
     root: world.folder,
     recent: new RecentApplies(null),

@@ -330,7 +330,7 @@ describe.each(cases)('$name', (given) => {
       invocation: { operands: [], settings, terminal },
       api: api.value,
       fingerprintKey: () => deriveFingerprintKey(token),
-      journal: { write: () => Promise.resolve() },
+      journal: { path: '', write: () => Promise.resolve() },
       logger: silent,
       root,
       recent: new RecentApplies(null),
