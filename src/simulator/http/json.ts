@@ -37,7 +37,7 @@ export function parseJson(text: string): JsonTerm {
     if (token === ']' || token === '}') open.pop();
     else if (!Array.isArray(inside) && key === null) key = readString(token);
     else {
-      const container: Container | null = token === '[' ? [] : token === '{' ? new Map() : null;
+      const container = makeContainer(token);
       const term = container ?? readScalar(token);
       if (Array.isArray(inside)) inside.push(term);
       else if (key !== null && !inside.has(key)) inside.set(key, term);
@@ -47,6 +47,11 @@ export function parseJson(text: string): JsonTerm {
     }
   }
   return whole[0] ?? null;
+}
+
+function makeContainer(token: string): Container | null {
+  if (token === '[') return [];
+  return token === '{' ? new Map() : null;
 }
 
 /** Strings, brackets, and the other scalars of a text that is known to be JSON. */
