@@ -135,13 +135,9 @@ export function findNamedRule(text: string, rules: readonly NamedRule[]): NamedR
 }
 
 /** An answer that is a table, in every format. */
-export function answerWithTable(
-  { title, text, table, members }: Omit<TableAnswer, 'text'> & Required<Pick<Answer, 'text'>>,
-  problems: readonly Problem[],
-): Answer {
+export function answerWithTable({ title, members, ...shown }: TableAnswer, problems: readonly Problem[]): Answer {
   return {
-    text,
-    table,
+    ...shown,
     report: () => ({ ...makeProblemReport(problems), headline: title }),
     document: () => renderDocument(members(), problems),
   };

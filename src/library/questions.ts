@@ -89,10 +89,8 @@ export function runTests(request: PolicyRequest): Tested {
 /** Everything that devices of a user can reach and cannot; without `user` those of nobody and of every user with a rule. */
 export function reach(request: PolicyRequest & { readonly user?: string }): ReachableTraffic {
   const { state, rules } = readRules('reach', request, 'user');
-  return computeReach(
-    rules,
-    request.user === undefined ? {} : { users: new Set([findUser('reach', request.user, state)]) },
-  );
+  if (request.user === undefined) return computeReach(rules);
+  return computeReach(rules, { users: new Set([findUser('reach', request.user, state)]) });
 }
 
 /** Who can reach a network, and who cannot: traffic by user, null for devices of nobody and of users without rules of their own. */

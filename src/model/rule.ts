@@ -145,15 +145,11 @@ export function compareRules(a: Rule, b: Rule): number {
   return 0;
 }
 
-/** Rules that two lists have under one name, with one content and the same times, and the others of either. */
-export interface RuleDifferences {
-  readonly kept: readonly DesiredRule[];
-  readonly left: readonly DesiredRule[];
-  readonly changed: readonly DesiredRule[];
-}
-
-/** How one list of rules became another one. Most rules of an edited policy are the same object in the same place: those are cheap. */
-export function findDifferences(before: readonly DesiredRule[], after: readonly DesiredRule[]): RuleDifferences {
+/**
+ * How one list of rules became another one: rules that both have under one name, with one content and the same times, and the others
+ * of either. Most rules of an edited policy are the same object in the same place: those are cheap.
+ */
+export function findDifferences(before: readonly DesiredRule[], after: readonly DesiredRule[]) {
   const moved = before.filter((one, at) => one !== after[at]);
   const left = new Map(moved.map((one) => [one.name, one]));
   const [kept, changed]: [DesiredRule[], DesiredRule[]] = [[], []];

@@ -3,7 +3,7 @@ import { groupBy } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { createTouches } from '../model/intervals.ts';
 import { formatCount } from '../model/printable.ts';
-import { type DesiredRule, findDifferences, isDesiredAt, type Rule, type RuleDifferences } from '../model/rule.ts';
+import { type DesiredRule, findDifferences, isDesiredAt, type Rule } from '../model/rule.ts';
 import type { DesiredState } from '../model/state.ts';
 import { computeOwnEffect } from '../policy/effect.ts';
 import type { Effect } from '../policy/traffic.ts';
@@ -62,7 +62,7 @@ export function diffDesired(comparison: Comparison): Plan {
 /** A server that holds what differs of the rules before, under their names, and of the Configuration what is managed: the rest shows as null. */
 function makeInput(
   { before, after, profile, scope, options }: Comparison,
-  { left, changed }: RuleDifferences,
+  { left, changed }: ReturnType<typeof findDifferences>,
 ): PlanInput {
   const rules = left.map(({ name, rule }) => {
     return { id: name, rule, destinationText: rule.destination.text, insertedAt: '', updatedAt: '' };

@@ -7,7 +7,7 @@ export type Table = readonly (readonly string[])[];
 /** An answer that is a table: in words, in cells, and exactly for machines. */
 export interface TableAnswer {
   readonly title: string;
-  readonly text: () => string;
+  readonly text: (display: { readonly width?: number | undefined }) => string;
   readonly table: () => Table;
   readonly members: () => Readonly<Record<string, unknown>>;
 }
