@@ -1,4 +1,4 @@
-import { compareNetworks, makeNetwork, type Network, parseNetwork } from '../model/address.ts';
+import { compareNetworks, makeNetwork, readNetworks } from '../model/address.ts';
 import { groupBy } from '../model/group-by.ts';
 import { formatRuleKey, isModifiedInPlace, type LiveRule, type Rule } from '../model/rule.ts';
 import { computeEffect } from '../policy/effect.ts';
@@ -154,12 +154,7 @@ function restrictAll(traffic: readonly Traffic[], parts: readonly Part[]): reado
   const alike = groupBy(inside, ({ user, protocol, ports }) => JSON.stringify([user, protocol, ports]));
   return [...alike.values()].flatMap(([first, ...others]) => {
     if (first === undefined) return [];
-    const networks = [first, ...others].flatMap(({ destinations }) => destinations.flatMap(networksIn));
-    return [{ ...first, destinations: networks.sort(compareNetworks).map(({ text }) => text) }];
+    const networks = readNetworks([first, ...others].flatMap(({ destinations }) => destinations));
+    return [{ ...first, destinations: networks.toSorted(compareNetworks).map(({ text }) => text) }];
   });
-}
-
-function networksIn(text: string): readonly Network[] {
-  const parsed = parseNetwork(text);
-  return parsed.ok ? [parsed.value.network] : [];
 }

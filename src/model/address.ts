@@ -63,6 +63,11 @@ export function parseNetwork(input: string): Result<ParsedNetwork, AddressFault>
   return ok({ network, hostBits: network.first !== value, written: text });
 }
 
+/** The networks of those texts that spell one. */
+export function readNetworks(texts: readonly string[]): readonly Network[] {
+  return texts.map(parseNetwork).flatMap((parsed) => (parsed.ok ? [parsed.value.network] : []));
+}
+
 /** The network of the given prefix around an address, host bits cleared. A canonical text that was written is kept. */
 export function makeNetwork(family: Family, address: bigint, prefix: number, written?: string): Network {
   const hostWidth = BigInt(widths[family] - prefix);

@@ -51,8 +51,23 @@ export function countPorts(set: PortSet): number {
   return set.reduce((sum, { low, high }) => sum + high - low + 1, 0);
 }
 
+/** Equal for equal sets. */
+export function formatPortsKey(set: PortSet): string {
+  return set.map(({ low, high }) => `${low}-${high}`).join(',');
+}
+
+/** Ports in both. */
+export function intersectPorts(a: PortSet, b: PortSet): PortSet {
+  return combinePorts(a, b, (inA, inB) => inA && inB);
+}
+
+/** Ports of `a` that are not in `b`. */
+export function subtractPorts(a: PortSet, b: PortSet): PortSet {
+  return combinePorts(a, b, (inA, inB) => inA && !inB);
+}
+
 /** Ports for which `keep(in a, in b)` holds; `keep(false, false)` must be false. */
-export function combinePorts(a: PortSet, b: PortSet, keep: (inA: boolean, inB: boolean) => boolean): PortSet {
+function combinePorts(a: PortSet, b: PortSet, keep: (inA: boolean, inB: boolean) => boolean): PortSet {
   const edges = [...new Set([...a, ...b].flatMap(({ low, high }) => [low, high + 1]))].sort((x, y) => x - y);
   const out: OpenRange[] = [];
   let i = 0;

@@ -1,9 +1,9 @@
-import { contains, makeNetwork, type Network, parseNetwork } from '../model/address.ts';
+import { contains, makeNetwork, type Network, readNetworks } from '../model/address.ts';
 import type { PortRange } from '../model/port-range.ts';
 import type { Rule } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
 import { computeOwnEffect } from './effect.ts';
-import { combinePorts } from './port-set.ts';
+import { intersectPorts } from './port-set.ts';
 import type { Traffic } from './traffic.ts';
 
 /** What the rules accept and what they drop, of devices of nobody and of every user with rules of their own. */
@@ -41,19 +41,11 @@ const dropAll = ([4, 6] as const).map((family): Rule => {
 export function restrictTraffic(traffic: readonly Traffic[], part: TrafficSelector): readonly Traffic[] {
   return traffic.flatMap((one) => {
     if (part.protocol !== null && part.protocol !== one.protocol) return [];
-    const ports = one.ports === null || part.ports === null ? one.ports : combinePorts(one.ports, [part.ports], isBoth);
-    const destinations = cutNetworks(one.destinations, part.network);
+    const ports = one.ports === null || part.ports === null ? one.ports : intersectPorts(one.ports, [part.ports]);
+    const destinations = readNetworks(one.destinations).flatMap((network) => {
+      if (contains(part.network, network)) return [network.text];
+      return contains(network, part.network) ? [part.network.text] : [];
+    });
     return destinations.length === 0 || ports?.length === 0 ? [] : [{ ...one, destinations, ports }];
-  });
-}
-
-const isBoth = (inOne: boolean, inOther: boolean): boolean => inOne && inOther;
-
-function cutNetworks(destinations: readonly string[], network: Network): readonly string[] {
-  return destinations.flatMap((text) => {
-    const parsed = parseNetwork(text);
-    if (!parsed.ok) return [];
-    if (contains(network, parsed.value.network)) return [text];
-    return contains(parsed.value.network, network) ? [network.text] : [];
   });
 }

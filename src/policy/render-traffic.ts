@@ -3,7 +3,7 @@ import { getOrMake } from '../model/group-by.ts';
 import type { PortRange } from '../model/port-range.ts';
 import { compareText } from '../model/problem.ts';
 import type { Protocol } from '../model/state.ts';
-import type { PortSet } from './port-set.ts';
+import { formatPortsKey, type PortSet } from './port-set.ts';
 import type { Slab } from './region.ts';
 import { getLane } from './rule-index.ts';
 import type { Traffic } from './traffic.ts';
@@ -42,7 +42,7 @@ function piecesOf(regions: LaneRegions, cache: Cache): readonly Piece[] {
     for (const family of [4, 6] as const) {
       for (const slab of regions[getLane(family, protocol)] ?? []) {
         const networks = getOrMake(cache.networks, slab, () => coverRange(family, slab.first, slab.last));
-        const key = getOrMake(cache.ports, slab.ports, () => portsKey(slab.ports));
+        const key = getOrMake(cache.ports, slab.ports, () => formatPortsKey(slab.ports));
         const ports = protocol === 'other' ? null : slab.ports;
         const makePiece = () => ({ lowest: networks[0] as Network, destinations: [], protocol, ports });
         const { destinations } = getOrMake(byPorts, key, makePiece);
@@ -58,8 +58,4 @@ const protocolOrder: Readonly<Record<Protocol, number>> = { tcp: 0, udp: 1, othe
 
 function comparePieces(a: Piece, b: Piece): number {
   return compareNetworks(a.lowest, b.lowest) || protocolOrder[a.protocol] - protocolOrder[b.protocol];
-}
-
-function portsKey(ports: PortSet): string {
-  return ports.map(({ low, high }) => `${low}-${high}`).join(',');
 }

@@ -1,6 +1,7 @@
-import { getWidth, intersects, makeNetwork, type Network, parseNetwork } from '../model/address.ts';
+import { getWidth, makeNetwork, type Network, readNetworks } from '../model/address.ts';
 import type { PortRange } from '../model/port-range.ts';
 import type { Protocol } from '../model/state.ts';
+import { restrictTraffic } from './reach.ts';
 import type { Traffic } from './traffic.ts';
 import type { Packet } from './verdict.ts';
 
@@ -33,15 +34,9 @@ export function findPacketInBoth({ traffic, users }: Told, selection: Selection)
 
 function packetOf(piece: Traffic, { user, destination, protocols, ports }: Selection): Packet | null {
   if ((user !== 'any' && user !== piece.user) || !protocols.includes(piece.protocol)) return null;
-  const range = piece.ports?.find(({ low, high }) => low <= ports.high && ports.low <= high);
-  if (piece.ports !== null && range === undefined) return null;
-  const port = range === undefined ? 0 : Math.max(range.low, ports.low);
-  for (const text of piece.destinations) {
-    const parsed = parseNetwork(text);
-    if (!parsed.ok || !intersects(parsed.value.network, destination)) continue;
-    const { first } = parsed.value.network.first > destination.first ? parsed.value.network : destination;
-    const address = makeNetwork(destination.family, first, getWidth(destination.family));
-    return { user: piece.user, address, protocol: piece.protocol, port };
-  }
-  return null;
+  const [inside] = restrictTraffic([piece], { network: destination, protocol: null, ports });
+  const [lowest] = readNetworks(inside?.destinations.slice(0, 1) ?? []);
+  if (inside === undefined || lowest === undefined) return null;
+  const address = makeNetwork(lowest.family, lowest.first, getWidth(lowest.family));
+  return { user: piece.user, address, protocol: piece.protocol, port: inside.ports?.[0]?.low ?? 0 };
 }

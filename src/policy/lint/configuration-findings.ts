@@ -1,4 +1,4 @@
-import { contains, getWidth, makeNetwork, type Network, parseNetwork } from '../../model/address.ts';
+import { contains, getWidth, makeNetwork, type Network, readNetworks } from '../../model/address.ts';
 import type { ConfigurationField, DesiredConfiguration } from '../../model/configuration.ts';
 import { type Intervals, intersectIntervals, toIntervals } from '../../model/intervals.ts';
 import type { Place } from '../../model/problem.ts';
@@ -39,14 +39,9 @@ type Routes = Readonly<Record<4 | 6, Intervals>>;
 function routesOf({ fields }: DesiredConfiguration): Routes | null {
   const written = fields.default_client_allowed_ips;
   if (written === undefined || written === null) return null;
-  const networks = written.flatMap(networksIn);
+  const networks = readNetworks(written);
   const inFamily = (family: 4 | 6): Intervals => toIntervals(networks.filter((network) => network.family === family));
   return { 4: inFamily(4), 6: inFamily(6) };
-}
-
-function networksIn(text: string): readonly Network[] {
-  const parsed = parseNetwork(text);
-  return parsed.ok ? [parsed.value.network] : [];
 }
 
 function unroutedDestinations({ rules }: Linted, configuration: DesiredConfiguration): readonly Finding[] {
@@ -67,14 +62,12 @@ function unroutedDestinations({ rules }: Linted, configuration: DesiredConfigura
   });
 }
 
-const privateNetworks = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', 'fc00::/7'].flatMap(
-  networksIn,
-);
+const privateNetworks = readNetworks(['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', 'fc00::/7']);
 
 function resolverFindings(linted: Linted, configuration: DesiredConfiguration): readonly Finding[] {
   const place = placeOf(configuration, 'default_client_dns');
   const routes = routesOf(configuration);
-  const resolvers = (configuration.fields.default_client_dns ?? []).flatMap(networksIn);
+  const resolvers = readNetworks(configuration.fields.default_client_dns ?? []);
   return resolvers.flatMap(({ family, first, text }) => {
     const address = makeNetwork(family, first, getWidth(family));
     const findings: Finding[] = [];

@@ -1,8 +1,9 @@
 import { groupBy } from '../../model/group-by.ts';
+import { formatPortsKey, isSamePorts } from '../../policy/port-set.ts';
 import type { Traffic } from '../../policy/traffic.ts';
 import { describeNetworks, type Term } from './networks.ts';
 import { formatPeople, type People } from './people.ts';
-import { formatProtocols, formatProtocolsKey, isSameProtocols } from './protocols.ts';
+import { formatProtocols } from './protocols.ts';
 import { groupBySources } from './sources.ts';
 
 /** One line of traffic for people: `169.254.0.0/16 but for 169.254.169.254`, `everyone`. */
@@ -44,7 +45,7 @@ export function formatTrafficLine({ what, who }: Pick<TrafficLine, 'what' | 'who
 
 /** Networks with the same traffic and no exceptions are one line; each with exceptions is its own. */
 function joinAlike(terms: readonly Term[]): readonly (readonly Term[])[] {
-  const keyOf = (term: Term) => (term.exceptions.length === 0 ? formatProtocolsKey(term.protocols) : term);
+  const keyOf = (term: Term) => (term.exceptions.length === 0 ? formatPortsKey(term.protocols) : term);
   return [...groupBy(terms, keyOf).values()];
 }
 
@@ -61,7 +62,7 @@ function termsText(terms: readonly Term[], most: number): string {
 }
 
 function exceptionsText({ protocols, exceptions }: Term, most: number): string {
-  const wordsOf = (own: Term['protocols']): string => (isSameProtocols(own, protocols) ? '' : formatProtocols(own));
+  const wordsOf = (own: Term['protocols']): string => (isSamePorts(own, protocols) ? '' : formatProtocols(own));
   const parts = [...groupBy(exceptions, (exception) => wordsOf(exception.protocols))].map(([words, alike]) => {
     const networks = alike.map(({ network }) => network);
     return words === '' ? listText(networks, most) : `${listText(networks, most)} ${words}`;

@@ -1,13 +1,6 @@
 import { coverRange, type Family, getWidth, makeNetwork } from '../../model/address.ts';
-import {
-  combineProtocols,
-  formatProtocolsKey,
-  isNoProtocols,
-  measureProtocols,
-  noProtocols,
-  type Protocols,
-  subtractProtocols,
-} from './protocols.ts';
+import { countPorts, formatPortsKey, intersectPorts, subtractPorts } from '../../policy/port-set.ts';
+import { noProtocols, type Protocols } from './protocols.ts';
 
 /** Addresses of one family with the same traffic. */
 export interface Piece {
@@ -65,15 +58,15 @@ function termsOf(prefixes: readonly Prefix[]): readonly Term[] {
     while (stack.length > 0 && (stack.at(-1)?.prefix.last ?? 0n) < prefix.first) stack.pop();
     const around = stack.at(-1);
     const before = around?.prefix.protocols ?? noProtocols;
-    const removed = subtractProtocols(before, prefix.protocols);
-    const added = subtractProtocols(prefix.protocols, before);
+    const removed = subtractPorts(before, prefix.protocols);
+    const added = subtractPorts(prefix.protocols, before);
     const terms = (around?.terms ?? []).map(({ open, here }) => {
-      const cut = combineProtocols(here, removed, (inHere, inRemoved) => inHere && inRemoved);
-      if (isNoProtocols(cut)) return { open, here };
+      const cut = intersectPorts(here, removed);
+      if (cut.length === 0) return { open, here };
       open.exceptions.push({ network: prefix.text, protocols: cut });
-      return { open, here: subtractProtocols(here, cut) };
+      return { open, here: subtractPorts(here, cut) };
     });
-    if (!isNoProtocols(added)) {
+    if (added.length > 0) {
       const open: OpenTerm = { network: prefix.text, protocols: added, exceptions: [] };
       all.push(open);
       terms.push({ open, here: added });
@@ -97,9 +90,9 @@ interface Node {
 
 function choosePrefixes(family: Family, pieces: readonly Piece[]): readonly Prefix[] {
   const bits = getWidth(family);
-  const interned = new Map<string, Protocols>([[formatProtocolsKey(noProtocols), noProtocols]]);
+  const interned = new Map<string, Protocols>([[formatPortsKey(noProtocols), noProtocols]]);
   const own = pieces.map((piece) => {
-    const key = formatProtocolsKey(piece.protocols);
+    const key = formatPortsKey(piece.protocols);
     const protocols = interned.get(key) ?? piece.protocols;
     interned.set(key, protocols);
     return { ...piece, protocols };
@@ -141,5 +134,5 @@ function treeOf(pieces: readonly Piece[], { bits, first, prefix, from, to }: Are
 }
 
 function chooseLargest(candidates: readonly Protocols[]): Protocols {
-  return candidates.reduce((best, one) => (measureProtocols(one) > measureProtocols(best) ? one : best));
+  return candidates.reduce((best, one) => (countPorts(one) > countPorts(best) ? one : best));
 }
