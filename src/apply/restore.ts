@@ -12,23 +12,17 @@ export interface Member {
   readonly settled: Settled;
 }
 
-/** The members after restoring, and the traffic of what could not be restored. */
-export interface Restored {
-  readonly members: readonly Member[];
-  readonly leftOpen: readonly Traffic[];
-}
-
 /**
  * Undoes a gap that cannot be closed, the last write first: the server accepted each state on that way. Deleted rules are created again
  * as they were spelled, also where nobody knows whether they were deleted. What another writer made or deleted stays, and with a step
- * that stays what it waited for (`mayGoBefore`).
+ * that stays what it waited for (`mayGoBefore`). Gives the members after that, and the traffic of what could not be restored.
  */
 export async function restore(
   members: readonly Member[],
   plan: Plan,
   session: Session,
   noteOf: (step: Step) => WriteOrder['note'],
-): Promise<Restored> {
+): Promise<{ readonly members: readonly Member[]; readonly leftOpen: readonly Traffic[] }> {
   const undone: Member[] = [];
   const open = new Set<string>();
   const staying: Staying[] = [];

@@ -44,14 +44,11 @@ export interface PassRequest {
   readonly saved: SavedPlan | null;
   /** What an apply changed is taken back, and no manifests are read: `written` is what that is called. */
   readonly back?: BackOrder & Pick<PlanOptions, 'goesBack'>;
-  /** Is told what is changed, and decides whether that is kept. */
-  readonly trial?: { readonly onRecord: OnRecord; readonly decide: (applied: Answer) => Promise<TrialEnd> };
-}
-
-/** Whether an apply is kept, and what the run answers. */
-export interface TrialEnd {
-  readonly isKept: boolean;
-  readonly answer: Answer;
+  /** Is told what is changed, and decides whether that is kept, and what the run answers. */
+  readonly trial?: {
+    readonly onRecord: OnRecord;
+    readonly decide: (applied: Answer) => Promise<{ readonly isKept: boolean; readonly answer: Answer }>;
+  };
 }
 
 /** Runs one pass, and shows its plan before it is applied. */

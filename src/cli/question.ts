@@ -1,6 +1,6 @@
 import { readLive, readUsers } from '../apply/read.ts';
 import { didYouMean } from '../manifest/suggest.ts';
-import { getWidth, type Network, parseNetwork } from '../model/address.ts';
+import { getWidth, parseNetwork } from '../model/address.ts';
 import { findUserId } from '../model/known-users.ts';
 import { joinSome } from '../model/printable.ts';
 import { hasErrors, type Problem } from '../model/problem.ts';
@@ -14,22 +14,13 @@ import { type Answer, exitCodes, Failure, type Invocation, makeFailure, type Set
 import { buildOperand, type OfflineBuild } from './manifests.ts';
 import { askServer } from './wire.ts';
 
-export interface PacketQuestion {
-  readonly address: Network;
-  readonly protocol: Protocol;
-  /** null: none was named. */
-  readonly port: number | null;
-  /** As it was written. */
-  readonly user: string | null;
-}
-
-/** The packet on the command line; throws a `Failure` for none, or for what is no packet. */
+/** The packet on the command line, its user as it was written; throws a `Failure` for none, or for what is no packet. */
 export function readPacket({
   destination,
   protocol,
   port,
   user,
-}: Pick<Settings, 'destination' | 'protocol' | 'port' | 'user'>): PacketQuestion {
+}: Pick<Settings, 'destination' | 'protocol' | 'port' | 'user'>) {
   if (destination === null) {
     throw makeFailure(
       'usage',

@@ -6,7 +6,6 @@ import { isInForce, pickWorst } from './failure.ts';
 import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
 import type { PassEnding, PassRun, TurningRule } from './pass-ending.ts';
-import type { Status } from './status.ts';
 
 /** Nothing may be written, or nothing can be told. */
 const heldForAll: ReadonlySet<ConditionReason> = new Set([
@@ -81,21 +80,16 @@ function viewBoundary({ rule: { name }, what, at }: Boundary): TurningRule {
   return { name, what, at };
 }
 
-/** What times say after a pass: to the status, of which rules people are told beforehand, and when to look again in any case. */
-interface Agenda {
-  readonly view: Pick<Status, 'windowOpensAt' | 'nextBoundaryAt' | 'heldEnds'>;
-  readonly soon: readonly TurningRule[];
-  /** ms since 1970. A rule that begins or ends is not left for the next look, nor is the time at which that is told. */
-  readonly wakeAt: number;
-}
-
-/** `base`: what is in force. `noticeMs`: so long before people are told. */
+/**
+ * What times say after a pass: to the status, of which rules people are told beforehand (`noticeMs`), and when to look again in any case
+ * (ms since 1970): a rule that begins or ends is not left for the next look, nor is the time at which that is told. `base`: what is in force.
+ */
 export function makeAgenda(
   { result, outcomes = [], verdict: { reason, waitMs } }: PassEnding,
   base: DesiredState | null,
   now: number,
   noticeMs: number,
-): Agenda {
+) {
   const never = Number.POSITIVE_INFINITY;
   const inForce = base ?? { rules: [] };
   const next = Math.min(result?.plan?.nextBoundary ?? never, findNextBoundary(inForce, now));
