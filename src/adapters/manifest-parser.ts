@@ -7,12 +7,11 @@ import {
   type ParsedFiles,
   type ParseFiles,
   type ParseOptions,
-  parseFile,
   refuseAll,
   selectManifestFiles,
 } from '../desired/parse-files.ts';
 import type { FileManifests } from '../manifest/manifest.ts';
-import type { ReadRequest } from '../manifest/read-manifests.ts';
+import { type ReadOptions, readManifests } from '../manifest/read-manifests.ts';
 import { makeError } from '../model/problem.ts';
 import { getErrorCode } from '../model/result.ts';
 import type { SourceFile } from '../ports.ts';
@@ -73,14 +72,13 @@ export function createManifestParser(
     const chosen = selectManifestFiles(files, options.limits);
     const spent = { work: chosen.reduce((total, file) => total + (remembered(file)?.work ?? 0), 0) };
     const missing = chosen.filter((file) => remembered(file) === undefined);
-    const apart = workerUrl === null ? [] : worthApart(missing, measure);
-    const parsed = await parseApart(apart, workerUrl, options, spent);
+    const parsed = await parseApart(worthApart(missing, measure), workerUrl, options, spent);
     const used = new Map<string, FileManifests>();
     for (const file of chosen) {
       const known = remembered(file) ?? parsed.get(file);
       // Once all together cost too much, nothing more is read.
       if (known === undefined && spent.work > options.limits.work) continue;
-      const manifests = known ?? parseFile(file, options);
+      const manifests = known ?? readManifests(file, options);
       if (known === undefined) spent.work += manifests.work;
       used.set(keyOf(file), manifests);
     }
@@ -170,12 +168,6 @@ export function growHeapSlowly(files: readonly Pick<SourceFile, 'bytes'>[]): voi
   setFlagsFromString('--semi-space-growth-factor=1');
 }
 
-interface Thread {
-  /** Null when the file needed too much memory; the thread is of no use afterwards. Rejects when the thread died otherwise. */
-  parse(file: SourceFile): Promise<FileManifests | null>;
-  end(): Promise<unknown>;
-}
-
 class ReaderDied extends Error {
   readonly code = 'reader-died';
 
@@ -184,7 +176,7 @@ class ReaderDied extends Error {
   }
 }
 
-function startThread(workerUrl: URL, { profile, values, limits }: ParseOptions, parseMb: number): Thread {
+function startThread(workerUrl: URL, options: ReadOptions, parseMb: number) {
   // The thread needs neither the environment nor the standard streams.
   const worker = new Worker(workerUrl, {
     env: {},
@@ -196,11 +188,11 @@ function startThread(workerUrl: URL, { profile, values, limits }: ParseOptions, 
   const ended = once(worker, 'exit').then(([code]) => Promise.reject(new ReaderDied(`exit code ${code}`)));
   ended.catch(() => undefined);
   return {
-    async parse({ path, bytes }) {
-      const request: ReadRequest = { path, bytes, profile, values, documents: limits.documents, work: limits.fileWork };
+    /** Null when the file needed too much memory; the thread is of no use afterwards. Rejects when the thread died otherwise. */
+    async parse({ path, bytes }: SourceFile): Promise<FileManifests | null> {
       const signal = AbortSignal.timeout(silenceMs);
       try {
-        worker.postMessage(request);
+        worker.postMessage([{ path, bytes }, options]);
         const [manifests] = await Promise.race([once(worker, 'message', { signal }), ended]);
         return manifests;
       } catch (error) {
@@ -209,7 +201,7 @@ function startThread(workerUrl: URL, { profile, values, limits }: ParseOptions, 
         throw new ReaderDied(signal.aborted ? `no answer in ${silenceMs / 1000} s` : getErrorCode(error));
       }
     },
-    end: async () => {
+    async end(): Promise<void> {
       await systemClock.sleep(restMs);
       await worker.terminate();
     },

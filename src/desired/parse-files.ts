@@ -1,16 +1,12 @@
 import { type FileManifests, isManifestPath, type Manifest } from '../manifest/manifest.ts';
-import { readManifests } from '../manifest/read-manifests.ts';
+import { type ReadOptions, readManifests } from '../manifest/read-manifests.ts';
 import { formatCount } from '../model/printable.ts';
 import { compareText, makeError } from '../model/problem.ts';
-import type { Profile } from '../model/profile.ts';
 import type { SourceFile } from '../ports.ts';
 import { listSecretFiles } from './build-configuration.ts';
 import type { Limits } from './context.ts';
 
-export interface ParseOptions {
-  readonly profile: Profile;
-  /** Values for `${name}`; null leaves scalars as they are. */
-  readonly values: ReadonlyMap<string, string> | null;
+export interface ParseOptions extends ReadOptions {
   readonly limits: Limits;
 }
 
@@ -25,7 +21,7 @@ export type ParseFiles = (files: readonly SourceFile[]) => Promise<ParsedFiles>;
 
 /** Parses in place, without a memory and without bounds of time. */
 export function parseFiles(files: readonly SourceFile[], options: ParseOptions): ParsedFiles {
-  const manifests = selectManifestFiles(files, options.limits).map((file) => parseFile(file, options));
+  const manifests = selectManifestFiles(files, options.limits).map((file) => readManifests(file, options));
   return { files, manifests };
 }
 
@@ -44,10 +40,6 @@ export function refuseAll(files: readonly SourceFile[], { work }: Limits): reado
     suppressions: [],
     work: 0,
   }));
-}
-
-export function parseFile({ path, bytes }: SourceFile, { profile, values, limits }: ParseOptions): FileManifests {
-  return readManifests({ path, bytes, profile, values, documents: limits.documents, work: limits.fileWork });
 }
 
 /** Manifests in the one order of every output: by path. */

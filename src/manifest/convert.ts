@@ -27,8 +27,7 @@ export function convertDocument(document: Document.Parsed, text: string, convers
   const isFaulty = (): boolean => reporter.problems.length > known;
   for (const { problem, offset } of explainSyntaxErrors(document, text)) reporter.add(problem, offset);
   for (const { code, pos } of document.warnings) {
-    const { summary, hint } = describeYamlFault(code);
-    reporter.add(code === 'TAG_RESOLVE_FAILED' ? unknownTag : makeError('invalid-yaml', summary, hint), pos[0]);
+    reporter.add(code === 'TAG_RESOLVE_FAILED' ? unknownTag : describeYamlFault(code), pos[0]);
   }
   const { yaml } = document.directives;
   if (yaml.version !== '1.2') {
@@ -116,8 +115,7 @@ class Converter {
   #alias(name: string, offset: number): Node {
     const anchor = this.#anchors.get(name);
     if (anchor === undefined) {
-      const { summary, hint } = describeYamlFault('BAD_ALIAS');
-      this.#error(makeError('invalid-yaml', summary, hint), offset);
+      this.#error(describeYamlFault('BAD_ALIAS'), offset);
       // Not plain: a field that is written is not empty as well.
       return { ...absent(offset), plain: false };
     }

@@ -17,7 +17,8 @@ export function decodeConfiguration(decoding: Decoding, root: Node): Configurati
   for (const field of configurationFields) {
     const node = findChild(spec, field);
     if (node === undefined) continue;
-    fields[field] = decoders[field](decoding, node, field);
+    const decode = decoders[field] ?? (() => (node.type === 'scalar' ? node.value : null));
+    fields[field] = decode(decoding, node, field);
     places[field] = getPlace(decoding, node);
     const items = node.type === 'seq' ? node.items : [];
     for (const [index, item] of items.entries()) places[`${field}[${index}]`] = getPlace(decoding, item);
@@ -27,16 +28,11 @@ export function decodeConfiguration(decoding: Decoding, root: Node): Configurati
 
 type Decode = (decoding: Decoding, node: Node, field: ConfigurationField) => unknown;
 
-const asWritten: Decode = (_, node) => (node.type === 'scalar' ? node.value : null);
-
-const decoders: Readonly<Record<ConfigurationField, Decode>> = {
-  local_auth_enabled: asWritten,
+/** Of fields that are more than `null`, `true` or `false`. */
+const decoders: Partial<Readonly<Record<ConfigurationField, Decode>>> = {
   openid_connect_providers: providersOf(oidcProvider),
   saml_identity_providers: providersOf(samlProvider),
-  disable_vpn_on_oidc_error: asWritten,
   vpn_session_duration: bounded(0, 2_147_483_647),
-  allow_unprivileged_device_management: asWritten,
-  allow_unprivileged_device_configuration: asWritten,
   default_client_allowed_ips: (decoding, node) => distinctList(decoding, node, (item) => routeOf(decoding, item)),
   default_client_dns: (decoding, node) => distinctList(decoding, node, (item) => resolverOf(decoding, item)),
   default_client_endpoint: endpointOf,

@@ -19,6 +19,7 @@ import { type Kind, kinds } from './manifest.ts';
 import { findChild, findScalar, type MapNode, type Node } from './node.ts';
 import { parseFile } from './parse.ts';
 import { decodeText, fields, readManifests } from './read-manifests.ts';
+import { defaultFileWork } from './read-tokens.ts';
 import { orderFields, type Path, respell } from './respell.ts';
 import { escapeUnseen, unseen } from './write.ts';
 
@@ -40,7 +41,7 @@ export interface Formatted {
 export function formatFile(path: string, bytes: Uint8Array, profile: Profile): Formatted {
   const before = decodeText(bytes);
   const text = before ?? '';
-  const read = readManifests({ path, bytes, profile, values: null, documents });
+  const read = readManifests({ path, bytes }, { profile, values: null, limits });
   const problems = addExcerpts(read.problems, () => text);
   // A file with `${name}` in it need not mean anything before values are put in: it only has to be YAML.
   const errors = text.includes('${')
@@ -54,13 +55,13 @@ export function formatFile(path: string, bytes: Uint8Array, profile: Profile): F
   return { before, text: formatted, problems: [], left: problems.filter(({ code }) => code === 'host-bits') };
 }
 
-const documents = 1_000_000;
+const limits = { documents: 1_000_000, fileWork: defaultFileWork };
 
 /** The content of each document. */
 function readRoots(path: string, text: string) {
   const roots: Node[] = [];
   const onDocument = (root: Node): void => void roots.push(root);
-  return { problems: parseFile({ path, text, values: null, fields, documents, onDocument }), roots };
+  return { problems: parseFile({ path, text, values: null, fields, documents: limits.documents, onDocument }), roots };
 }
 
 /** Whether documents have the same fields, in any order, and the same values, or their canonical spelling. */

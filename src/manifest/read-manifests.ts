@@ -10,39 +10,37 @@ import type { Decoding } from './decoding.ts';
 import { apiVersion, type FileManifests, type Kind, kinds, type Manifest } from './manifest.ts';
 import { findChild, findEntry, type Node, type Reporter } from './node.ts';
 import { parseFile } from './parse.ts';
-import { defaultFileWork, type Work } from './read-tokens.ts';
+import type { Work } from './read-tokens.ts';
 import { didYouMean } from './suggest.ts';
 import { findSuppressions } from './suppressions.ts';
 
 /** What a manifest has at its top. */
 export const fields = ['apiVersion', 'kind', 'metadata', 'spec'] as const;
 
-export interface ReadRequest {
-  readonly path: string;
-  readonly bytes: Uint8Array;
+/** What the manifests of a file depend on beside its path and content. */
+export interface ReadOptions {
   readonly profile: Profile;
   /** Values for `${name}`; null leaves scalars as they are. */
   readonly values: ReadonlyMap<string, string> | null;
-  /** Most documents in one file. */
-  readonly documents: number;
-  /** Most that reading the file may cost (`Work`); without it, `defaultFileWork`. */
-  readonly work?: number;
+  /** Most documents in one file, and most that reading it may cost (`Work`). */
+  readonly limits: { readonly documents: number; readonly fileWork: number };
 }
 
 /** Reads one file: its manifests and every problem that can be seen without the other files. */
-export function readManifests(request: ReadRequest): FileManifests {
-  const { path, profile, values } = request;
-  const text = decodeText(request.bytes)?.replace(/^\uFEFF/, '') ?? null;
-  if (text === null) {
-    return { path, manifests: [], problems: [describeNotUtf8(path, request.bytes)], suppressions: [], work: 0 };
-  }
-  const work: Work = { spent: 0, most: request.work ?? defaultFileWork };
+export function readManifests(
+  { path, bytes }: { readonly path: string; readonly bytes: Uint8Array },
+  { profile, values, limits }: ReadOptions,
+): FileManifests {
+  const text = decodeText(bytes)?.replace(/^\uFEFF/, '') ?? null;
+  if (text === null)
+    return { path, manifests: [], problems: [describeNotUtf8(path, bytes)], suppressions: [], work: 0 };
+  const work: Work = { spent: 0, most: limits.fileWork };
   const manifests: Manifest[] = [];
   const problems = parseFile({
     path,
     text,
     values,
-    documents: request.documents,
+    documents: limits.documents,
     work,
     fields,
     onDocument(root, reporter) {

@@ -1,6 +1,6 @@
 import { type Document, Lexer, type YAMLError } from 'yaml';
 import { makeError } from '../model/problem.ts';
-import type { Finding } from './node.ts';
+import type { Finding, Unplaced } from './node.ts';
 import { tooDeep } from './read-tokens.ts';
 import { listAllFields } from './schema.ts';
 
@@ -38,20 +38,28 @@ const hints: Readonly<Record<string, string>> = {
   UNEXPECTED_TOKEN: 'Look for an open quote or bracket at or above this line.',
 };
 
-export function describeYamlFault(code: string): { readonly summary: string; readonly hint: string } {
-  return {
-    summary: `This is not valid YAML. ${sentences[code] ?? 'The parser cannot read it.'}`,
-    hint: hints[code] ?? 'Mend the YAML here or just above.',
-  };
+/** The problem of a text that the parser refuses with this code. */
+export function describeYamlFault(code: string): Unplaced {
+  const summary = sentences[code] ?? 'The parser cannot read it.';
+  return makeFault({ summary, hint: hints[code] ?? 'Mend the YAML here or just above.' });
+}
+
+function makeFault({ summary, hint }: Omit<Cause, 'at'>): Unplaced {
+  return makeError('invalid-yaml', `This is not valid YAML. ${summary}`, hint);
+}
+
+/** What is wrong with a text, and where in it. */
+interface Cause {
+  readonly at: number;
+  readonly summary: string;
+  readonly hint: string;
 }
 
 /** Spaces that YAML does not take for one, and marks without width; copied from web pages and chats. */
 export const strangeSpace = /[\u00a0\u1680\u2000-\u200d\u202f\u205f\u2060\u3000\ufeff]/;
 
 /** What to do about such a character in a text; null where there is none. */
-export function findStrangeSpace(
-  text: string,
-): { readonly at: number; readonly summary: string; readonly hint: string } | null {
+export function findStrangeSpace(text: string): Cause | null {
   const at = text.search(strangeSpace);
   if (at < 0) return null;
   const code = text.charCodeAt(at);
@@ -86,16 +94,16 @@ interface Fault extends Finding {
 
 function explainSyntaxError(error: SyntaxFault, document: Document.Parsed, text: string): Fault {
   const [offset] = error.pos;
-  if (text.startsWith('${', offset - 1)) return makeFault(offset - 1, bareReference, true);
-  if (text.startsWith('{{', offset - 1)) return makeFault(offset - 1, template, true);
+  if (text.startsWith('${', offset - 1)) return makeLast(offset - 1, bareReference);
+  if (text.startsWith('{{', offset - 1)) return makeLast(offset - 1, template);
   if (error.code === 'RESOURCE_EXHAUSTION') return { problem: tooDeep, offset, isLast: true };
   return findCause(error, document, text);
 }
 
 type SyntaxFault = Pick<YAMLError, 'code' | 'pos'>;
 
-function makeFault(offset: number, { summary, hint }: Omit<Cause, 'offset'>, isLast: boolean): Fault {
-  return { problem: makeError('invalid-yaml', `This is not valid YAML. ${summary}`, hint), offset, isLast };
+function makeLast(offset: number, cause: Omit<Cause, 'at'>): Fault {
+  return { problem: makeFault(cause), offset, isLast: true };
 }
 
 function findCause({ code, pos: [offset] }: SyntaxFault, document: Document.Parsed, text: string): Fault {
@@ -103,17 +111,16 @@ function findCause({ code, pos: [offset] }: SyntaxFault, document: Document.Pars
   const line = /^.*/.exec(text.slice(start, start + mostOfLine))?.[0] ?? '';
   const tab = document.errors.find((one) => one.code === 'TAB_AS_INDENT')?.pos[0] ?? -1;
   if (tab >= start && !text.slice(offset, tab).replace('\n', '').includes('\n'))
-    return makeFault(tab, describeTab, true);
+    return { problem: describeYamlFault('TAB_AS_INDENT'), offset: tab, isLast: true };
   const strange = findStrangeSpace(line);
-  if (strange !== null) return makeFault(start + strange.at, strange, true);
+  if (strange !== null) return makeLast(start + strange.at, strange);
   const unclosed = unclosedCodes.has(code) ? findUnclosed(text, document.range[0], offset) : null;
-  if (unclosed !== null) return makeFault(unclosed.offset, unclosed, true);
-  const deeper = code === 'BLOCK_AS_IMPLICIT_KEY' ? findDeeperLine(text, start, line) : null;
-  if (deeper !== null) return makeFault(deeper.offset, deeper, true);
+  if (unclosed !== null) return makeLast(unclosed.at, unclosed);
+  const deeper = code === 'BLOCK_AS_IMPLICIT_KEY' ? findDeeperLine(text.slice(start, start + mostOfLine), line) : null;
+  if (deeper !== null) return makeLast(start + deeper.at, deeper);
   const colon = code === 'MULTILINE_IMPLICIT_KEY' || code === 'MISSING_CHAR' ? explainColon(line) : null;
-  if (colon !== null) return makeFault(start + colon.at, colon, false);
-  const { summary, hint } = describeYamlFault(code);
-  return { problem: makeError('invalid-yaml', summary, hint), offset, isLast: false };
+  if (colon !== null) return { problem: makeFault(colon), offset: start + colon.at, isLast: false };
+  return { problem: describeYamlFault(code), offset, isLast: false };
 }
 
 const bareReference = {
@@ -126,8 +133,6 @@ const template = {
   hint: `Write \`\${name}\` in quotes, and give its value with \`--values FILE\`; or render the templates first.`,
 };
 
-const describeTab = { summary: 'This line is indented with a tab.', hint: 'Indent with spaces.' };
-
 const mostOfLine = 1_000;
 
 const unclosedCodes: ReadonlySet<string> = new Set([
@@ -139,46 +144,40 @@ const unclosedCodes: ReadonlySet<string> = new Set([
   'BLOCK_AS_IMPLICIT_KEY',
 ]);
 
-interface Cause {
-  readonly offset: number;
-  readonly summary: string;
-  readonly hint: string;
-}
-
 /** The innermost bracket or quote that is open at an offset of the document that begins at `start`. */
 function findUnclosed(text: string, start: number, offset: number): Cause | null {
-  const open: { readonly offset: number; readonly mark: string }[] = [];
+  const open: { readonly at: number; readonly mark: string }[] = [];
   let at = start;
   for (const lexeme of new Lexer().lex(text.slice(start, offset))) {
     // Marks of the lexer itself; a flow collection that it gives up is not closed.
     if (lexeme === '\u0002' || lexeme === '\u001f') continue;
     if (lexeme === '\u0018') break;
-    if (lexeme === '{' || lexeme === '[') open.push({ offset: at, mark: lexeme });
+    if (lexeme === '{' || lexeme === '[') open.push({ at, mark: lexeme });
     else if (lexeme === '}' || lexeme === ']') open.pop();
-    else if (/^(?:"(?:[^"\\]|\\[\s\S])*|'(?:[^']|'')*)$/.test(lexeme)) open.push({ offset: at, mark: lexeme[0] ?? '' });
+    else if (/^(?:"(?:[^"\\]|\\[\s\S])*|'(?:[^']|'')*)$/.test(lexeme)) open.push({ at, mark: lexeme[0] ?? '' });
     at += lexeme.length;
   }
   const last = open.at(-1);
   if (last === undefined) return null;
   const closing = last.mark === '{' ? '}' : last.mark === '[' ? ']' : last.mark;
   const what = closing === last.mark ? 'This quote' : `This \`${last.mark}\``;
-  return { offset: last.offset, summary: `${what} is not closed.`, hint: `Write \`${closing}\` where it ends.` };
+  return { at: last.at, summary: `${what} is not closed.`, hint: `Write \`${closing}\` where it ends.` };
 }
 
-/** The line below `key: value` that is indented deeper, so that YAML takes it for more of the value. */
-function findDeeperLine(text: string, start: number, line: string): Cause | null {
+/** The line below `key: value`, with which the text begins, that is indented deeper, so that YAML takes it for more of the value. */
+function findDeeperLine(text: string, line: string): Cause | null {
   const [, indent] = /^((?: *- )* *)[^\s#]/.exec(line) ?? [];
-  const next = /^[^\n]*(?:\n[ \t]*(?:#[^\n]*)?)*\n( *)[^\s#]/.exec(text.slice(start, start + mostOfLine));
+  const next = /^[^\n]*(?:\n[ \t]*(?:#[^\n]*)?)*\n( *)[^\s#]/.exec(text);
   if (indent === undefined || next === null || (next[1] ?? '').length <= indent.length) return null;
   return {
-    offset: start + next[0].length - 1,
+    at: next[0].length - 1,
     summary: 'This line is indented deeper than the field above it, which has a value already.',
     hint: `Indent it by ${indent.length} spaces, like the field above.`,
   };
 }
 
 /** A known field without its colon, or without the space after that. */
-function explainColon(line: string): { readonly at: number; readonly summary: string; readonly hint: string } | null {
+function explainColon(line: string): Cause | null {
   const [, before = '', field = '', rest = ''] =
     /^((?: *- )* *)([A-Za-z_]+)(:(?=\S)|[ \t]+(?=\S)(?!.*:))/.exec(line) ?? [];
   if (!listAllFields().has(field)) return null;

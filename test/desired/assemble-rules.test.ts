@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { assemble, assembleRules } from '../../src/desired/desired.ts';
-import { parseFile, parseFiles } from '../../src/desired/parse-files.ts';
+import { parseFiles } from '../../src/desired/parse-files.ts';
 import type { FileManifests } from '../../src/manifest/manifest.ts';
+import { readManifests } from '../../src/manifest/read-manifests.ts';
 import { ok } from '../../src/model/result.ts';
 import { Secret } from '../../src/model/secret.ts';
 import { runs } from '../property/runs.ts';
@@ -20,7 +21,7 @@ function fileOf(name: string, rules: readonly string[]): FileManifests {
   });
   const list = items.length === 0 ? ' []\n' : `\n${items.join('')}`;
   const text = `apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: ${name}}\nspec:\n  rules:${list}`;
-  const parsed = parsedFiles.get(text) ?? parseFile(sourceFile(`${name}.yaml`, text), context);
+  const parsed = parsedFiles.get(text) ?? readManifests(sourceFile(`${name}.yaml`, text), context);
   parsedFiles.set(text, parsed);
   return parsed;
 }

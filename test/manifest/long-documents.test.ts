@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { defaultLimits } from '../../src/desired/context.ts';
 import { readManifests } from '../../src/manifest/read-manifests.ts';
 import { findProfile } from '../../src/model/profile.ts';
 import { runs } from '../property/runs.ts';
@@ -8,7 +9,8 @@ import { runs } from '../property/runs.ts';
 
 function read(text: string) {
   const bytes = new TextEncoder().encode(text);
-  return readManifests({ path: 'a.yaml', bytes, profile: findProfile('firezone-0.7'), values: null, documents: 100 });
+  const limits = { ...defaultLimits, documents: 100 };
+  return readManifests({ path: 'a.yaml', bytes }, { profile: findProfile('firezone-0.7'), values: null, limits });
 }
 
 const codes = (text: string): readonly string[] =>

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { defaultLimits } from '../../src/desired/context.ts';
 import { readManifests } from '../../src/manifest/read-manifests.ts';
 import { findProfile } from '../../src/model/profile.ts';
 import { document } from '../desired/helpers.ts';
@@ -7,7 +8,8 @@ import { runs } from '../property/runs.ts';
 
 function read(text: string | Uint8Array, documents = 1000) {
   const bytes = typeof text === 'string' ? new TextEncoder().encode(text) : text;
-  return readManifests({ path: 'a.yaml', bytes, profile: findProfile('firezone-0.7'), values: null, documents });
+  const limits = { ...defaultLimits, documents };
+  return readManifests({ path: 'a.yaml', bytes }, { profile: findProfile('firezone-0.7'), values: null, limits });
 }
 
 function found(text: string | Uint8Array, documents?: number): readonly string[] {
