@@ -1,3 +1,4 @@
+import { groupBy } from '../model/group-by.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { findClosedWindow } from '../plan/guard/windows.ts';
@@ -27,6 +28,14 @@ const fightAt = 3;
 const fightWindowMs = 14_400_000;
 const [firstPauseMs, maxPauseMs] = [120_000, 1_800_000];
 
+/** A step that was written to undo drift; `at` is monotonic, ms. */
+interface Correction {
+  readonly step: string;
+  readonly at: number;
+}
+
+const stepOf = ({ step }: Correction): string => step;
+
 /** A goal, and what may hold it back. */
 export interface PassOrder extends PassGoal {
   /** Called before the first write; null: it may be written. */
@@ -44,8 +53,7 @@ export class Gate {
   /** A plan of these steps alone is not written again while nothing changes. */
   #stalled: { readonly steps: ReadonlySet<string>; readonly verdict: Verdict } | null = null;
   #unconverged = { key: '', times: 0 };
-  /** When each correction was written (monotonic, ms). */
-  readonly #corrections = new Map<string, readonly number[]>();
+  #corrections: readonly Correction[] = [];
 
   constructor(parts: Pick<LoopParts, 'clock' | 'lease' | 'settings'>) {
     this.#parts = parts;
@@ -53,7 +61,7 @@ export class Gate {
 
   /** Corrections that another writer keeps undoing. */
   get fights(): number {
-    return [...this.#corrections.values()].filter((times) => times.length >= fightAt).length;
+    return [...groupBy(this.#corrections, stepOf).values()].filter((times) => times.length >= fightAt).length;
   }
 
   /**
@@ -98,12 +106,13 @@ export class Gate {
   }
 
   #findFight(steps: readonly string[], now: number): Verdict | null {
-    const fought = steps.filter((step) => this.#listRecent(step, now).length >= fightAt);
-    const waits = fought.map((step) => {
-      const times = this.#listRecent(step, now);
-      return (times.at(-1) ?? now) + Math.min(maxPauseMs, firstPauseMs * 2 ** (times.length - fightAt)) - now;
-    });
-    const waitMs = waits.reduce((longest, one) => Math.max(longest, one), 0);
+    const written = groupBy(this.#listRecent(now), stepOf);
+    const fought = steps.filter((step) => (written.get(step)?.length ?? 0) >= fightAt);
+    const waitMs = fought.reduce((longest, step) => {
+      const times = written.get(step) ?? [];
+      const pauseMs = Math.min(maxPauseMs, firstPauseMs * 2 ** (times.length - fightAt));
+      return Math.max(longest, (times.at(-1)?.at ?? now) + pauseMs - now);
+    }, 0);
     if (waitMs === 0) return null;
     const message = `another writer keeps undoing ${fought.length} corrections (${fought[0]}); the next one waits`;
     return held('Fighting', message, waitMs);
@@ -112,17 +121,12 @@ export class Gate {
   /** This plan, which corrects drift, is written now. */
   correct(plan: Plan): void {
     const now = this.#parts.clock.now();
-    for (const step of this.#corrections.keys()) {
-      const recent = this.#listRecent(step, now);
-      if (recent.length > 0) this.#corrections.set(step, recent);
-      else this.#corrections.delete(step);
-    }
-    for (const step of plan.steps.map(formatStepKey))
-      this.#corrections.set(step, [...this.#listRecent(step, now), now]);
+    const written = plan.steps.map((step) => ({ step: formatStepKey(step), at: now }));
+    this.#corrections = [...this.#listRecent(now), ...written];
   }
 
-  #listRecent(step: string, now: number): readonly number[] {
-    return (this.#corrections.get(step) ?? []).filter((time) => now - time < fightWindowMs);
+  #listRecent(now: number): readonly Correction[] {
+    return this.#corrections.filter(({ at }) => now - at < fightWindowMs);
   }
 
   /** The verdict on a pass; terminal when it wrote and the same plan will not be written again. */

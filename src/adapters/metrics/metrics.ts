@@ -30,6 +30,8 @@ export function createMetrics(version: string, states: States, own: readonly str
   build.set({ version, node: process.versions.node }, 1);
   const { passes, steps, calls, sent, hooks, overlaps } = registerCounters([registry]);
   const { phases, gaps, times } = registerHistograms([registry]);
+  // Of the process: CPU, memory, event loop. Their timers end with it.
+  collectDefaultMetrics({ register: registry });
   const observer: LoopObserver = {
     phaseEnded: (phase, ms) => phases.observe({ phase }, ms / 1000),
     passEnded: (pass) => {
@@ -54,7 +56,6 @@ export function createMetrics(version: string, states: States, own: readonly str
     /** Another replica took the lease while this one could still write. */
     overlapped: () => overlaps.inc(),
     text: async () => ({ type: registry.contentType, text: await registry.metrics() }),
-    /** Every metric of our own. */
     registry,
   };
 }
@@ -182,12 +183,4 @@ function registerGauges(registry: Registry, states: States, own: readonly string
         revision === null ? [] : [[{ kind, revision }, 1]],
       ),
   );
-}
-
-/** Adds the process's own metrics (CPU, memory, event loop). Their timers end with the process. */
-export function addProcessMetrics(metrics: ControllerMetrics): ControllerMetrics {
-  const own = new Registry();
-  collectDefaultMetrics({ register: own });
-  const all = Registry.merge([metrics.registry, own]);
-  return { ...metrics, text: async () => ({ type: all.contentType, text: await all.metrics() }) };
 }

@@ -1,6 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import { systemClock } from '../../adapters/clock.ts';
-import { addProcessMetrics, type ControllerMetrics, createMetrics } from '../../adapters/metrics/metrics.ts';
+import { type ControllerMetrics, createMetrics } from '../../adapters/metrics/metrics.ts';
 import type { Listening } from '../../adapters/web/listen.ts';
 import { createStalledStatus, createStatus, type Status } from '../../controller/status.ts';
 import type { Trigger } from '../../controller/trigger.ts';
@@ -76,7 +76,7 @@ export class Keeper implements PageSources, WatchProcess {
   /** `metrics`: those of a process that has several controllers. */
   constructor(invocation: WatchInvocation, metrics?: ControllerMetrics) {
     this.#invocation = invocation;
-    this.metrics = metrics ?? addProcessMetrics(createMetrics(version, () => [[{}, this.status()]]));
+    this.metrics = metrics ?? createMetrics(version, () => [[{}, this.status()]]);
   }
 
   async pages(): ReturnType<WatchProcess['pages']> {

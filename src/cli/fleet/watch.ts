@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { html } from 'hono/html';
 import { systemClock } from '../../adapters/clock.ts';
-import { addProcessMetrics, type ControllerMetrics, createMetrics } from '../../adapters/metrics/metrics.ts';
+import { type ControllerMetrics, createMetrics } from '../../adapters/metrics/metrics.ts';
 import type { StatusAppSettings } from '../../adapters/web/status-app.ts';
 import type { PassView, Status } from '../../controller/status.ts';
 import { escapeControls } from '../../model/printable.ts';
@@ -98,7 +98,7 @@ class FleetWatch implements WatchProcess {
     const { targets, rollout } = parts.fleet;
     this.#parts = parts;
     const states = () => this.#members.map(({ name, keeper }) => [{ target: name }, keeper.status()] as const);
-    this.metrics = addProcessMetrics(createMetrics(version, states, ['target']));
+    this.metrics = createMetrics(version, states, ['target']);
     this.#members = targets.map((target) => {
       const hold = (revision: string): string | null => this.#gate.admit(member, revision, systemClock.wallTime());
       const observer = { ...this.metrics.observer, passEnded: (pass: PassView) => this.#passEnded(member, pass) };
