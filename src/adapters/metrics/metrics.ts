@@ -61,43 +61,29 @@ export function createMetrics(version: string, states: States, own: readonly str
 }
 
 function registerCounters(registers: Registry[]) {
-  const counter = <Label extends string>(name: string, help: string, labelNames: readonly Label[]): Counter<Label> =>
+  const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]): Counter<Label> =>
     new Counter({ name: prefix + name, help, labelNames, registers });
+  const ofCalls = 'API requests by method and status (a word where no answer came)';
+  const ofOverlaps = 'Times that another replica took the lease while this one could still write';
   return {
-    passes: counter('passes_total', 'Passes by result and reason', ['result', 'reason']),
-    steps: counter('steps_total', 'Steps by outcome', ['outcome']),
-    calls: counter('api_requests_total', 'API requests by method and status (a word where no answer came)', [
-      'method',
-      'status',
-    ]),
-    sent: counter('notifications_total', 'Notifications by target and result', ['target', 'result']),
-    hooks: counter('webhooks_total', 'Webhook calls by result', ['result']),
-    overlaps: counter(
-      'lease_overlaps_total',
-      'Times that another replica took the lease while this one could still write',
-      [],
-    ),
+    passes: counter('passes_total', 'Passes by result and reason', 'result', 'reason'),
+    steps: counter('steps_total', 'Steps by outcome', 'outcome'),
+    calls: counter('api_requests_total', ofCalls, 'method', 'status'),
+    sent: counter('notifications_total', 'Notifications by target and result', 'target', 'result'),
+    hooks: counter('webhooks_total', 'Webhook calls by result', 'result'),
+    overlaps: counter('lease_overlaps_total', ofOverlaps),
   };
 }
 
 function registerHistograms(registers: Registry[]) {
-  const histogram = <Label extends string>(name: string, help: string, labelNames: Label[], buckets: number[]) =>
-    new Histogram({ name: prefix + name, help, labelNames, buckets, registers });
-  const seconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
+  const histogram = <Label extends string>(name: string, help: string, buckets: number[], ...labelNames: Label[]) =>
+    new Histogram({ name: `${prefix}${name}_duration_seconds`, help, labelNames, buckets, registers });
+  const ofPhases = [0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60];
+  const short = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
   return {
-    phases: histogram(
-      'phase_duration_seconds',
-      'Duration of the phases of a pass',
-      ['phase'],
-      [0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60],
-    ),
-    gaps: histogram(
-      'gap_duration_seconds',
-      'Time between a delete that a create needs and that create',
-      [],
-      [...seconds, 10],
-    ),
-    times: histogram('api_request_duration_seconds', 'Duration of API requests', ['method'], [...seconds, 15]),
+    phases: histogram('phase', 'Duration of the phases of a pass', ofPhases, 'phase'),
+    gaps: histogram('gap', 'Time between a delete that a create needs and that create', [...short, 10]),
+    times: histogram('api_request', 'Duration of API requests', [...short, 15], 'method'),
   };
 }
 

@@ -49,10 +49,7 @@ export function shareParsers(means: ParserMeans = {}): (settings: Settings, root
     const { profile, values, limits } = readParseOptions(settings);
     const where = root ?? [settings.gitUrl, settings.gitRef, settings.gitPath];
     const key = JSON.stringify([where, profile, values === null ? null : [...values], limits]);
-    return getOrMake(parsers, key, () => {
-      const [parse, inLine] = [makeParser(settings, means), createPool(1, null)];
-      return (files) => inLine(() => parse(files));
-    });
+    return getOrMake(parsers, key, () => makeParser(settings, means));
   };
 }
 

@@ -15,6 +15,9 @@ import { isSafeAddress } from './notify-settings.ts';
 type LeaseHolder = { readonly settings: Settings; readonly terminal: Pick<Terminal, 'env' | 'cwd'> };
 type LeaseEvents = Pick<LockFileSettings, 'logger' | 'onChange' | 'onOverlap'>;
 
+const lockFile = () => import('../../adapters/lease/lock-file.ts');
+const kubernetes = () => import('../../adapters/lease/kubernetes.ts');
+
 /** Shorter than this a slow disk or API server looks like a dead replica. */
 const shortestMs = 4000;
 
@@ -22,8 +25,7 @@ const shortestMs = 4000;
 export async function createLease(holder: LeaseHolder, events: LeaseEvents): Promise<Lease> {
   const place = locateLease(holder, events);
   if (place === null) return createSoleWriter();
-  if ('path' in place) return (await import('../../adapters/lease/lock-file.ts')).holdLockFile(place);
-  return (await import('../../adapters/lease/kubernetes.ts')).holdKubernetesLease(place);
+  return 'path' in place ? (await lockFile()).holdLockFile(place) : (await kubernetes()).holdKubernetesLease(place);
 }
 
 /** Who holds the lease that these settings name; null: nobody, or they name none. Rejects where that cannot be read. */
@@ -32,9 +34,7 @@ export async function lookAtLease(invocation: Invocation) {
   const logger = await createLogger(invocation);
   const place = locateLease(invocation, { logger, onChange: ignore, onOverlap: ignore });
   if (place === null) return null;
-  if (!('path' in place))
-    return await (await import('../../adapters/lease/kubernetes.ts')).lookAtKubernetesLease(place);
-  return await (await import('../../adapters/lease/lock-file.ts')).lookAtLockFile(place);
+  return 'path' in place ? (await lockFile()).lookAtLockFile(place) : (await kubernetes()).lookAtKubernetesLease(place);
 }
 
 function locateLease(
