@@ -1,8 +1,6 @@
 import { formatRuleKey, isModifiedInPlace, type LiveRule } from '../model/rule.ts';
 import type { Plan } from '../plan/plan.ts';
 
-export type KnownRules = ReturnType<typeof createKnownRules>;
-
 /**
  * Which live rules this apply knows of, by id: those of the plan and those it created; nothing at first. A rule in a fresh list that
  * is not known and equals one whose answer was lost is the one that landed; each is claimed once.

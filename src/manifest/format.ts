@@ -23,22 +23,13 @@ import { defaultFileWork } from './read-tokens.ts';
 import { orderFields, type Path, respell } from './respell.ts';
 import { escapeUnseen, unseen } from './write.ts';
 
-/** A file after formatting; `text` is null when it was left alone because of the problems. */
-export interface Formatted {
-  readonly text: string | null;
-  readonly problems: readonly Problem[];
-  /** What formatting must not decide, and so leaves as it is written. */
-  readonly left: readonly Problem[];
-  /** The text before; null when it is not UTF-8. */
-  readonly before: string | null;
-}
-
 /**
  * Brings a manifest file to canonical spelling (addresses, ports, UUIDs, quotes that YAML 1.1 readers need) and order
  * (fields as in the reference; lists keep theirs), comments kept. Formatting twice changes nothing more. A file with
- * errors is left alone, and so is one that would mean something else afterwards.
+ * errors is left alone, and so is one that would mean something else afterwards: `text` is null, and `problems` say why. `left`: what
+ * formatting must not decide. `before`: the text before, null when it is not UTF-8.
  */
-export function formatFile(path: string, bytes: Uint8Array, profile: Profile): Formatted {
+export function formatFile(path: string, bytes: Uint8Array, profile: Profile) {
   const before = decodeText(bytes);
   const text = before ?? '';
   const read = readManifests({ path, bytes }, { profile, values: null, limits });

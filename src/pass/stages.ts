@@ -9,10 +9,9 @@ import { compareProblems, hasErrors, raiseWarnings } from '../model/problem.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { type DesiredState, isInScope, type LiveState } from '../model/state.ts';
-import { digestPlan, type PlanDigest } from '../plan/digest.ts';
+import { digestPlan } from '../plan/digest.ts';
 import type { PlanInput } from '../plan/input.ts';
 import { isCarriedOut, makePlan } from '../plan/make-plan.ts';
-import type { Plan } from '../plan/plan.ts';
 import { findUnknownUsers } from '../policy/lint/user-findings.ts';
 import type { JournalEntry, SourceContent } from '../ports.ts';
 import { type BackOrder, goBack } from './go-back.ts';
@@ -80,15 +79,11 @@ async function listUsers(pass: Asking): Promise<Result<KnownUsers, ReadFailure>>
   return users.ok ? ok(makeKnownUsers(users.value)) : users;
 }
 
-/** A plan with its identity; without `state` when a rule to be written is for a user whom the server does not have. */
-export interface PlannedStates {
-  readonly plan: Plan;
-  readonly digest: PlanDigest;
-  readonly desired: Desired;
-}
-
-/** The plan between two states, for every caller: a function of its input alone. */
-export function planStates(input: PlanInput, { desired, users }: BuiltDesired): PlannedStates {
+/**
+ * The plan between two states with its identity, for every caller: a function of its input alone. Without `state` when a rule to be
+ * written is for a user whom the server does not have.
+ */
+export function planStates(input: PlanInput, { desired, users }: BuiltDesired) {
   const plan = makePlan(input);
   const { desired: state, live, options } = input;
   const digest = digestPlan(plan, { desired: state, live, key: options.fingerprintKey });

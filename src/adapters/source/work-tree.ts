@@ -1,15 +1,8 @@
 import { existsSync, lstatSync, realpathSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 
-/** A work tree's repository, and where a directory lies in it. */
-export interface WorkTree {
-  readonly gitDir: string;
-  readonly root: string;
-  readonly path: readonly string[];
-}
-
-/** The work tree that holds a directory, by an entry `.git`, a name that Git refuses to track; null without one. */
-export function findWorkTree(directory: string): WorkTree | null {
+/** The work tree that holds a directory, by an entry `.git`, a name that Git refuses to track, and where it lies there; null without one. */
+export function findWorkTree(directory: string) {
   if (!existsSync(directory)) return null;
   const real = realpathSync(directory);
   for (let folder = real; ; folder = dirname(folder)) {
