@@ -120,7 +120,7 @@ export function assembleRules(
 }
 
 /** What the rules of manifests come to, before times and guards count. */
-export function expandManifests(files: readonly FileManifests[], users: KnownUsers | null, context: DesiredContext) {
+function expandManifests(files: readonly FileManifests[], users: KnownUsers | null, context: DesiredContext) {
   const layered = applyLayers(files, context.overlay ?? null);
   const names = new Names(layered.manifests, context.profile, users);
   const problems: Problem[] = [...layered.files.flatMap((file) => file.problems), ...layered.problems];

@@ -13,13 +13,23 @@ export interface Decision<T extends Ruled> {
 
 /** The verdict on a packet: O(log n) plus the rules that hold its address. Of one rank the first in canonical order decides. */
 export function decide<T extends Ruled>(index: RuleIndex<T>, packet: Packet): Decision<T> {
-  const lane = getLane(packet.address.family, packet.protocol);
-  const scopes = packet.user === null ? [null] : [packet.user, null];
-  const matching = scopes
-    .flatMap((scope) => findItemsCovering(getLaneRules(index, scope, lane), packet.address.first))
-    .filter(({ rule }) => matches(rule, packet))
+  return decideAmong(findRules(index, packet), packet);
+}
+
+/** The verdict of these rules, which need no index. */
+export function decideAmong<T extends Ruled>(rules: readonly T[], packet: Packet): Decision<T> {
+  const [rule, ...overridden] = rules
+    .filter((one) => matches(one.rule, packet))
     .sort((a, b) => getRank(a.rule) - getRank(b.rule) || compareRules(a.rule, b.rule));
-  const [rule, ...overridden] = matching;
   if (rule === undefined) return { verdict: defaultVerdict, rule: null, overridden: [] };
   return { verdict: rule.rule.action, rule, overridden };
+}
+
+export type Portless = Omit<Packet, 'port'>;
+
+/** The rules that reach the address from the source, whatever the port. */
+export function findRules<T extends Ruled>(index: RuleIndex<T>, { user, address, protocol }: Portless): readonly T[] {
+  const lane = getLane(address.family, protocol);
+  const scopes = user === null ? [null] : [user, null];
+  return scopes.flatMap((scope) => findItemsCovering(getLaneRules(index, scope, lane), address.first));
 }

@@ -1,10 +1,10 @@
 import type { PortBounds, PortRange } from '../model/port-range.ts';
 import { type Action, compareRules } from '../model/rule.ts';
 import { compareStates, noKey } from './compare-states.ts';
-import { type Decision, decide } from './decide-packet.ts';
+import { type Decision, decide, findRules, type Portless } from './decide-packet.ts';
 import { bestRank, eachPortRange, extendProfile, makeFlatProfile } from './port-profile.ts';
 import { getLastPort, toPortSet } from './port-set.ts';
-import { findItemsCovering, getLane, getLaneRules, type Ruled, type RuleIndex } from './rule-index.ts';
+import type { Ruled, RuleIndex } from './rule-index.ts';
 import type { TrafficSet } from './traffic-set.ts';
 import { getRank, getVerdict, noRank, type Packet, type Rank } from './verdict.ts';
 
@@ -37,11 +37,9 @@ export interface PortVerdict extends PortRange {
   readonly verdict: Action;
 }
 
-export type Portless = Omit<Packet, 'port'>;
-
 /** The verdict by port, in maximal ranges that cover 0 to 65535; for `other` the one port 0. */
 export function listPortVerdicts<T extends Ruled>(index: RuleIndex<T>, packet: Portless): readonly PortVerdict[] {
-  const profile = extendProfile(makeFlatProfile(bestRank.nothing), rulesFor(index, packet), bestRank, packet.protocol);
+  const profile = extendProfile(makeFlatProfile(bestRank.nothing), findRules(index, packet), bestRank, packet.protocol);
   const out: { low: number; high: number; verdict: Action }[] = [];
   eachPortRange(profile, packet.protocol, (low, high, rank) => {
     const verdict = getVerdict(rank);
@@ -54,17 +52,10 @@ export function listPortVerdicts<T extends Ruled>(index: RuleIndex<T>, packet: P
 
 /** A port for a question that names none: the lowest from 1 on that no rule for this address and source names, else 1. */
 export function findUnnamedPort<T extends Ruled>(index: RuleIndex<T>, packet: Portless): number {
-  const named = toPortSet(rulesFor(index, packet).flatMap(({ rule }) => rule.ports ?? []));
+  const named = toPortSet(findRules(index, packet).flatMap(({ rule }) => rule.ports ?? []));
   const reached = named.find(({ low, high }) => low <= 1 && high >= 1);
   const port = reached === undefined ? 1 : reached.high + 1;
   return port <= getLastPort(packet.protocol) ? port : 1;
-}
-
-/** The rules that reach the address from the source, whatever the port. */
-function rulesFor<T extends Ruled>(index: RuleIndex<T>, { user, address, protocol }: Portless): readonly T[] {
-  const lane = getLane(address.family, protocol);
-  const scopes = user === null ? [null] : [user, null];
-  return scopes.flatMap((scope) => findItemsCovering(getLaneRules(index, scope, lane), address.first));
 }
 
 /** Exactly the traffic that a rule decides, and what it would decide were it the only one. */

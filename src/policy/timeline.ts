@@ -1,9 +1,8 @@
 import type { Commit } from '../model/commit.ts';
 import { type DesiredRule, formatRuleKey, hasTimes, isDesiredAt } from '../model/rule.ts';
 import type { DesiredState } from '../model/state.ts';
-import { type Decision, decide } from './decide-packet.ts';
-import { indexRules } from './rule-index.ts';
-import { matches, type Packet } from './verdict.ts';
+import { type Decision, decideAmong } from './decide-packet.ts';
+import type { Packet } from './verdict.ts';
 
 /** The rules of a commit, whatever their times, and whom they name. */
 export interface Version extends Pick<DesiredState, 'userNames' | 'groups'> {
@@ -124,8 +123,4 @@ export function findVerdictChange(
 /** What a version decides of a packet at a time. */
 export function decideAt(version: Version, time: number, packet: Packet): Decision<DesiredRule> {
   return decideAmong(selectRulesAt(version, time), packet);
-}
-
-function decideAmong(rules: readonly DesiredRule[], packet: Packet): Decision<DesiredRule> {
-  return decide(indexRules(rules.filter(({ rule }) => matches(rule, packet))), packet);
 }

@@ -2,7 +2,7 @@ import { systemClock } from '../../adapters/clock.ts';
 import { openHistory } from '../../adapters/source/git-commits.ts';
 import { explainGitError } from '../../adapters/source/git-ref.ts';
 import { GitError } from '../../adapters/source/git-repository.ts';
-import { assembleRules, expandManifests } from '../../desired/desired.ts';
+import { assembleRules } from '../../desired/desired.ts';
 import type { Commit } from '../../model/commit.ts';
 import { findUserId } from '../../model/known-users.ts';
 import { makeWarning, type Problem } from '../../model/problem.ts';
@@ -14,8 +14,8 @@ import { formatPlace, renderProblems } from '../../report/problems.ts';
 import type { TableAnswer } from '../../report/table.ts';
 import { isDirectory } from '../base.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from '../command.ts';
-import { makeDesiredContext, makeParser, readTimeAsked } from '../manifests.ts';
-import { readDirectoryOperand, readFolder } from '../path-operand.ts';
+import { buildOperand, makeDesiredContext, makeParser, readTimeAsked } from '../manifests.ts';
+import { readDirectoryOperand } from '../path-operand.ts';
 import { readLimits } from '../plan-settings.ts';
 import { tellProgress } from '../progress.ts';
 import { answerWithTable, findNamedUser, readPacket } from '../question.ts';
@@ -34,7 +34,7 @@ export async function runBlame(invocation: Invocation): Promise<Answer> {
   const { port, user, ...asked } = readPacket(settings);
   if (port === null && asked.protocol !== 'other')
     throw makeFailure('usage', '--port is missing', 'blame follows one packet: name its port');
-  const id = settings.origins.has('user') ? await findUserIn(invocation, path, user ?? '') : null;
+  const id = settings.origins.has('user') ? await findUserIn(invocation, user ?? '') : null;
   const packet = { ...asked, port: port ?? 0, user: id };
   const find = (moment: Moment) => findVerdictChange(moment, packet);
   return await answerFromHistory(invocation, path, find, (changes, last, now) => {
@@ -44,15 +44,15 @@ export async function runBlame(invocation: Invocation): Promise<Answer> {
 }
 
 /** A user by the names of the work tree, whatever else is wrong with it; its errors where they may be why it says nothing clear. */
-async function findUserIn(invocation: Invocation, path: string, user: string): Promise<string> {
-  const { files } = await readFolder(invocation, path);
-  const { manifests } = await makeParser(invocation.settings)(files);
-  const { layered, names, problems } = expandManifests(manifests, null, makeDesiredContext(invocation, path));
-  const defined = layered.manifests.flatMap((manifest) => (manifest.kind === 'Users' ? manifest.users : []));
-  const isClear = findUserId(user, names.userNames) !== null && defined.filter(({ name }) => name === user).length < 2;
-  const errors = [...problems, ...names.problems].filter(({ severity }) => severity === 'error');
+async function findUserIn(invocation: Invocation, user: string): Promise<string> {
+  const { state, manifests, emails, problems } = await buildOperand(invocation, 'blame');
+  const written = emails.map((email) => ({ id: email, name: email }));
+  const known = [...manifests.flatMap((one) => (one.kind === 'Users' ? one.users : [])), ...written];
+  const userNames = state?.userNames ?? new Map(known.map(({ id, name }) => [id, name]));
+  const isClear = findUserId(user, userNames) !== null && known.filter(({ name }) => name === user).length < 2;
+  const errors = problems.filter(({ severity }) => severity === 'error');
   if (!isClear && errors.length > 0) throw new Failure(errors, exitCodes.invalid);
-  return findNamedUser(user, names);
+  return findNamedUser(user, { userNames });
 }
 
 /**
