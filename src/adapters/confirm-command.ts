@@ -1,8 +1,7 @@
-import { type ProcessRun, pickVariables, runProcess } from './run-process.ts';
+import { type ProcessRun, pickVariables, proxyVariables, runProcess } from './run-process.ts';
 
 /** What a command that confirms gets of this process's environment: no token, no secret, nothing of `RECONCILE_`. */
-const inherited = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy'];
-const inheritedToo = ['NO_PROXY', 'no_proxy', 'SSL_CERT_FILE', 'SSL_CERT_DIR'];
+const inherited = ['PATH', 'HOME', 'TMPDIR', 'LANG', ...proxyVariables, 'SSL_CERT_FILE', 'SSL_CERT_DIR'];
 
 const longestMs = 30_000;
 const mostOutput = 65_536;
@@ -23,7 +22,7 @@ export async function runConfirmCommand(given: ConfirmCommand): Promise<string |
   const { command, environment, cwd, signal } = given;
   const [program = '', ...args] = command;
   const timeoutMs = Math.max(1, Math.min(longestMs, given.timeoutMs));
-  const env = pickVariables(environment, [...inherited, ...inheritedToo]);
+  const env = pickVariables(environment, inherited);
   const run = await runProcess({
     ...{ program, args, cwd, env, timeoutMs, signal },
     ...{ maxOutput: mostOutput, ignoresOutput: true },

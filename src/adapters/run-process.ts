@@ -92,6 +92,8 @@ export function runProcess(command: ProcessCommand): Promise<ProcessRun> {
   });
 }
 
+export const proxyVariables = ['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy', 'NO_PROXY', 'no_proxy'];
+
 /** The variables of these names that the environment has. */
 export function pickVariables(
   environment: Readonly<Record<string, string | undefined>>,

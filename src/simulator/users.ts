@@ -25,19 +25,13 @@ export class UserStore {
     for (const seed of seeds) this.add(seed.name === defaultAdmin.name ? { ...seed, role: 'admin' } : seed);
   }
 
-  add(seed: UserSeed): StoredUser {
-    const now = this.#clock.now();
-    const disabledAt = seed.disabled === true ? this.#clock.now() : null;
-    const user: StoredUser = {
-      disabled_at: disabledAt,
-      email: seed.email ?? `${seed.name}@example.test`,
-      id: seed.id.toLowerCase(),
-      inserted_at: now,
-      last_signed_in_at: null,
-      last_signed_in_method: null,
-      role: seed.role ?? 'unprivileged',
-      updated_at: disabledAt === null ? now : this.#clock.now(),
-    };
+  add({ name, email = `${name}@example.test`, role = 'unprivileged', ...seed }: UserSeed): StoredUser {
+    const inserted_at = this.#clock.now();
+    const disabled_at = seed.disabled === true ? this.#clock.now() : null;
+    const updated_at = disabled_at === null ? inserted_at : this.#clock.now();
+    const id = seed.id.toLowerCase();
+    const times = { inserted_at, last_signed_in_at: null, last_signed_in_method: null };
+    const user: StoredUser = { disabled_at, email, id, ...times, role, updated_at };
     this.put(user);
     return user;
   }

@@ -5,7 +5,7 @@ import type { Problem } from '../../model/problem.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 import { askpassScript, connectTo } from './git-access.ts';
 import type { GitTarget } from './git-address.ts';
-import { runGit } from './git-process.ts';
+import { type GitCommand, runGit } from './git-process.ts';
 import { chooseTip, explainRemote, type RemoteSettings, type RemoteTip } from './git-remote.ts';
 import { GitRepository } from './git-repository.ts';
 
@@ -30,14 +30,8 @@ const commitsOnly = '--filter=tree:0';
 /** A fetch notes that the remote promises what it left out; then git dies at a missing object instead of naming it. */
 const forgetPromise = ['config', '--local', '--unset-all', 'remote.origin.partialclonefilter'];
 
-/** One run of git that may reach the remote. */
-interface Call {
-  /** The clone; null: outside of any, so that a damaged one cannot stand in the way of asking. */
-  readonly gitDir: string | null;
-  readonly args: readonly string[];
-  readonly config?: readonly string[];
-  readonly stdin?: string;
-}
+/** One run of git that may reach the remote; outside of the clone, so that a damaged one cannot stand in the way of asking. */
+type Call = Pick<GitCommand, 'gitDir' | 'args' | 'config' | 'stdin'>;
 
 /** A bare repository of our own, for the runs that one signal stops; what the remote answers badly is a problem for a person. */
 export class Clone extends GitRepository {
@@ -98,15 +92,11 @@ export class Clone extends GitRepository {
 
   async #fetch(
     args: readonly string[],
-    { stdin, config = [] }: Pick<Call, 'stdin' | 'config'> = {},
+    { config = [], ...given }: Pick<Call, 'stdin' | 'config'> = {},
   ): Promise<Result<null, Problem>> {
     const { gitDir } = this.context;
-    const fetched = await this.#ask({
-      gitDir,
-      args: ['fetch', ...quiet, ...args],
-      config: ['remote.origin.promisor=true', ...config],
-      ...(stdin === undefined ? {} : { stdin }),
-    });
+    const all = ['remote.origin.promisor=true', ...config];
+    const fetched = await this.#ask({ ...given, gitDir, args: ['fetch', ...quiet, ...args], config: all });
     await this.run(forgetPromise, [0, 5]).catch(() => undefined); // the next start does it again
     if (!fetched.ok) await removeLeftovers(gitDir);
     return fetched.ok ? ok(null) : fetched;

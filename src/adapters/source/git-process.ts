@@ -1,5 +1,12 @@
 import { Readable } from 'node:stream';
-import { cleanText, type ProcessCaps, type ProcessRun, pickVariables, runProcess } from '../run-process.ts';
+import {
+  cleanText,
+  type ProcessCommand,
+  type ProcessRun,
+  pickVariables,
+  proxyVariables,
+  runProcess,
+} from '../run-process.ts';
 import type { GitProtocol } from './git-address.ts';
 
 /** What a run of git that talks to a remote may use beyond one that reads. */
@@ -10,10 +17,9 @@ export interface GitConnection {
   readonly config: readonly string[];
 }
 
-export interface GitCommand {
+export interface GitCommand extends Omit<ProcessCommand, 'program' | 'cwd' | 'env'> {
   /** The repository. Git never looks for one: what a pull request commits could be taken for it. Null: outside of any. */
   readonly gitDir: string | null;
-  readonly args: readonly string[];
   /** The environment of this process; git gets little of it. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Git's home; without it a folder that is not there. */
@@ -21,26 +27,9 @@ export interface GitCommand {
   /** Absent: no transport is allowed, whatever the repository's configuration says. */
   readonly connection?: GitConnection;
   readonly config?: readonly string[];
-  readonly stdin?: string;
-  readonly timeoutMs: number;
-  /** More output than this ends the run. */
-  readonly maxOutput: number;
-  readonly caps?: ProcessCaps;
-  readonly signal: AbortSignal;
 }
 
-const inherited = [
-  'PATH',
-  'TMPDIR',
-  'HTTPS_PROXY',
-  'https_proxy',
-  'HTTP_PROXY',
-  'http_proxy',
-  'NO_PROXY',
-  'no_proxy',
-  'ALL_PROXY',
-  'all_proxy',
-] as const;
+const inherited = ['PATH', 'TMPDIR', ...proxyVariables, 'ALL_PROXY', 'all_proxy'];
 
 /** Over the configuration of any repository: nothing that is written there starts a program. */
 const lockedDown: readonly string[] = [
@@ -70,19 +59,9 @@ const lockedDown: readonly string[] = [
  * diff, no textconv and no filter. Never rejects.
  */
 export function runGit(command: GitCommand): Promise<ProcessRun> {
-  const { args, stdin, timeoutMs, maxOutput, caps, signal } = command;
   const options = configOf(command).flatMap((entry) => ['-c', entry]);
-  return runProcess({
-    program: 'git',
-    args: [...options, ...args],
-    cwd: '/',
-    env: environmentOf(command),
-    ...(stdin === undefined ? {} : { stdin }),
-    timeoutMs,
-    maxOutput,
-    ...(caps === undefined ? {} : { caps }),
-    signal,
-  });
+  const args = [...options, ...command.args];
+  return runProcess({ ...command, program: 'git', args, cwd: '/', env: environmentOf(command) });
 }
 
 /** Whether git ended because it came to its caps. */

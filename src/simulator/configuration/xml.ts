@@ -1,6 +1,11 @@
-/** An element of a parsed document; `name` without its prefix, `namespace` as bound where it stands. */
+/** An element of a parsed document. */
 export interface XmlElement {
+  /** As it is written. */
+  readonly qualified: string;
+  /** Without its prefix. */
   readonly name: string;
+  /** By prefix, as they are bound here. */
+  readonly namespaces: ReadonlyMap<string, string>;
   readonly namespace: string | undefined;
   readonly attributes: ReadonlyMap<string, string>;
   readonly children: XmlElement[];
@@ -9,12 +14,6 @@ export interface XmlElement {
 
 /** Why a text is not well-formed, in the words of the server's parser. */
 export class XmlError extends Error {}
-
-interface Open {
-  readonly element: XmlElement;
-  readonly qualified: string;
-  readonly namespaces: ReadonlyMap<string, string>;
-}
 
 /** Parses XML as far as provider metadata needs it; raises XmlError with the server's own description. */
 export function parseXml(text: string): XmlElement {
@@ -27,7 +26,7 @@ const tagPattern = /<[A-Za-z_][\w.:-]*((?:\s+[\w.:-]+\s*=\s*(?:"[^"]*"|'[^']*'?)
 class XmlReader {
   readonly #text: string;
   #at = 0;
-  readonly #open: Open[] = [];
+  readonly #open: XmlElement[] = [];
   #root: XmlElement | undefined;
 
   constructor(text: string) {
@@ -63,7 +62,7 @@ class XmlReader {
       this.#at += run.search(/\S/);
       this.#fail(':expected_element_start_tag');
     }
-    if (parent !== undefined) parent.element.text += this.#decode(run);
+    if (parent !== undefined) parent.text += this.#decode(run);
     this.#at += run.length;
   }
 
@@ -72,7 +71,7 @@ class XmlReader {
     this.#skipTo(']]>');
     const parent = this.#open.at(-1);
     if (parent === undefined) this.#fail(':expected_element_start_tag');
-    else parent.element.text += this.#text.slice(start, this.#at - 3);
+    else parent.text += this.#text.slice(start, this.#at - 3);
   }
 
   #instruction(): void {
@@ -91,12 +90,11 @@ class XmlReader {
     if (match === null) this.#brokenTag();
     const [all, qualified = '', attributeText = '', empty] = match;
     const parent = this.#open.at(-1);
-    const outer = parent?.namespaces ?? new Map<string, string>();
-    const { element, namespaces } = makeElement(qualified, attributeText, outer, this.#decode);
-    parent?.element.children.push(element);
+    const element = makeElement(qualified, attributeText, parent?.namespaces, this.#decode);
+    parent?.children.push(element);
     this.#root ??= element;
     this.#at += all.length;
-    if (empty === '') this.#open.push({ element, qualified, namespaces });
+    if (empty === '') this.#open.push(element);
   }
 
   #brokenTag(): never {
@@ -163,9 +161,9 @@ class XmlReader {
 function makeElement(
   qualified: string,
   attributeText: string,
-  outer: ReadonlyMap<string, string>,
+  outer: ReadonlyMap<string, string> | undefined,
   decode: (written: string) => string,
-): { element: XmlElement; namespaces: ReadonlyMap<string, string> } {
+): XmlElement {
   const attributes = new Map<string, string>();
   const namespaces = new Map(outer);
   for (const match of attributeText.matchAll(/([\w.:-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')/g)) {
@@ -177,7 +175,8 @@ function makeElement(
   }
   const colon = qualified.indexOf(':');
   const namespace = namespaces.get(colon < 0 ? '' : qualified.slice(0, colon));
-  return { element: { name: qualified.slice(colon + 1), namespace, attributes, children: [], text: '' }, namespaces };
+  const name = qualified.slice(colon + 1);
+  return { qualified, name, namespaces, namespace, attributes, children: [], text: '' };
 }
 
 const entities = new Map(Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }));

@@ -108,7 +108,15 @@ class RatedFilter {
   readonly view = {
     verdict: (packet: FilterPacket) => decideVerdict(this.#elements(), packet),
     elements: () => [...this.#elements()],
-    state: () => this.#state(),
+    state: (): FilterState => {
+      this.#settle();
+      return {
+        pending: this.#mailbox.length + this.#handed.length + this.#behind,
+        rebuilding: this.#rebuild !== undefined,
+        crashes: this.#crashes.length,
+        lost: [...this.#lost],
+      };
+    },
   };
 
   readonly close = (): void => {
@@ -126,16 +134,6 @@ class RatedFilter {
   #elements(): Iterable<RuleRow> {
     this.#settle();
     return this.#table.elements();
-  }
-
-  #state(): FilterState {
-    this.#settle();
-    return {
-      pending: this.#mailbox.length + this.#handed.length + this.#behind,
-      rebuilding: this.#rebuild !== undefined,
-      crashes: this.#crashes.length,
-      lost: [...this.#lost],
-    };
   }
 
   /** Lets everything happen that is due by now. */
@@ -171,14 +169,8 @@ class RatedFilter {
   }
 
   #begin(): void {
-    if (this.#due === undefined && (this.#rebuild !== undefined || this.#handed.length > 0)) {
-      this.#due = this.#time + this.#durationOfNext();
-    }
-  }
-
-  #durationOfNext(): number {
-    if (this.#rebuild !== undefined) return this.#rebuild.length === 0 ? 0 : this.#unit;
-    return (this.#handed[0]?.units ?? 1) * this.#unit;
+    const units = this.#rebuild === undefined ? this.#handed[0]?.units : Math.min(this.#rebuild.length, 1);
+    if (this.#due === undefined && units !== undefined) this.#due = this.#time + units * this.#unit;
   }
 
   #finishWork(): void {

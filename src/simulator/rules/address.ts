@@ -56,14 +56,9 @@ function parseIpv6(text: string): Address | undefined {
 function withZone(groups: readonly number[], zone: string): Address | undefined {
   const [first, second, ...rest] = groups;
   if (first === undefined || second !== 0 || !isZoned(first)) return undefined;
-  let scope = 0;
-  if (zone.startsWith('0')) {
-    const digits = zone.slice(1);
-    if (!/^[0-9]*$/.test(digits)) return undefined;
-    scope = Number(digits);
-    if (scope > 0xffff) return undefined;
-  }
-  return { family: 6, parts: [first, scope, ...rest] };
+  const digits = zone.startsWith('0') ? zone.slice(1) : '';
+  if (!/^[0-9]*$/.test(digits) || Number(digits) > 0xffff) return undefined;
+  return { family: 6, parts: [first, Number(digits), ...rest] };
 }
 
 const isZoned = (first: number): boolean => first === 0xfe80 || first === 0xff02;
