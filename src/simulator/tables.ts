@@ -131,10 +131,8 @@ class DataFile {
   #load(line: Line): void {
     const { rules, users, configuration } = this.#stores;
     if ('rule' in line) rules.load(makeRow(line.rule));
-    else if ('deleted_rule' in line) {
-      const row = rules.get(line.deleted_rule);
-      if (row !== undefined) rules.drop(row);
-    } else if ('user' in line) users.put(line.user);
+    else if ('deleted_rule' in line) rules.drop(line.deleted_rule);
+    else if ('user' in line) users.put(line.user);
     else if ('deleted_user' in line) {
       this.#gone.add(line.deleted_user);
       users.delete(line.deleted_user);

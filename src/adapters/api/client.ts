@@ -54,8 +54,10 @@ interface Connection {
 interface Request {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   readonly path: string;
-  readonly body?: Buffer | string;
   readonly signal: AbortSignal;
+  readonly body?: string;
+  /** What an error of the server must not repeat of the body. */
+  readonly secrets?: ReadonlySet<string>;
   /** Replaces `JSON.parse` for the answer. */
   readonly parse?: (text: string) => ParsedBody;
 }
@@ -98,25 +100,26 @@ function readAuthorities(path: string): Result<string, string> {
 }
 
 function methodsOf(connection: Connection): ApiClient {
-  const call = (request: Request): Promise<ApiResult> => send(connection, request);
+  const call = (
+    signal: AbortSignal,
+    method: Request['method'],
+    path: string,
+    more: Pick<Request, 'body' | 'secrets' | 'parse'> = {},
+  ): Promise<ApiResult> => send(connection, { signal, method, path, ...more });
   const parseRules = parseUnlessKnown();
   const rulePath = (id: string): string => `/v0/rules/${encodeURIComponent(id)}`;
   return {
-    listRules: (signal, known) =>
-      call({ method: 'GET', path: '/v0/rules', signal, parse: (text) => parseRules(text, known) }),
-    getConfiguration: (signal) => call({ method: 'GET', path: '/v0/configuration', signal }),
-    listUsers: (signal) => call({ method: 'GET', path: '/v0/users', signal }),
-    createRule: (rule, signal) => call({ method: 'POST', path: '/v0/rules', body: JSON.stringify({ rule }), signal }),
-    updateRule: (id, rule, signal) =>
-      call({ method: 'PATCH', path: rulePath(id), body: JSON.stringify({ rule }), signal }),
-    deleteRule: (id, signal) => call({ method: 'DELETE', path: rulePath(id), signal }),
+    listRules: (signal, known) => call(signal, 'GET', '/v0/rules', { parse: (text) => parseRules(text, known) }),
+    getConfiguration: (signal) => call(signal, 'GET', '/v0/configuration'),
+    listUsers: (signal) => call(signal, 'GET', '/v0/users'),
+    createRule: (rule, signal) => call(signal, 'POST', '/v0/rules', { body: JSON.stringify({ rule }) }),
+    updateRule: (id, rule, signal) => call(signal, 'PATCH', rulePath(id), { body: JSON.stringify({ rule }) }),
+    deleteRule: (id, signal) => call(signal, 'DELETE', rulePath(id)),
     updateConfiguration: async (configuration, signal) => {
       const body = toBytes({ configuration });
-      if (!body.ok) return neverSent('PATCH', '/v0/configuration', 'unknown-secret', body.error);
-      const answer = await call({ method: 'PATCH', path: '/v0/configuration', body: body.value.text, signal });
-      const refused = answer.kind === 'answer' && answer.status >= 300;
-      // A server's error may quote what was sent.
-      return refused ? { ...answer, body: removeSecrets(answer.body, body.value.secrets) } : answer;
+      if (body !== null) return call(signal, 'PATCH', '/v0/configuration', body);
+      const because = 'a secret that the request needs has no value here';
+      return neverSent('PATCH', '/v0/configuration', 'unknown-secret', because);
     },
     // Not `close`, which waits for the connections of requests that ended long ago: behind a silent proxy for ever.
     close: () => connection.dispatcher.destroy(),
@@ -144,7 +147,7 @@ function parseBody(text: string): ParsedBody {
 
 async function send(connection: Connection, request: Request): Promise<ApiResult> {
   const { base, dispatcher, timeoutMs, maxBodyBytes } = connection;
-  const { method, path, signal, parse = parseBody } = request;
+  const { method, path, signal, secrets = [], parse = parseBody } = request;
   let token: string;
   try {
     token = connection.token();
@@ -162,26 +165,20 @@ async function send(connection: Connection, request: Request): Promise<ApiResult
   const where = `${method} ${path} to ${base.host}`;
   if (!answer.ok) return explainNoAnswer({ where, timeoutMs, aborted: signal.aborted, ...answer.error });
   const read = readAnswer(answer.value, { where, base, parse });
-  // A proxy's error may quote the request with its headers.
+  // An error of the server, or of a proxy, may quote the request with its headers.
   const quotes = read.kind === 'answer' && read.status >= 300;
-  return quotes ? { ...read, body: removeSecrets(read.body, new Set([token])) } : read;
+  return quotes ? { ...read, body: scrub(read.body, spellingsOf([token, ...secrets])) } : read;
 }
 
 function neverSent(method: string, path: string, code: string, because: string): NoAnswer {
   return { kind: 'no-answer', sent: 'no', code, message: `${method} ${path}: ${because}`, status: null };
 }
 
-/** A request body on its way out, and its secrets. */
-interface SecretBody {
-  readonly text: string;
-  readonly secrets: ReadonlySet<string>;
-}
-
-/** A request body as JSON: the one place where a `Secret` becomes bytes. Fails when a secret has no value in this process. */
-function toBytes(body: Readonly<Record<string, unknown>>): Result<SecretBody, string> {
+/** A request body as JSON: the one place where a `Secret` becomes bytes. Null when a secret has no value in this process. */
+function toBytes(given: Readonly<Record<string, unknown>>): Pick<Request, 'body' | 'secrets'> | null {
   const secrets = new Set<string>();
   let missing = false;
-  const text = JSON.stringify(body, function (this: Record<string, unknown>, key: string, value: unknown): unknown {
+  const body = JSON.stringify(given, function (this: Record<string, unknown>, key: string, value: unknown): unknown {
     const original = this[key]; // `value` has been through Secret.toJSON already
     if (!(original instanceof Secret)) return value;
     const revealed = reveal(original);
@@ -189,17 +186,11 @@ function toBytes(body: Readonly<Record<string, unknown>>): Result<SecretBody, st
     else if (revealed !== '') secrets.add(revealed);
     return revealed;
   });
-  if (missing) return fail('a secret that the request needs has no value here');
-  return ok({ text, secrets });
-}
-
-/** A JSON value with each secret replaced in its texts and keys, however it is spelt there. */
-function removeSecrets(value: unknown, secrets: ReadonlySet<string>): unknown {
-  return scrub(value, spellingsOf(secrets));
+  return missing ? null : { body, secrets };
 }
 
 /** Each secret as it is and as it may be quoted: JSON-escaped, URL-encoded, base64, hex; the longest first. */
-function spellingsOf(secrets: ReadonlySet<string>): readonly string[] {
+function spellingsOf(secrets: readonly string[]): readonly string[] {
   const spellings = new Set<string>();
   for (const secret of secrets) {
     spellings.add(secret);
@@ -212,6 +203,7 @@ function spellingsOf(secrets: ReadonlySet<string>): readonly string[] {
   return [...spellings].sort((a, b) => b.length - a.length);
 }
 
+/** A JSON value with each of these replaced in its texts and keys. */
 function scrub(value: unknown, spellings: readonly string[]): unknown {
   if (typeof value === 'string') return spellings.reduce((text, one) => text.replaceAll(one, '(secret)'), value);
   if (Array.isArray(value)) return value.map((item: unknown) => scrub(item, spellings));

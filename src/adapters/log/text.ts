@@ -3,10 +3,7 @@ import type { LogFields, Logger } from '../../ports.ts';
 
 const order = { debug: 0, info: 1, warn: 2, error: 3 } as const;
 
-/**
- * A log for people: `warning: message key=value`, one line each, after the time where a clock is given. `write` gets whole lines;
- * `labels` stand before the fields of each.
- */
+/** A log for people: lines `warning: message key=value`, after the time where a clock is given; `labels` stand before the fields. */
 export function createTextLogger(
   level: LogLevel,
   write: (line: string) => void,

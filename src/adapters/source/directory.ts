@@ -42,7 +42,9 @@ export function createDirectorySource(root: string, limits: Limits): Source {
           return { content, problems: await noteUnread(before.json) };
         }
         // What could not be read of a file that was just written says nothing.
-        if (attempt === attempts) return { content: null, problems: isStill ? read.problems : [moving(root)] };
+        const hint = 'wait until whatever writes there is done, then run again';
+        const moving = makeError('source-unstable', `${root} kept changing while it was read`, hint);
+        if (attempt === attempts) return { content: null, problems: isStill ? read.problems : [moving] };
       }
     },
   };
@@ -76,11 +78,6 @@ async function noteUnread(found: readonly FoundFile[]): Promise<readonly Problem
     return bytes.ok ? noteJson(path, bytes.value) : [];
   });
   return (await Promise.all(notes)).flat();
-}
-
-function moving(root: string): Problem {
-  const hint = 'wait until whatever writes there is done, then run again';
-  return makeError('source-unstable', `${root} kept changing while it was read`, hint);
 }
 
 /** A manifest to read. `identity` changes when the file is written, replaced or led elsewhere. */

@@ -111,10 +111,7 @@ export class Clone extends GitRepository {
   }
 }
 
-/**
- * Opens the clone for the runs that `signal` stops. Somebody may have removed it, or what belongs to it: then it is made anew.
- * `isChecked`: this process has looked at it before, and found it good.
- */
+/** Opens the clone; makes it anew where it, or what belongs to it, is gone. `isChecked`: this process has found it good before. */
 export async function openClone(settings: CloneSettings, isChecked: boolean, signal: AbortSignal): Promise<Clone> {
   const { folder, home, askpass } = settings;
   const clone = new Clone(settings, signal);

@@ -19,14 +19,9 @@ export async function readRegularFile(path: string, maxBytes: number): Promise<R
   }
 }
 
-/** An operator's file that is not read; the code stands in the message. */
-class UnfitFile extends Error {
-  readonly code: string;
-
-  constructor(code: string) {
-    super(code);
-    this.code = code;
-  }
+/** Of an operator's file that is not read; the code stands in the message. */
+function makeUnfit(code: string): Error {
+  return Object.assign(new Error(code), { code });
 }
 
 const silentMs = 10_000;
@@ -41,8 +36,8 @@ export function readOperatorFile(path: string, largest: number): Buffer {
   try {
     const stats = fstatSync(descriptor);
     if (stats.isFIFO()) return readPipe(descriptor, largest);
-    if (!stats.isFile()) throw new UnfitFile(stats.isDirectory() ? 'EISDIR' : 'not a file');
-    if (stats.size > largest) throw new UnfitFile('EFBIG');
+    if (!stats.isFile()) throw makeUnfit(stats.isDirectory() ? 'EISDIR' : 'not a file');
+    if (stats.size > largest) throw makeUnfit('EFBIG');
     return readFileSync(descriptor);
   } finally {
     closeSync(descriptor);
@@ -56,16 +51,16 @@ function readPipe(descriptor: number, largest: number): Buffer {
     const chunk = readIfReady(descriptor);
     if (chunk === null) {
       silent += pauseMs;
-      if (silent > silentMs) throw new UnfitFile('nothing came for ten seconds');
+      if (silent > silentMs) throw makeUnfit('nothing came for ten seconds');
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, pauseMs);
       continue;
     }
     // An empty file may be meant; a FIFO that nobody writes to is not.
-    if (chunk.length === 0 && size === 0) throw new UnfitFile('an empty pipe');
+    if (chunk.length === 0 && size === 0) throw makeUnfit('an empty pipe');
     if (chunk.length === 0) return Buffer.concat(read);
     silent = 0;
     size += chunk.length;
-    if (size > largest) throw new UnfitFile('EFBIG');
+    if (size > largest) throw makeUnfit('EFBIG');
     read.push(chunk);
   }
 }

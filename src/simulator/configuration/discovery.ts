@@ -32,10 +32,8 @@ export function fetchDiscovery(options: FetchDiscoveryOptions): Discovery {
     if ('reason' in document) return document.reason;
     const keysUri = checkDocument(document.json);
     if (keysUri === undefined) return ':invalid_document';
-    if (typeof keysUri !== 'string') {
-      if (keysUri === null) return ':invalid_discovery_document_uri';
-      throw new ServerCrash('jwks_uri is no text');
-    }
+    if (keysUri === null) return ':invalid_discovery_document_uri';
+    if (typeof keysUri !== 'string') throw new ServerCrash('jwks_uri is no text');
     checkAddress(keysUri);
     const keys = await fetchJson(keysUri, options);
     if ('reason' in keys) return keys.reason;

@@ -5,10 +5,7 @@ import type { Tables } from '../tables.ts';
 import { decideVerdict, type FilterPacket, type FilterState, type PacketFilterView } from './filter.ts';
 import { ElementTable, FilterError } from './table.ts';
 
-/**
- * Connects a packet filter, which hears of inserts and deletes and of no update (observed: recordings/packet_filter_patch).
- * `exit` ends the server at once, as crashes that follow too fast do (observed: recordings/packet_filter_crash_loop).
- */
+/** Connects a packet filter, which hears of no update (recordings/packet_filter_patch); `exit` ends the server at once. */
 export function connectFilter(
   options: SimulatorOptions,
   tables: Tables,

@@ -68,21 +68,22 @@ export class RuleStore {
 
   delete(row: RuleRow): void {
     this.#options.events.emit('changing');
-    this.drop(row);
+    this.drop(row.id);
     this.#options.events.emit('deleted', row);
   }
 
   /** Puts a row as it is, without constraint and without telling anybody: for data files. */
   load(row: RuleRow): void {
-    const before = this.#heap.get(row.id);
-    if (before !== undefined) this.drop(before);
+    this.drop(row.id);
     this.#put(row);
   }
 
   /** Takes a row away without telling anybody. */
-  drop(row: RuleRow): void {
+  drop(id: string): void {
+    const row = this.#heap.get(id);
+    if (row === undefined) return;
     this.#overlaps.delete(row);
-    this.#heap.delete(row.id);
+    this.#heap.delete(id);
     this.#list = undefined;
   }
 
