@@ -7,7 +7,6 @@ export const longFunctions: Readonly<Record<string, string>> = {};
 export const complexFunctions: Readonly<Record<string, string>> = {
   'adapters/source/directory.ts visit': 'each kind of entry of a folder ends in another problem',
   'apply/restore.ts restore': 'one step back, with each of its outcomes',
-  'apply/schedule.ts next': 'the order in which waiting steps are looked at',
   'cli/pass-run.ts exitCode': 'the table of exit codes',
   'desired/build-configuration.ts scan': 'a scanner of markup, one branch for each kind',
   'live/live-rules.ts decodeOne': 'each field of a live rule is checked',

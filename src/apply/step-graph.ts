@@ -1,39 +1,39 @@
-import { collectReachable, getOrMake, groupBy } from '../model/group-by.ts';
-import { mayRebuild } from '../plan/operations.ts';
+import { getOrMake } from '../model/group-by.ts';
 import type { Plan, Step } from '../plan/plan.ts';
 import { groupConnected } from '../plan/union-find.ts';
 
-/** A step among those that it waits for and those that wait for it. */
+/** A step, and those that wait for it. */
 export interface Node {
   readonly step: Step;
-  readonly index: number;
-  readonly before: Node[];
+  readonly unit: Unit;
   readonly after: Node[];
+  /** Steps of its own unit that it still waits for. */
   missing: number;
-  state: 'waiting' | 'ready' | 'running' | 'done' | 'failed' | 'dropped';
-  gap: Gap | null;
-  /** Only counted while no gap of its own holds it back: see `Gap.missing`. */
-  holds: Gap[];
+  state: 'untaken' | 'running' | 'ended';
 }
 
-/** Steps that run from the first delete to the last create without a break. */
-export interface Gap {
-  readonly members: readonly Node[];
-  /** Steps outside the gap that must be done before its first delete, so that it can run to its end. */
+/** A step that stands alone, or a gap: steps that run from the first delete to the last create without a break. */
+export interface Unit {
+  /** In listed order. */
+  readonly members: Node[];
+  /** The units of the steps that its members wait for, one for each such step. */
+  readonly before: Unit[];
+  /** How many of those are still to be done: none of its steps starts before, so that it can run to its end. */
   missing: number;
-  state: 'new' | 'open' | 'ended';
-  readonly mayRebuild: boolean;
+  /** No step was given out yet, and none dropped. */
+  isNew: boolean;
 }
 
 /**
  * Which steps belong together: by step id the name of its group; steps that stand alone are absent. A group is a gap, joined with the
  * steps at which its exposure begins and ends: the best order may cut traffic off some steps before the delete rather
- * than open it, and that must end with the gap, or be undone with it.
+ * than open it, and that must end with the gap, or be undone with it. Groups that wait for each other are one, with what stands
+ * between them: so the others can each run to their end without a break.
  */
-export function groupSteps({ steps, exposure }: Plan): ReadonlyMap<string, string> {
+export function groupSteps({ steps, exposure }: Pick<Plan, 'steps' | 'exposure'>): ReadonlyMap<string, string> {
   const positions = new Map(steps.map(({ id }, position) => [id, position]));
   const firstOf = new Map<string, number>();
-  const connected = groupConnected(steps.length, (connect) => {
+  const tied = groupConnected(steps.length, (connect) => {
     for (const [position, { gap }] of steps.entries())
       if (gap !== null)
         connect(
@@ -46,6 +46,16 @@ export function groupSteps({ steps, exposure }: Plan): ReadonlyMap<string, strin
     }
   });
   const groups = new Map<string, string>();
+  if (tied.length === 0) return groups;
+  const leaders = Int32Array.from(steps.keys());
+  for (const members of tied) for (const member of members) leaders[member] = members[0] as number;
+  const waits = steps.map((): number[] => []);
+  for (const [position, { after }] of steps.entries())
+    for (const id of after) waits[leaders[position] as number]?.push(leaders[positions.get(id) ?? position] as number);
+  const connected = groupConnected(steps.length, (connect) => {
+    for (const [position, leader] of leaders.entries()) connect(leader, position);
+    connectCircles(waits, connect);
+  });
   for (const members of connected) {
     const [first, ...others] = members.flatMap((position) => steps[position] ?? []);
     if (first === undefined) continue;
@@ -55,77 +65,59 @@ export function groupSteps({ steps, exposure }: Plan): ReadonlyMap<string, strin
   return groups;
 }
 
-/** The steps of a plan as linked nodes, in listed order, and their gaps. */
-export function buildGraph(
-  steps: readonly Step[],
-  groups: ReadonlyMap<string, string>,
-): { readonly nodes: readonly Node[]; readonly gaps: readonly Gap[] } {
-  const nodes = new Map<string, Node>();
-  for (const step of steps) {
-    nodes.set(step.id, {
-      step,
-      index: nodes.size,
-      before: [],
-      after: [],
-      missing: 0,
-      state: 'waiting',
-      gap: null,
-      holds: [],
-    });
-  }
-  link(nodes);
-  return { nodes: [...nodes.values()], gaps: linkGaps(nodes, groups) };
-}
-
-function link(nodes: ReadonlyMap<string, Node>): void {
-  for (const node of nodes.values()) {
-    for (const id of node.step.after) {
-      const earlier = nodes.get(id);
-      if (earlier === undefined) continue;
-      node.before.push(earlier);
-      earlier.after.push(node);
-      node.missing++;
-    }
-  }
-}
-
-function linkGaps(nodes: ReadonlyMap<string, Node>, groups: ReadonlyMap<string, string>): readonly Gap[] {
-  const grouped = [...nodes.values()].filter(({ step }) => groups.has(step.id));
-  const gaps = [...groupBy(grouped, ({ step }) => groups.get(step.id)).values()].map((members): Gap => {
-    return { members, missing: 0, state: 'new', mayRebuild: members.some((node) => mayRebuild(node.step)) };
-  });
-  for (const gap of gaps) for (const node of gap.members) node.gap = gap;
-  for (const gap of gaps) {
-    const outside = new Set<Node>();
-    const open = [...gap.members];
-    for (let next = open.pop(); next !== undefined; next = open.pop()) {
-      for (const node of next.before) {
-        if (node.gap === gap || outside.has(node)) continue;
-        outside.add(node);
-        if (waitsForGap(node, gap)) {
-          open.push(node); // it runs inside the gap, yet what it waits for need not
-          continue;
-        }
-        node.holds.push(gap);
-        gap.missing++;
+/** Connects those that wait for each other, directly or by others: the strongly connected components (Tarjan, 1972). */
+function connectCircles(waits: readonly (readonly number[])[], connect: (a: number, b: number) => void): void {
+  /** When each was reached, from 1; then the first on `open` that is reached from it; infinite once its circle is known. */
+  const lows = new Float64Array(waits.length);
+  const looked = new Int32Array(waits.length);
+  const open: number[] = [];
+  const path: { readonly item: number; readonly number: number }[] = [];
+  let count = 0;
+  const enter = (item: number): void => {
+    lows[item] = ++count;
+    open.push(item);
+    path.push({ item, number: count });
+  };
+  for (const start of waits.keys()) {
+    if (lows[start] === 0) enter(start);
+    for (let top = path.at(-1); top !== undefined; top = path.at(-1)) {
+      const { item, number } = top;
+      const next = waits[item]?.[looked[item] as number];
+      if (next !== undefined && lows[next] === 0) {
+        enter(next);
+        continue;
+      }
+      if (next !== undefined) {
+        lows[item] = Math.min(lows[item] as number, lows[next] as number);
+        looked[item] = (looked[item] as number) + 1;
+        continue;
+      }
+      path.pop();
+      if (lows[item] !== number) continue;
+      for (const one of open.splice(open.lastIndexOf(item))) {
+        connect(item, one);
+        lows[one] = Number.POSITIVE_INFINITY;
       }
     }
   }
-  return gaps;
 }
 
-/** Whether the node itself has to wait for a member of the gap: then it runs inside the gap, not before it. */
-function waitsForGap(node: Node, gap: Gap): boolean {
-  const earlier = collectReachable([node], (one) => (one.gap === gap ? [] : one.before));
-  return [...earlier].some((one) => one.gap === gap);
-}
-
-/** Whether the step has neither been given out nor dropped. */
-export function isUntaken(node: Node): boolean {
-  return node.state === 'waiting' || node.state === 'ready';
-}
-
-/** The first step of the gap that may run. */
-export function findFirstReady(gap: Gap): Node | null {
-  return gap.members.find((node) => node.state === 'ready') ?? null;
+/** The steps of a plan in listed order, each with its unit. */
+export function linkSteps(steps: readonly Step[], groups: ReadonlyMap<string, string>): ReadonlyMap<string, Node> {
+  const nodes = new Map<string, Node>();
+  const units = new Map<string, Unit>();
+  for (const step of steps) {
+    const name = groups.get(step.id) ?? step.id;
+    const unit = getOrMake(units, name, () => ({ members: [], before: [], missing: 0, isNew: true }));
+    const node: Node = { step, unit, after: [], missing: 0, state: 'untaken' };
+    unit.members.push(node);
+    nodes.set(step.id, node);
+    for (const id of step.after) {
+      const earlier = nodes.get(id);
+      earlier?.after.push(node);
+      if (earlier?.unit === unit) node.missing++;
+      else if (earlier !== undefined) unit.missing = unit.before.push(earlier.unit);
+    }
+  }
+  return nodes;
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { Schedule } from '../../src/apply/schedule.ts';
+import { groupSteps } from '../../src/apply/step-graph.ts';
 import { formatRuleKey, type Rule } from '../../src/model/rule.ts';
 import type { Step } from '../../src/plan/plan.ts';
 import { rule } from './support.ts';
@@ -19,8 +20,7 @@ function step(line: string, of: Rule = anyRule): Step {
 }
 
 function scheduleOf(steps: readonly Step[], closeFirst = new Set<string>()): Schedule {
-  const groups = new Map(steps.flatMap(({ id, gap }) => (gap === null ? [] : [[id, gap] as const])));
-  return new Schedule(steps, groups, closeFirst);
+  return new Schedule(steps, groupSteps({ steps, exposure: [] }), closeFirst);
 }
 
 const free = { idle: true, gapMayOpen: true, gapsFirst: false };
