@@ -40,7 +40,9 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
     command.action(() => {
       const [first = '', ...more] = command.args;
       if (!isNamed && more.length > 0) throw makeFailure('usage', `there is no command \`${first}\``, helpHint(first));
-      parsed = { kind: 'run', command: spec, operands: command.args, flags: flagsOf(command) };
+      const given = Object.entries(command.opts<Record<string, unknown>>());
+      const flags = Object.fromEntries(given.filter(([name]) => command.getOptionValueSource(name) === 'cli'));
+      parsed = { kind: 'run', command: spec, operands: command.args, flags };
     });
   }
   for (const command of [program, ...program.commands]) {
@@ -110,11 +112,6 @@ function helpOf(spec: OptionSpec): string {
   if (spec.kind !== 'duration') return `${spec.help} (default: ${spec.default})`;
   const shown = spec.default % 1000 === 0 ? `${spec.default / 1000}s` : `${spec.default}ms`;
   return `${spec.help} (default: ${shown})`;
-}
-
-function flagsOf(command: Command): ParsedLine['flags'] {
-  const given = Object.entries(command.opts<Record<string, unknown>>());
-  return Object.fromEntries(given.filter(([name]) => command.getOptionValueSource(name) === 'cli'));
 }
 
 function usage(error: CommanderError, argv: readonly string[]): Failure {

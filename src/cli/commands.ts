@@ -2,10 +2,8 @@ import { version } from '../version.ts';
 import type { CommandSpec, Format } from './command.ts';
 import { listGroup, type OptionName } from './options.ts';
 
-/** Of commands that ask the manifests alone. */
 const offlineOptions: readonly OptionName[] = ['at', ...listGroup('manifests')];
 
-/** Of commands that follow the manifests through their commits. */
 const historyOptions: readonly OptionName[] = ['since', 'profile', 'values', 'overlay'];
 
 const planningOptions: readonly OptionName[] = [
@@ -16,13 +14,11 @@ const planningOptions: readonly OptionName[] = [
 /** What shapes a plan of manifests, and no undo. */
 const notOfUndo = ['detailedExitcode', 'showEmails', 'ruleUpdates', 'prune', 'replaceModified', 'base'];
 
-/** The guards that an undo obeys. */
 const undoOptions: readonly OptionName[] = [
   ...listGroup('plan').filter((name) => !notOfUndo.includes(name)),
   'noSuspend',
 ];
 
-/** Of a single apply. */
 const deciding: readonly OptionName[] = ['noSuspend', 'overrideWindow', 'confirmWithin', 'confirmWith'];
 
 /** What a packet is named by, and where it is asked about. */

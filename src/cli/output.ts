@@ -51,14 +51,12 @@ export function isScreen({ format, file }: Output): boolean {
 }
 
 function parseOutput(text: string, cwd: string): Output {
-  const equals = text.indexOf('=');
-  const word = equals < 0 ? text : text.slice(0, equals);
+  const [, word = '', file] = /^([^=]*)(?:=(.*))?$/s.exec(text) ?? [];
   const format = formats.find((one) => one === word);
   if (format === undefined)
     throw makeFailure('usage', `--output ${word} is not a format`, `the formats are ${formats.join(', ')}`);
-  const file = equals < 0 ? '' : text.slice(equals + 1);
-  if (equals >= 0 && file === '') throw makeFailure('usage', `--output ${format}= names no file`);
-  return { format, file: file === '' ? null : resolve(cwd, file) };
+  if (file === '') throw makeFailure('usage', `--output ${format}= names no file`);
+  return { format, file: file === undefined ? null : resolve(cwd, file) };
 }
 
 /** Whether text on stdout may be coloured: a terminal, no NO_COLOR, no `--no-color`. FORCE_COLOR turns it on. */

@@ -62,9 +62,8 @@ export function readPlanScope(settings: Settings): Scope {
 /** The notes that rules must have. */
 export function readRequiredNotes(settings: Settings): readonly RequiredNote[] {
   return (settings.file?.nested.require ?? []).map((item) => {
-    const { note, users, networks } =
-      typeof item === 'string' ? { note: item, users: undefined, networks: undefined } : item;
-    const { scope, problems } = readScope({ users, networks });
+    const { note, ...part } = typeof item === 'string' ? { note: item } : item;
+    const { scope, problems } = readScope(part);
     if (problems.length > 0)
       throw new Failure(problems.map((found) => ({ ...found, summary: `require: ${found.summary}` })));
     return { note, scope };

@@ -36,7 +36,6 @@ export async function run(invocation: Invocation): Promise<Answer> {
   };
 }
 
-/** Looks at the connection, the token and what is stored. */
 export async function examineServer(invocation: Invocation) {
   const found = await askServer(invocation, async (context, _must, { token, explain }): Promise<Findings> => {
     const connection = await examineConnection(new URL(invocation.settings.baseUrl ?? ''), invocation);
@@ -55,8 +54,8 @@ export async function examineServer(invocation: Invocation) {
     }
     const problem = explain(live.error);
     // A TLS failure was found when the connection was looked at, and is not told twice.
-    const isTold = (one: string | Problem): boolean => typeof one !== 'string' && one.code === 'api-tls';
-    return problem.code === 'api-tls' && connection.some(isTold) ? before : [...before, problem];
+    const isTold = connection.some((one) => typeof one !== 'string' && one.code === problem.code);
+    return isTold ? before : [...before, problem];
   });
   return {
     well: found.filter((one) => typeof one === 'string'),
