@@ -1,10 +1,10 @@
-import { isObject } from '../model/result.ts';
+import { decodeJsonObject } from '../model/result.ts';
 
 /** The keys of rules that a killed run still owed: what its journal's last pass deleted for a gap and did not create. */
 export function findOpenGaps(journal: string): ReadonlySet<string> {
   const owed = new Set<string>();
   for (const line of journal.split('\n')) {
-    const entry = parse(line);
+    const entry = decodeJsonObject(line);
     if (entry === null) continue;
     if (entry['event'] === 'pass-started' || entry['event'] === 'pass-ended') owed.clear();
     const { owes, method, rule, outcome } = entry;
@@ -13,14 +13,4 @@ export function findOpenGaps(journal: string): ReadonlySet<string> {
     if (created && typeof rule === 'string') owed.delete(rule);
   }
   return owed;
-}
-
-function parse(line: string): Readonly<Record<string, unknown>> | null {
-  if (line === '') return null;
-  try {
-    const value: unknown = JSON.parse(line);
-    return isObject(value) ? value : null;
-  } catch {
-    return null;
-  }
 }

@@ -32,16 +32,6 @@ export function readNamedText(file: NamedFile): string {
   return Buffer.from(readNamedFile(file)).toString('utf8');
 }
 
-/** The same of JSON; undefined for any other text. */
-export function readNamedJson(file: NamedFile): unknown {
-  const text = readNamedText(file);
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
 /** Writes the file that `option` names; throws a `Failure` where that cannot be done. */
 export function writeNamedFile(path: string, text: string, option: string): void {
   try {

@@ -1,13 +1,13 @@
 import { timingSafeEqual } from 'node:crypto';
 import { joinSome } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
-import { isObject } from '../model/result.ts';
+import { decodeJsonObject, isObject } from '../model/result.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import type { Plan } from '../plan/plan.ts';
 import { formatVersion, makeDocument } from '../report/json.ts';
 import { makeProblemReport } from '../report/run-report.ts';
 import { makeFailure } from './command.ts';
-import { readNamedJson, writeNamedFile } from './read-file.ts';
+import { readNamedText, writeNamedFile } from './read-file.ts';
 
 /** What a saved plan pins down. The plan itself is in the file too; the digest decides, the changes only say what moved. */
 export interface SavedPlan {
@@ -46,8 +46,8 @@ export function savePlan(
 /** Reads a saved plan; throws a `Failure` when the file is none. */
 export function readSavedPlan(file: string): SavedPlan {
   const hint = 'name the file that --save wrote';
-  const value = readNamedJson({ path: file, code: 'saved-plan', name: file, largest, hint });
-  const { seal, ...saved } = isObject(value) ? value : {};
+  const text = readNamedText({ path: file, code: 'saved-plan', name: file, largest, hint });
+  const { seal, ...saved } = decodeJsonObject(text) ?? {};
   const { kind, format_version: version, digest, server } = saved;
   if (kind !== 'saved-plan')
     throw makeFailure('saved-plan', `${file} is not a saved plan`, 'make one with: reconcile plan PATH --save FILE');

@@ -1,3 +1,4 @@
+import { decodeJsonObject } from '../model/result.ts';
 import { type Failure, makeFailure, type Terminal } from './command.ts';
 import type { SettingsFile } from './settings-schema.ts';
 
@@ -62,13 +63,11 @@ export function readSecrets(text: string): ReadonlyMap<string, string> | null {
 }
 
 function readJson(text: string): ReadonlyMap<string, string> | null {
-  try {
-    const entries: readonly (readonly [string, unknown])[] = Object.entries(JSON.parse(text));
-    const texts = entries.flatMap(([name, value]) => (typeof value === 'string' ? [[name, value] as const] : []));
-    return texts.length === entries.length ? new Map(texts) : null;
-  } catch {
-    return null;
-  }
+  const secrets = decodeJsonObject(text);
+  if (secrets === null) return null;
+  const entries = Object.entries(secrets);
+  const texts = entries.flatMap(([name, value]) => (typeof value === 'string' ? [[name, value] as const] : []));
+  return texts.length === entries.length ? new Map(texts) : null;
 }
 
 function readDotenv(text: string): ReadonlyMap<string, string> | null {

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { readOperatorFile } from '../adapters/source/regular-file.ts';
-import { getErrorCode, isObject } from '../model/result.ts';
+import { decodeJsonObject, getErrorCode } from '../model/result.ts';
 import { deriveFingerprintKey, sealText } from '../model/secret.ts';
 import type { Logger } from '../ports.ts';
 import { makeFailure, type Settings } from './command.ts';
@@ -80,14 +80,9 @@ function checked(text: string, origin: string): string {
 
 /** What a token says about itself, unverified: its expiry (ms since 1970) and type. Null: no JWT. */
 export function readClaims(token: string): { readonly expiresAt: number | null; readonly type: string | null } | null {
-  const parts = token.split('.');
-  if (parts.length !== 3) return null;
-  try {
-    const claims: unknown = JSON.parse(Buffer.from(parts[1] ?? '', 'base64url').toString('utf8'));
-    if (!isObject(claims)) return null;
-    const { exp, typ } = claims;
-    return { expiresAt: typeof exp === 'number' ? exp * 1000 : null, type: typeof typ === 'string' ? typ : null };
-  } catch {
-    return null;
-  }
+  const [, payload = '', signature, ...more] = token.split('.');
+  const claims = decodeJsonObject(Buffer.from(payload, 'base64url').toString('utf8'));
+  if (claims === null || signature === undefined || more.length > 0) return null;
+  const { exp, typ } = claims;
+  return { expiresAt: typeof exp === 'number' ? exp * 1000 : null, type: typeof typ === 'string' ? typ : null };
 }

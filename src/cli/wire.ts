@@ -9,7 +9,7 @@ import { findOpenGaps } from '../apply/open-gaps.ts';
 import type { ReadContext, ReadFailure } from '../apply/read.ts';
 import { guardApi } from '../controller/lease.ts';
 import { decodeSnapshot, type Snapshot } from '../live/snapshot.ts';
-import { getErrorCode, ok, type Result } from '../model/result.ts';
+import { decodeJson, getErrorCode, ok, type Result } from '../model/result.ts';
 import { type Approve, emptyMemory, type PassDependencies, type PassResult } from '../pass/pass.ts';
 import { endPass } from '../pass/stages.ts';
 import type { ApiResult, Logger, SourceContent } from '../ports.ts';
@@ -19,7 +19,7 @@ import { createLogger } from './logger.ts';
 import { makeDesiredContext, makeParser, readTimeAsked } from './manifests.ts';
 import { readLimits, readPlanOptions } from './plan-settings.ts';
 import { explainReadFailure } from './read-failure.ts';
-import { readNamedJson } from './read-file.ts';
+import { readNamedText } from './read-file.ts';
 import { createTokenSource, type TokenSource, warnOfOpenToken } from './token.ts';
 
 export type WiredPass = Awaited<ReturnType<typeof wirePass>>;
@@ -211,7 +211,8 @@ function createSnapshotApi({ bodies }: Snapshot): ApiClient {
 /** Reads a snapshot file; throws a `Failure` that says how to make one. */
 function readSnapshot(file: string): Snapshot {
   const hint = 'make one where the token is: reconcile snapshot --out FILE';
-  const value = readNamedJson({ path: file, code: 'snapshot', name: `the snapshot ${file}`, largest, hint });
+  const text = readNamedText({ path: file, code: 'snapshot', name: `the snapshot ${file}`, largest, hint });
+  const value = decodeJson(text);
   if (value === undefined) throw makeFailure('snapshot', `the snapshot ${file} is not JSON`, hint);
   const decoded = decodeSnapshot(value);
   if (!decoded.ok) throw makeFailure('snapshot', `the snapshot ${file} cannot be used: ${decoded.error}`, hint);

@@ -27,6 +27,21 @@ export function replaceError<T>(code: string, value: T): (error: unknown) => T {
   };
 }
 
+/** The value of a text of JSON; undefined for any other text. */
+export function decodeJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The members of a text that is an object of JSON; null for any other text. */
+export function decodeJsonObject(text: string): Record<string, unknown> | null {
+  const value = decodeJson(text);
+  return isObject(value) ? value : null;
+}
+
 /** Whether a value of JSON is an object, and no list. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { connect } from 'node:tls';
 import { Agent } from 'undici';
-import { getErrorCode } from '../../model/result.ts';
+import { decodeJsonObject, getErrorCode } from '../../model/result.ts';
 import { readOperatorFile } from '../source/regular-file.ts';
 import { exchange, locate } from './exchange.ts';
 import { explainTlsError } from './no-answer.ts';
@@ -96,12 +96,8 @@ export async function checkDiscovery(uri: string, signal: AbortSignal, timeoutMs
 const endpoints = ['jwks_uri', 'authorization_endpoint', 'token_endpoint', 'userinfo_endpoint'];
 
 function describeMissing(text: string): string | null {
-  try {
-    const document: unknown = JSON.parse(text);
-    if (typeof document !== 'object' || document === null) return 'it is not a JSON object';
-    const missing = [...endpoints, 'response_types_supported'].filter((name) => !(name in document));
-    return missing.length === 0 ? null : `it lacks ${missing.join(', ')}`;
-  } catch {
-    return 'it is not JSON';
-  }
+  const document = decodeJsonObject(text);
+  if (document === null) return 'it is not a JSON object';
+  const missing = [...endpoints, 'response_types_supported'].filter((name) => !(name in document));
+  return missing.length === 0 ? null : `it lacks ${missing.join(', ')}`;
 }

@@ -1,6 +1,7 @@
 import { checkEnforcement, reportMissingTable } from '../../enforcement/check.ts';
 import { decodeTable } from '../../enforcement/decode.ts';
 import { type Enforcement, reportUnreadable } from '../../enforcement/report.ts';
+import { decodeJson } from '../../model/result.ts';
 import { type ProcessRun, runProcess } from '../run-process.ts';
 
 /** Checks the nftables of a network namespace with the `nft` program. Only reads. */
@@ -10,7 +11,7 @@ export function createNftEnforcement(options: NftOptions): Enforcement {
       const result = await runNft(options, 'json', signal);
       if (result.kind === 'failed') return reportUnreadable(result.message, live.length);
       if (result.kind === 'no-table') return reportMissingTable(live, names);
-      const table = decodeTable(parseJson(result.text));
+      const table = decodeTable(decodeJson(result.text));
       const unsure = !table.ok || /"table": \{[^}]*"flags"/.test(result.text);
       if (unsure && (await isDormant(options, signal))) return reportMissingTable(live, names, true);
       return table.ok
@@ -24,14 +25,6 @@ export function createNftEnforcement(options: NftOptions): Enforcement {
 async function isDormant(options: NftOptions, signal: AbortSignal): Promise<boolean> {
   const result = await runNft(options, 'text', signal);
   return result.kind === 'output' && /^\s*flags [^\n]*\bdormant\b/m.test(result.text);
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }
 
 /** How nft ended: its output, that the table does not exist, or why it could not be asked, for a person. */

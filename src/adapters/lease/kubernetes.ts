@@ -2,7 +2,7 @@ import { Agent, request } from 'undici';
 import * as z from 'zod';
 import type { Lease, LeaseHolder } from '../../controller/lease.ts';
 import { escapeControls } from '../../model/printable.ts';
-import { getErrorCode } from '../../model/result.ts';
+import { decodeJson, getErrorCode } from '../../model/result.ts';
 import { saysSuspended } from '../record-store.ts';
 import { readOperatorFile } from '../source/regular-file.ts';
 import { chooseRenewal, keepLease, type LeaseSettings, type LeaseStore, NotRenewed, type Tenure } from './renewed.ts';
@@ -250,12 +250,7 @@ function readOwn(file: string): string {
 const statusShape = z.object({ message: z.string() });
 
 function decodeLease({ status, text }: { readonly status: number; readonly text: string }): LeaseObject {
-  let body: unknown;
-  try {
-    body = JSON.parse(text);
-  } catch {
-    body = null;
-  }
+  const body = decodeJson(text);
   if (status === 200 || status === 201) {
     const lease = leaseShape.safeParse(body);
     if (lease.success) return lease.data;

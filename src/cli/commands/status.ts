@@ -1,5 +1,5 @@
 import { escapeControls } from '../../model/printable.ts';
-import { getErrorCode, isObject } from '../../model/result.ts';
+import { decodeJsonObject, getErrorCode, isObject } from '../../model/result.ts';
 import { formatSafeJson } from '../../report/json.ts';
 import { createPaint } from '../../report/paint.ts';
 import { type Answer, exitCodes, type Invocation, makeFailure } from '../command.ts';
@@ -24,8 +24,8 @@ export async function run({ operands, settings, terminal }: Invocation): Promise
   const answer = await ask(new URL('status', base), token, terminal.stop);
   if (answer.status === 401 || answer.status === 403)
     throw makeFailure('usage', `${base.href} wants its token`, 'name the file that holds it: --listen-token-file FILE');
-  const status = answer.ok ? parseStatus(answer.text) : null;
-  if (status === null) {
+  const status = decodeJsonObject(answer.text);
+  if (!answer.ok || !isObject(status?.['conditions'])) {
     const hint =
       'check the URL: `reconcile watch` serves it at --listen; of a fleet, name the file of its targets: --fleet';
     throw makeFailure('usage', `${base.href}status is no page of a sidecar (status ${answer.status})`, hint);
@@ -72,15 +72,6 @@ async function readText(answer: Response): Promise<string> {
     if (text.length > largest) throw makeFailure('usage', 'the answer is too long for a status');
   }
   return text;
-}
-
-function parseStatus(text: string): Members | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) && isObject(value['conditions']) ? value : null;
-  } catch {
-    return null;
-  }
 }
 
 function membersOf(value: unknown): Members {
