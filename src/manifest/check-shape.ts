@@ -1,7 +1,7 @@
 import { makeError } from '../model/problem.ts';
 import { findOwn, hintAtText, otherNames, otherValues, sameAs, wanted, wantedItem } from './hints.ts';
 import type { Kind } from './manifest.ts';
-import { type Finding, findEntry, findNode, type Node } from './node.ts';
+import { type Finding, findEntry, findNode, isSecretField, type Node } from './node.ts';
 import { findSchema, listFields } from './schema.ts';
 import { didYouMean, suggest } from './suggest.ts';
 import { findViolations, type Violation } from './violations.ts';
@@ -177,10 +177,6 @@ function typeHint(node: Node, types: readonly string[]): string {
   if (words.length === 0) return 'See the reference of this kind: `reconcile schema KIND`.';
   const quoted = node.type === 'scalar' && !node.plain && !words.includes('a text');
   return `Write ${words.join(' or ')}${quoted ? ', without quotes' : ''}.`;
-}
-
-function isSecretField(name: string): boolean {
-  return name === 'client_secret' || name === 'metadata';
 }
 
 /** Where the key at the end of a path stands; for an item of a list, where the item stands. */

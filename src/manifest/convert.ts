@@ -1,7 +1,7 @@
 import { type Alias, type Document, isAlias, isMap, isScalar, Scalar } from 'yaml';
 import { formatCount } from '../model/printable.ts';
 import { makeError, relateTo } from '../model/problem.ts';
-import type { Entry, Node, Reporter, ScalarNode, Unplaced } from './node.ts';
+import { type Entry, isSecretField, type Node, type Reporter, type ScalarNode, type Unplaced } from './node.ts';
 import { deepest, describeSpentWork, tooDeep, Unread, type Work } from './read-tokens.ts';
 import { resolveScalar, substitute } from './scalar.ts';
 import { didYouMean } from './suggest.ts';
@@ -9,9 +9,6 @@ import { describeYamlFault, explainSyntaxErrors } from './yaml-faults.ts';
 
 /** Most characters that values may put into one file. */
 const mostSubstituted = 20_000_000;
-/** Keys whose direct scalar may be a secret: never substituted, never quoted. */
-const secretKeys: ReadonlySet<string> = new Set(['client_secret', 'metadata']);
-
 interface Conversion {
   readonly reporter: Reporter;
   readonly values: ReadonlyMap<string, string> | null;
@@ -94,7 +91,7 @@ class Converter {
       else if (key === '__proto__') this.#error(forbiddenKey, keyStart);
       else {
         seen.set(key, keyStart);
-        const node = value === null ? absent(keyStart) : this.node(value, depth + 1, secretKeys.has(key));
+        const node = value === null ? absent(keyStart) : this.node(value, depth + 1, isSecretField(key));
         if (node.type === 'scalar' && node.value === null && node.text === '' && node.plain) {
           this.#error(emptyField, keyStart);
         }
@@ -105,7 +102,7 @@ class Converter {
   }
 
   #duplicate(key: string, offset: number, first: number): void {
-    const hint = secretKeys.has(key)
+    const hint = isSecretField(key)
       ? 'Keep one of the two.'
       : 'Keep one of the two, or separate the documents with `---`.';
     const twice = makeError('duplicate-key', 'The same field is written twice.', hint);

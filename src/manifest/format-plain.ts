@@ -17,18 +17,25 @@ export function formatPlain(text: string): string | null {
   const documents = readPlain({ text, fields: undefined, documents: 1_000_000, work });
   // Where a document has nothing but comments, they stay a document.
   if (documents === null || documents.length !== text.split('\n---').length) return null;
-  const written: string[] = [];
   const between = new Between(text);
-  for (const { root, end } of documents) {
-    const kind = kinds.find((one) => one === findScalar(root, 'kind')?.text);
-    if (kind === undefined) return null;
-    const writer = new PlainWriter(text, kind, between);
-    const lines = writer.write(root);
-    if (lines === null || !between.isOver(end)) return null;
-    written.push(`${lines.join('\n')}\n`);
+  try {
+    const written = documents.map(({ root, end }) => {
+      const kind = kinds.find((one) => one === findScalar(root, 'kind')?.text);
+      if (kind === undefined) throw new Undecided();
+      const lines = new PlainWriter(text, kind, between).write(root);
+      between.end(end);
+      return `${lines.join('\n')}\n`;
+    });
+    between.end(text.length + 1);
+    return written.join('---\n');
+  } catch (error) {
+    if (error instanceof Undecided) return null;
+    throw error;
   }
-  return between.isOver(text.length + 1) ? written.join('---\n') : null;
 }
+
+/** The library has to decide. */
+class Undecided extends Error {}
 
 /** Comments and empty lines on their way to what stands below them. */
 class Between {
@@ -43,8 +50,8 @@ class Between {
     }));
   }
 
-  /** Takes what stands above `start` in that column; null where it may belong to something else, unless it is the head of a document. */
-  take(start: number, column: number, isHead: boolean): readonly string[] | null {
+  /** Takes what stands above `start` in that column and belongs to nothing else; all of it at the head of a document. */
+  take(start: number, column: number, isHead: boolean): readonly string[] {
     const taken: string[] = [];
     for (
       let line = this.#lines[this.#next];
@@ -52,21 +59,18 @@ class Between {
       line = this.#lines[++this.#next]
     ) {
       const isApart = line.text === '' ? taken.some((one) => one !== '') && !isHead : line.indent !== column;
-      if (isApart) return null;
+      if (isApart) throw new Undecided();
       if (line.text !== '' || taken.at(-1) !== '') taken.push(line.text);
     }
     return taken;
   }
 
-  /** Whether no comment is left before the end of a document; empty lines there are dropped. */
-  isOver(end: number): boolean {
+  /** Drops empty lines before the end of a document, where no comment may be left. */
+  end(end: number): void {
     for (let line = this.#lines[this.#next]; line !== undefined && line.start < end; line = this.#lines[++this.#next])
-      if (line.text !== '') return false;
-    return true;
+      if (line.text !== '') throw new Undecided();
   }
 }
-
-class Undecided extends Error {}
 
 class PlainWriter {
   readonly #text: string;
@@ -79,22 +83,15 @@ class PlainWriter {
     this.#between = between;
   }
 
-  /** The lines of a document; null where the library has to decide. */
-  write(root: MapNode): readonly string[] | null {
-    try {
-      const [first] = root.entries;
-      const head = first === undefined ? [] : this.#above(first.keyStart, true);
-      return [...head.filter((line, index) => index > 0 || line !== ''), ...this.#fields(root, '', [])];
-    } catch (error) {
-      if (error instanceof Undecided) return null;
-      throw error;
-    }
+  /** The lines of a document. */
+  write(root: MapNode): readonly string[] {
+    const [first] = root.entries;
+    const head = first === undefined ? [] : this.#above(first.keyStart, true);
+    return [...head.filter((line, index) => index > 0 || line !== ''), ...this.#fields(root, '', [])];
   }
 
   #above(start: number, isHead = false): readonly string[] {
-    const taken = this.#between.take(start, start - (this.#text.lastIndexOf('\n', start - 1) + 1), isHead);
-    if (taken === null) throw new Undecided();
-    return taken;
+    return this.#between.take(start, start - (this.#text.lastIndexOf('\n', start - 1) + 1), isHead);
   }
 
   #fields({ entries }: MapNode, indent: string, path: Path): readonly string[] {

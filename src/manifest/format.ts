@@ -1,4 +1,5 @@
 import {
+  type Alias,
   CST,
   type Document,
   isMap,
@@ -153,23 +154,14 @@ function formatDocument(document: Document.Parsed): string {
   }
   const kind = isMap(contents) ? kinds.find((one) => one === String(contents.get('kind'))) : undefined;
   // Where there are aliases fields stay where they are: an alias must come after its anchor.
-  if (kind !== undefined) respellAll(contents, { kind, ordered: !hasAliases(document) }, []);
+  const aliases: Alias[] = [];
+  visit(document, { Alias: (_, alias) => void aliases.push(alias) });
+  if (kind !== undefined) respellAll(contents, { kind, ordered: aliases.length === 0 }, []);
   return document.toString({ lineWidth: 0, flowCollectionPadding: false, indentSeq: true });
 }
 
 function commentLines(comment: string | null | undefined): string {
   return comment === null || comment === undefined ? '' : `${comment.replace(/^/gm, '#')}\n`;
-}
-
-function hasAliases(document: Document.Parsed): boolean {
-  let found = false;
-  visit(document, {
-    Alias() {
-      found = true;
-      return visit.BREAK;
-    },
-  });
-  return found;
 }
 
 interface Style {

@@ -32,6 +32,11 @@ export interface SeqNode {
 /** A YAML value with its place, independent of the parser's own, much larger nodes. Aliases share their anchor's node. */
 export type Node = ScalarNode | MapNode | SeqNode;
 
+/** Whether the scalar directly under a key may be a secret: never substituted, never quoted. */
+export function isSecretField(key: string): boolean {
+  return key === 'client_secret' || key === 'metadata';
+}
+
 /** A plain value with the same content, for the schemas. */
 export type Plain = ScalarValue | readonly Plain[] | { readonly [key: string]: Plain };
 

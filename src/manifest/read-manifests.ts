@@ -87,31 +87,22 @@ function readDocument(root: Node, decoding: Decoding): Manifest | null {
   const kind = kindOf(root, decoding.reporter);
   if (kind === null) return null;
   const misshapen = checkShape(kind, root);
-  for (const { problem, offset } of misshapen) decoding.reporter.add(problem, offset);
   if (misshapen.length === 0) return decoders[kind](decoding, root);
-  if (kind === 'Rule' || kind === 'RuleSet' || kind === 'Configuration' || kind === 'Network') {
-    reportValues(kind, root, decoding);
-  }
+  const { reporter } = decoding;
+  for (const { problem, offset } of misshapen) reporter.add(problem, offset);
+  const known = new Set(misshapen.map(({ offset }) => offset));
+  const add: Reporter['add'] = (problem, offset) => {
+    if (valueFault.test(problem.code) && !known.has(offset)) reporter.add(problem, offset);
+  };
+  if (withValues.has(kind)) decoders[kind]({ ...decoding, reporter: { ...reporter, add } }, root);
   return null;
 }
 
-/** What is wrong with a value by itself, whatever else is wrong with the document. */
+/** Kinds whose values are looked at though the shape of the document is wrong. */
+const withValues: ReadonlySet<Kind> = new Set(['Rule', 'RuleSet', 'Configuration', 'Network']);
+
+/** What is wrong with a value by itself, and does not only follow from the shape. */
 const valueFault = /^(address-|port-(?!type-missing|range-missing)|invalid-|out-of-bounds|reserved-id|duplicate-)/;
-
-/** Reports faulty values of a document whose shape is wrong too, but not what only follows from the shape. */
-function reportValues(kind: Kind, root: Node, decoding: Decoding): void {
-  const { reporter } = decoding;
-  const reported = reporter.problems.length;
-  decoders[kind]({ ...decoding, reporter: { ...reporter, add: addValueFault } }, root);
-
-  function addValueFault(...[problem, offset]: Parameters<Reporter['add']>): void {
-    const place = reporter.place(offset);
-    const known = reporter.problems
-      .slice(0, reported)
-      .some((other) => other.place?.line === place.line && other.place.column === place.column);
-    if (valueFault.test(problem.code) && !known) reporter.add(problem, offset);
-  }
-}
 
 /** The document's kind, when it is a manifest of a known version and kind. */
 function kindOf(root: Node, reporter: Reporter): Kind | null {

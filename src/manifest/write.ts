@@ -69,18 +69,13 @@ function block(value: Yaml, indent: string): string {
     if (value.length === 0) return ' []';
     return value.map((item) => `\n${indent}- ${block(item, `${indent}  `).replace(/^\s+/, '')}`).join('');
   }
-  const entries = Object.entries(value).filter((entry): entry is [string, Yaml] => entry[1] !== undefined);
-  if (entries.length === 0) return ' {}';
-  return entries
-    .map(([key, member]) => {
-      const inner = Array.isArray(member) || indentsItself(member) ? `${indent}  ` : indent;
-      return `\n${indent}${quoteYaml(key)}:${block(member, inner)}`;
-    })
-    .join('');
+  const members = membersOf(value);
+  if (members.length === 0) return ' {}';
+  return members.map(([key, member]) => `\n${indent}${quoteYaml(key)}:${block(member, `${indent}  `)}`).join('');
 }
 
-function indentsItself(value: Yaml): boolean {
-  return typeof value === 'object' && value !== null && !(value instanceof Flow);
+function membersOf(value: { readonly [key: string]: Yaml | undefined }): readonly (readonly [string, Yaml])[] {
+  return Object.entries(value).flatMap(([key, member]) => (member === undefined ? [] : [[key, member] as const]));
 }
 
 function inline(value: Yaml): string {
@@ -88,8 +83,9 @@ function inline(value: Yaml): string {
   if (value instanceof Flow) return inline(value.value);
   if (value === null || typeof value !== 'object') return String(value);
   if (isList(value)) return `[${value.map(inline).join(', ')}]`;
-  const members = Object.entries(value).filter((entry): entry is [string, Yaml] => entry[1] !== undefined);
-  return `{${members.map(([key, member]) => `${quoteYaml(key)}: ${inline(member)}`).join(', ')}}`;
+  return `{${membersOf(value)
+    .map(([key, member]) => `${quoteYaml(key)}: ${inline(member)}`)
+    .join(', ')}}`;
 }
 
 function isList(value: Yaml): value is readonly Yaml[] {
