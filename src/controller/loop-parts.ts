@@ -56,6 +56,8 @@ export interface LoopParts {
   /** Runs the command that confirms, once. Null: it ended with 0; otherwise what happened, for a person. Never rejects. */
   readonly confirm: (timeoutMs: number, signal: AbortSignal) => Promise<string | null>;
   readonly settings: () => LoopSettings;
+  /** Why the operator's newest settings are not in force; null: they are. */
+  readonly badSettings: () => string | null;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly lease: Lease;
@@ -66,6 +68,8 @@ export interface LoopParts {
   readonly notify: (turn: Turn) => void;
   readonly store: RecordStore;
   readonly triggers: Triggers;
+  /** The process ends. */
+  readonly stop: AbortSignal;
   readonly version: string;
   /** The server's address, without credentials. */
   readonly server?: string;

@@ -39,13 +39,11 @@ const askedAnew: readonly Trigger[] = ['settings', 'signal', 'token'];
 /** A running loop: one target, one pass at a time. Nothing happens before `run`. */
 export class Loop {
   readonly #parts: LoopParts;
-  readonly #stop = new AbortController();
   readonly #board: StatusBoard;
   readonly #announcer: Announcer;
   /** Null while another replica holds the lease. */
   #lead: Leadership | null = null;
   #progressAt: number;
-  #badSettings: string | null = null;
 
   constructor(parts: LoopParts) {
     const { clock, source, version, notify, server } = parts;
@@ -73,11 +71,6 @@ export class Loop {
     return clock.now() - this.#progressAt < stuckMs + settings().intervalMs;
   }
 
-  /** Shows that the operator's newest settings cannot be used; null: they can. The old ones stay in force. */
-  complain(message: string | null): void {
-    this.#badSettings = message;
-  }
-
   /** Readiness: this replica takes part in the election, and either stands by or has judged a pass. */
   isReady(): boolean {
     const { passes } = this.#board.status;
@@ -85,17 +78,13 @@ export class Loop {
     return lease.election().problem === null && (passes.length > 0 || !lease.mayStart());
   }
 
-  /** Ends after the step in flight and the gaps that are open; `run` then resolves. */
-  stop(): void {
-    this.#stop.abort();
-    this.#parts.triggers.wake('stop');
-  }
-
-  /** Runs until stopped; with `once` until the first pass has been judged. */
+  /** Runs until stopped, then ends after the step in flight and the open gaps; with `once` until the first pass has been judged. */
   async run(once: boolean): Promise<Verdict> {
+    const { stop, triggers: wakes } = this.#parts;
+    stop.addEventListener('abort', () => wakes.wake('stop'), { once: true });
     let triggers: ReadonlySet<Trigger> = new Set<Trigger>(['start']);
     let verdict: Verdict = { kind: 'held', reason: 'Stopped', message: 'stopped before a pass' };
-    while (!this.#stop.signal.aborted) {
+    while (!stop.aborted) {
       const { waitMs, judged, unsettled: again, at } = await this.#turn(triggers);
       if (judged !== null) verdict = judged;
       this.#touch();
@@ -103,7 +92,7 @@ export class Loop {
       const isSettled = judged !== null && !unsettled.has(judged.reason) && this.#board.status.confirmBy === null;
       if (once && isSettled) break;
       const isRetry = this.#lead?.backoff.pending === true;
-      const next = await this.#parts.triggers.next(waitMs, isRetry ? 'retry' : 'interval', at);
+      const next = await wakes.next(waitMs, isRetry ? 'retry' : 'interval', at);
       triggers = again ? new Set([...triggers, ...next].filter((one) => one !== 'interval')) : next;
     }
     await this.#parts.lease.release();
@@ -112,15 +101,15 @@ export class Loop {
 
   /** Who leads: null while another replica does. With each lease leading begins anew, from the lease's record. */
   async #takeLead(): Promise<Leadership | null> {
-    const { lease, store, logger } = this.#parts;
+    const { lease, store, logger, badSettings } = this.#parts;
     const signal = lease.signal();
     if (!lease.mayStart() || signal.aborted) {
       this.#lead = null;
-      this.#board.standBy(describeStandby(lease), this.#badSettings);
+      this.#board.standBy(describeStandby(lease), badSettings());
       return null;
     }
     if (this.#lead?.signal === signal) return this.#lead;
-    const stop = AbortSignal.any([this.#stop.signal, signal]);
+    const stop = AbortSignal.any([this.#parts.stop, signal]);
     const runner = new PassRunner(this.#parts, this.#board, stop, () => this.#touch());
     this.#lead = new Leadership(this.#parts, await store.load(), runner, signal, stop);
     const { appliedRevision: applied, inForceRevision, drift } = this.#lead.record;
@@ -137,7 +126,7 @@ export class Loop {
     await this.#takeLead(); // said before the source is asked, which may take long
     if (askedAnew.some((trigger) => triggers.has(trigger))) this.#lead?.runner.gate.forgetStall();
     const reading = await this.#observe();
-    if (this.#stop.signal.aborted) return { waitMs: 0, judged: null };
+    if (this.#parts.stop.aborted) return { waitMs: 0, judged: null };
     const lead = await this.#takeLead();
     if (lead === null) return { waitMs: interval, judged: null };
     await lead.observe(this.#board.status.revisions.observed);
@@ -156,11 +145,10 @@ export class Loop {
   }
 
   async #observe(): Promise<SourceReading> {
-    const { source, clock, observer, logger } = this.#parts;
+    const { source, clock, observer, logger, stop } = this.#parts;
     const from = clock.now();
-    const { signal } = this.#stop;
     const firstSeen = this.#lead?.record.firstSeen ?? {};
-    const reading = await source.read(signal, firstSeen).catch((error: unknown) => explainSourceError(error, signal));
+    const reading = await source.read(stop, firstSeen).catch((error: unknown) => explainSourceError(error, stop));
     observer.phaseEnded('source', clock.now() - from);
     this.#touch();
     const observed = reading.content?.revision ?? reading.observed;
@@ -208,7 +196,7 @@ export class Loop {
   }
 
   async #conclude(leadership: Leadership, ended: PassEnding): Promise<Turned> {
-    const { clock, settings, observer, logger } = this.#parts;
+    const { clock, settings, observer, logger, badSettings } = this.#parts;
     const { backoff, record } = leadership;
     const end = await leadership.onTrial(ended);
     const verdict = end.complaint ?? end.verdict;
@@ -228,7 +216,7 @@ export class Loop {
     this.#board.ended(view);
     const revision = end.content?.revision ?? null;
     const { failures } = backoff;
-    this.#board.set(...describeConditions(verdict, { revision, failures, badSettings: this.#badSettings }));
+    this.#board.set(...describeConditions(verdict, { revision, failures, badSettings: badSettings() }));
     logPass(logger, view);
     observer.passEnded(view);
     const isNew = before !== null && before !== applied;

@@ -38,7 +38,7 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
-  for (const { fake } of replicas) fake.loop.stop();
+  for (const { fake } of replicas) fake.stop();
   for (const { fake } of replicas) await Promise.all([step(1000), fake.running]);
   await server.close();
   rmSync(folder, { recursive: true, force: true });
@@ -334,7 +334,7 @@ describe('a revision that has to be confirmed (docs/how-to/put-it-back.md)', () 
     const [first, second] = await pushUnconfirmed();
     const { confirmBy } = first.fake.loop.status();
     server.fault = 503;
-    first.fake.loop.stop();
+    first.fake.stop();
     while (clock.wallTime() < (confirmBy ?? 0) + 60_000) await step(10_000);
     server.fault = null;
     await until(() => ready(second).reason === 'AwaitingConfirmation');
@@ -378,7 +378,7 @@ describe('a revision that has to be confirmed (docs/how-to/put-it-back.md)', () 
   it('confirmWith waiting × SIGTERM: the lease goes over at once, and nothing goes back', async () => {
     const [first, second] = await pushUnconfirmed();
     second.fake.confirms = () => null;
-    first.fake.loop.stop();
+    first.fake.stop();
     await until(inSync(second, r2));
     expect(written).toEqual([r1, r2]);
   });

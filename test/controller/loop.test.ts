@@ -12,7 +12,7 @@ function start(fake: FakeLoop): void {
 }
 
 async function end(fake: FakeLoop): Promise<void> {
-  fake.loop.stop();
+  fake.stop();
   await fake.clock.pass(0);
   await fake.running;
 }
@@ -744,7 +744,7 @@ describe('the loop', () => {
       ['Stalled', 'False', 'Standby'],
     ]);
     expect(ready(fake).message).toContain('nobody is known to hold it');
-    fake.loop.complain('interval is wrong');
+    fake.badSettings = 'interval is wrong';
     fake.triggers.wake('settings');
     await fake.clock.pass(0);
     expect(stalled(fake)).toMatchObject({ status: 'True', reason: 'BadSettings' });

@@ -31,7 +31,7 @@ let newest: SourceContent;
 let record: LoopRecord;
 let turns: Turn[];
 let now: number;
-const stop = new AbortController();
+let stop: AbortController;
 
 function contentOf(text: string): SourceContent {
   const bytes = new TextEncoder().encode(text);
@@ -40,6 +40,7 @@ function contentOf(text: string): SourceContent {
 }
 
 async function start(...flags: string[]): Promise<void> {
+  stop = new AbortController();
   const env = { RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
   const streams = { stdinIsTerminal: false, stdoutIsTerminal: false, stderrIsTerminal: false };
   const none = { stdout: () => {}, stderr: () => {}, ask: () => Promise.resolve(null) };
@@ -82,6 +83,8 @@ async function start(...flags: string[]): Promise<void> {
     prepare: passes.prepare,
     build: passes.build,
     settings: () => settings,
+    badSettings: () => null,
+    stop: stop.signal,
     clock,
     logger: silent,
     lease,
@@ -143,7 +146,7 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
-  loop.stop();
+  stop.abort();
   await running;
   vi.useRealTimers();
   await world.close();
@@ -176,7 +179,7 @@ describe('rules that begin and end, in a sidecar', () => {
     await passAt(now + 22 * hour);
     await passAt(now + 23 * hour);
     expect(told()).toEqual([['boundary-soon', both]]);
-    loop.stop();
+    stop.abort();
     await running;
     await start();
     expect(told()).toHaveLength(1);

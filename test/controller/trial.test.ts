@@ -60,7 +60,7 @@ function holds(what: string): void {
 }
 
 async function end(): Promise<void> {
-  fake.loop.stop();
+  fake.stop();
   await fake.clock.pass(0);
   await fake.running;
 }

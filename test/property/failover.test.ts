@@ -132,7 +132,7 @@ async function play(deeds: readonly Deed[], git: boolean) {
       }
       case 'restart': {
         const before = replicas[one.replica];
-        before?.fake.loop.stop();
+        before?.fake.stop();
         await Promise.all([step(1), before?.fake.running]);
         replicas[one.replica] = startReplica();
         break;
@@ -166,7 +166,7 @@ async function play(deeds: readonly Deed[], git: boolean) {
     const rolledBack = written.filter((revision, index) => written.slice(0, index).some((before) => before > revision));
     return { written, rolledBack, both, newest, isBad, isGone: typeof shown !== 'string', inForce };
   } finally {
-    for (const { fake } of replicas) fake.loop.stop();
+    for (const { fake } of replicas) fake.stop();
     await Promise.all([step(2), ...replicas.map(({ fake }) => fake.running)]);
     await server.close();
     rmSync(folder, { recursive: true, force: true });

@@ -115,7 +115,7 @@ class World {
   }
 
   async end(): Promise<void> {
-    this.fake.loop.stop();
+    this.fake.stop();
     await this.fake.clock.pass(0);
     await this.fake.running;
   }

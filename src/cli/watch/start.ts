@@ -91,6 +91,8 @@ export class Running {
   /** Those in force. */
   settings: Settings;
   passes: WatchPasses;
+  /** Why the newest ones are not. */
+  #badSettings: string | null = null;
   #reloading: Promise<void> = Promise.resolve();
   /** What passes saw; null: nothing is served. */
   readonly sight: Sight | null;
@@ -120,10 +122,7 @@ export class Running {
 
   /** Runs until the process is told to stop. Gives the exit code. */
   async run(): Promise<number> {
-    const { terminal, settings } = this.#context;
-    const onStop = (): void => this.loop.stop();
-    if (terminal.stop.aborted) onStop();
-    terminal.stop.addEventListener('abort', onStop, { once: true });
+    const { settings } = this.#context;
     const verdict = await this.loop.run(settings.once);
     this.#parts.logger.info('Stopped', { reason: verdict.reason });
     await closeAll(this.#closers);
@@ -153,11 +152,11 @@ export class Running {
       logger.info('The settings were read again');
       const waiting = waitForRestart(settings, next);
       if (waiting.length > 0) logger.warn('Some settings take effect after a restart only', { settings: waiting });
-      this.loop.complain(null);
+      this.#badSettings = null;
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       logger.error('The settings cannot be used; the old ones stay', { summary: error.message });
-      this.loop.complain(error.message);
+      this.#badSettings = error.message;
     }
     triggers.wake('settings');
   }
@@ -197,6 +196,7 @@ export class Running {
       prepare: (content) => this.passes.prepare(content),
       build: (content, at) => this.passes.build(content, at),
       settings: () => loopSettingsOf(this.settings, root === null),
+      badSettings: () => this.#badSettings,
       ...(shared === undefined ? {} : { hold: shared.hold }),
       clock: systemClock,
       logger,
@@ -205,6 +205,7 @@ export class Running {
       notify: notifier.turned,
       store: lease.record === null ? storeRecordIn(state.path, logger) : storeRecord(lease.record, logger, token.seal),
       triggers,
+      stop: terminal.stop,
       version,
       ...(server === null ? {} : { server }),
       degraded: () => wake?.degraded() ?? false,

@@ -58,6 +58,9 @@ export interface FakeLoop {
   confirms: () => string | null;
   /** When the packet filter is expected to hold what is applied. */
   enforcedInMs: number | null;
+  /** Why the newest settings are not in force. */
+  badSettings: string | null;
+  stop(): void;
   reads: number;
   /** What the source was last told of first sight. */
   firstSeen: FirstSeen;
@@ -99,7 +102,7 @@ export function fakeLoop(
 ): FakeLoop {
   const clock = options.replica?.clock ?? virtualClock();
   const triggers = createTriggers(clock);
-  const fake: Omit<FakeLoop, 'loop' | 'running'> = {
+  const fake: Omit<FakeLoop, 'loop' | 'running' | 'stop'> = {
     clock,
     triggers,
     requests: [],
@@ -109,6 +112,7 @@ export function fakeLoop(
     log: [],
     applied: [],
     settings: defaultSettings,
+    badSettings: null,
     source: 'r1',
     answer: () => ({ kind: 'in-sync' }),
     descends: 'yes',
@@ -140,6 +144,7 @@ export function fakeLoop(
     lease.record === null
       ? null
       : storeRecord(lease.record, logger, (text) => createHash('sha256').update(text).digest('hex'));
+  const stopping = new AbortController();
   const loop = new Loop({
     hold: (revision) => fake.holds(revision),
     source: {
@@ -166,6 +171,8 @@ export function fakeLoop(
     prepare: async ({ revision }) => void fake.prepared.push(revision),
     build: () => Promise.resolve(null),
     settings: () => fake.settings,
+    badSettings: () => fake.badSettings,
+    stop: stopping.signal,
     clock,
     logger,
     lease,
@@ -190,7 +197,7 @@ export function fakeLoop(
     degraded: () => false,
     tokenExpiresAt: () => null,
   });
-  return Object.assign(fake, { loop, running: Promise.resolve() as Promise<unknown> });
+  return Object.assign(fake, { loop, stop: () => stopping.abort(), running: Promise.resolve() as Promise<unknown> });
 }
 
 async function play(
