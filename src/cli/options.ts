@@ -138,7 +138,7 @@ const own = {
   snapshot: { kind: 'path', help: 'a snapshot instead of the server: no request, no token' },
   live: { kind: 'path', help: 'the same as --snapshot, as 0.1 had it' },
   dryRun: { kind: 'switch', help: 'only the plan: the same as reconcile plan' },
-  forget: { kind: 'switch', flag: '--prune', help: 'remove the records of rules that have no end to come' },
+  forget: { kind: 'switch', flag: '--prune', help: 'remove all records' },
   probe: { kind: 'switch', help: 'ask only whether it makes progress (/healthz)' },
   checkDiscovery: { kind: 'switch', help: 'fetch the discovery documents of the providers' },
   save: { kind: 'path', help: 'save the plan for `reconcile apply FILE`' },
