@@ -4,7 +4,7 @@ import { Exchanges, type LoggedRequest } from './exchanges.ts';
 import { type FaultSwitchboard, Faults, faultSetting } from './faults.ts';
 import type { PacketFilterView } from './filter/filter.ts';
 import { connectFilter } from './filter/rated.ts';
-import { type Exchange, getListeningPort, listenHttp, stopListening } from './http/listener.ts';
+import { getListeningPort, listenHttp, stopListening } from './http/listener.ts';
 import type { RawRequest } from './http/request.ts';
 import { type HttpAnswer, json } from './http/response.ts';
 import type { SimulatorOptions } from './options.ts';
@@ -55,8 +55,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
     onError: options.onError,
   });
   const host = options.host ?? '127.0.0.1';
-  const exchange = (one: Exchange): void => void exchanges.take(one);
-  const server = await listenHttp({ host, port: options.port ?? 0, exchange });
+  const server = await listenHttp(host, options.port ?? 0, (exchange) => void exchanges.take(exchange));
   const stop = (): Promise<void> => {
     filter.close();
     tables.close();

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { EventEmitter } from 'node:events';
 import { appendFileSync, closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { makeClock, type SimulatorClock } from './clock.ts';
+import { makeClock } from './clock.ts';
 import { ConfigurationStore } from './configuration/store.ts';
 import type { Configuration, StoredUser, TableEvents } from './events.ts';
 import type { SimulatorOptions } from './options.ts';
@@ -11,19 +11,10 @@ import { TokenStore } from './tokens.ts';
 import { defaultAdmin, UserStore } from './users.ts';
 
 /** Everything that the simulated server remembers. */
-export interface Tables {
-  readonly clock: SimulatorClock;
-  readonly newId: () => string;
-  readonly events: TableEvents;
-  readonly users: UserStore;
-  readonly rules: RuleStore;
-  readonly configuration: ConfigurationStore;
-  readonly tokens: TokenStore;
-  readonly close: () => void;
-}
+export type Tables = ReturnType<typeof openTables>;
 
 /** Makes the tables, as the data file has them if there is one; the given token is the first administrator's. */
-export function openTables(options: SimulatorOptions): Tables {
+export function openTables(options: SimulatorOptions) {
   const newId = options.newId ?? randomUUID;
   const clock = makeClock(options.clock ?? (() => performance.timeOrigin + performance.now()));
   const events: TableEvents = new EventEmitter();

@@ -31,11 +31,7 @@ export interface ApiClientOptions {
 }
 
 /** What `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` say. */
-export interface ProxyVariables {
-  readonly httpsProxy?: string;
-  readonly httpProxy?: string;
-  readonly noProxy?: string;
-}
+export type ProxyVariables = Pick<EnvHttpProxyAgent.Options, 'httpsProxy' | 'httpProxy' | 'noProxy'>;
 
 /** The administration API over HTTP. */
 export interface ApiClient extends LiveApi {

@@ -38,14 +38,8 @@ export async function checkSignature(
   );
 }
 
-interface Signed {
-  readonly payload: Buffer;
-  /** Every signature of the commit's header. */
-  readonly signatures: readonly string[];
-}
-
-/** What was signed, and the signatures: header lines `gpgsig`, with continuation lines that begin with a space. */
-function splitSigned(bytes: Buffer, id: string): Signed {
+/** What was signed, and every signature of the commit: header lines `gpgsig`, with continuation lines that begin with a space. */
+function splitSigned(bytes: Buffer, id: string) {
   const text = bytes.toString('latin1'); // every byte is one character, and comes back as it was
   const end = text.indexOf('\n\n');
   const head = end < 0 ? text : text.slice(0, end);
@@ -67,7 +61,10 @@ interface Judgement {
 const notAllowed = 'its key is not among the allowed ones, or was not valid when the commit was first seen';
 
 /** Why a signature does not count; null when it does. */
-async function refuseSignature({ payload, signatures }: Signed, judgement: Judgement): Promise<string | null> {
+async function refuseSignature(
+  { payload, signatures }: ReturnType<typeof splitSigned>,
+  judgement: Judgement,
+): Promise<string | null> {
   const [signature, ...more] = signatures;
   if (signature === undefined) return 'it is not signed';
   if (more.length > 0) return 'it has more than one signature';

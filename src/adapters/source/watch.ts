@@ -66,10 +66,19 @@ export function wakeOnChange(root: string, source: Source, settings: WakeSetting
     watcher = start();
     noteEvent();
   };
-  const scanning = scan(source, wake, stop.signal, async () => {
-    await systemClock.sleep(failed ? Math.min(rescanMs, degradedRescanMs) : rescanMs, stop.signal);
-    if (!stop.signal.aborted) refresh();
-  });
+  const rescan = async (): Promise<void> => {
+    for (let seen: string | null = null; ; ) {
+      await systemClock.sleep(failed ? Math.min(rescanMs, degradedRescanMs) : rescanMs, stop.signal);
+      if (stop.signal.aborted) return;
+      refresh();
+      const reading = await source.read(stop.signal).catch(() => null);
+      if (reading === null) continue; // stopped while reading
+      const now = reading.content?.revision ?? reading.problems.map((one) => one.code).join(' ');
+      if (seen !== null && now !== seen) wake();
+      seen = now;
+    }
+  };
+  const scanning = rescan();
   return {
     degraded: () => failed,
     async close() {
@@ -78,20 +87,6 @@ export function wakeOnChange(root: string, source: Source, settings: WakeSetting
       await Promise.all([watcher.close(), scanning]);
     },
   };
-}
-
-/** Looks at the source after each wait, and wakes when it is another than before. */
-async function scan(source: Source, wake: () => void, stop: AbortSignal, wait: () => Promise<void>): Promise<void> {
-  let seen: string | null = null;
-  while (!stop.aborted) {
-    await wait();
-    if (stop.aborted) return;
-    const reading = await source.read(stop).catch(() => null);
-    if (reading === null) continue; // stopped while reading
-    const now = reading.content?.revision ?? reading.problems.map((one) => one.code).join(' ');
-    if (seen !== null && now !== seen) wake();
-    seen = now;
-  }
 }
 
 function drop(old: FSWatcher): void {

@@ -12,12 +12,6 @@ export interface Exchange {
   readonly response: ServerResponse;
 }
 
-export interface ListenerOptions {
-  readonly host: string;
-  readonly port: number;
-  readonly exchange: (exchange: Exchange) => void;
-}
-
 /** Observed limits: recordings/limits, recordings/body_size_limit, recordings/http_transport. */
 const longestHeader = 5_297;
 const longestQuery = 8_733;
@@ -26,7 +20,7 @@ const requestsPerConnection = 1_000;
 const idleMilliseconds = 60_000;
 
 /** Opens the HTTP server; resolves once it listens. */
-export async function listenHttp(options: ListenerOptions): Promise<Server> {
+export async function listenHttp(host: string, port: number, take: (exchange: Exchange) => void): Promise<Server> {
   const server = createServer(
     {
       maxHeaderSize: 256 * 1024,
@@ -35,10 +29,10 @@ export async function listenHttp(options: ListenerOptions): Promise<Server> {
       keepAliveTimeout: idleMilliseconds,
       noDelay: true,
     },
-    (message, response) => receive(message, response, options.exchange),
+    (message, response) => receive(message, response, take),
   );
   server.on('checkContinue', (message: IncomingMessage, response: ServerResponse) => {
-    receive(message, response, options.exchange);
+    receive(message, response, take);
     // Like the real server, ask for the body only if it is not there already.
     setImmediate(() => {
       if (!message.readableDidRead && !response.writableEnded) response.writeContinue();
@@ -54,7 +48,7 @@ export async function listenHttp(options: ListenerOptions): Promise<Server> {
   });
   // Node hands this socket over without its own listener, so a client that went would end the process.
   server.on('connect', (_, socket) => socket.on('error', () => {}).end(bareAnswers[501]));
-  await once(server.listen(options.port, options.host), 'listening'); // rejects when it cannot
+  await once(server.listen(port, host), 'listening'); // rejects when it cannot
   return server;
 }
 
@@ -90,7 +84,7 @@ function unknownRoute(packet: Buffer | undefined): string {
 
 const served = new WeakMap<object, number>();
 
-function receive(message: IncomingMessage, response: ServerResponse, exchange: (exchange: Exchange) => void): void {
+function receive(message: IncomingMessage, response: ServerResponse, take: (exchange: Exchange) => void): void {
   const chunks: Buffer[] = [];
   message.on('data', (chunk: Buffer) => chunks.push(chunk));
   message.on('end', () => {
@@ -102,7 +96,7 @@ function receive(message: IncomingMessage, response: ServerResponse, exchange: (
     if (count >= requestsPerConnection) response.shouldKeepAlive = false;
     const refused = refusal(message);
     if (refused !== null) sendAnswer({ request, message, response }, { status: refused, bare: 'closes' });
-    else exchange({ request, message, response });
+    else take({ request, message, response });
   });
 }
 
@@ -138,17 +132,11 @@ function headersOf(request: RawRequest | undefined, answer: HttpAnswer): Record<
   return headers;
 }
 
-/** What a fault does to an answer: only half of its body arrives, or its Date is wrong. */
-interface Spoilt {
-  readonly torn?: boolean;
-  readonly aheadMs?: number;
-}
-
-/** Writes an answer with the headers of the real server and no others. */
+/** Writes an answer with the headers of the real server and no others; `torn`: only half of its body. */
 export function sendAnswer(
   { request, message, response }: Exchange,
   answer: HttpAnswer,
-  { torn = false, aheadMs = 0 }: Spoilt = {},
+  { torn = false, aheadMs = 0 }: { readonly torn?: boolean; readonly aheadMs?: number } = {},
 ): void {
   response.sendDate = false;
   for (const [name, value] of Object.entries(headersOf(request, answer))) response.setHeader(name, value);
