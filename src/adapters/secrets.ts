@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
 import path from 'node:path';
-import type { DesiredContext, SecretReference } from '../desired/context.ts';
+import type { DesiredContext } from '../desired/context.ts';
 import type { Place } from '../model/problem.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 import { Secret } from '../model/secret.ts';
@@ -26,10 +26,8 @@ const kernelDirectories = ['/proc', '/sys', '/dev'];
 
 /** Makes the resolver that `buildDesired` asks. Its errors are sentences without the value. */
 export function createSecretResolver(access: SecretAccess): DesiredContext['resolveSecret'] {
-  return (reference, place) => {
-    if ('env' in reference) return fromEnvironment(access, reference.env);
-    return fromFile(access, reference, place);
-  };
+  return (reference, place) =>
+    'env' in reference ? fromEnvironment(access, reference.env) : fromFile(access, reference.file, place);
 }
 
 function fromEnvironment(access: SecretAccess, name: string): Result<Secret, string> {
@@ -41,10 +39,8 @@ function fromEnvironment(access: SecretAccess, name: string): Result<Secret, str
   return ok(value === undefined ? Secret.unknown() : Secret.of(value));
 }
 
-type FileReference = Extract<SecretReference, { readonly file: string }>;
-
 /** A relative path is relative to the manifest's own directory. */
-function fromFile(access: SecretAccess, { file }: FileReference, place: Place): Result<Secret, string> {
+function fromFile(access: SecretAccess, file: string, place: Place): Result<Secret, string> {
   if (file === '' || file.includes('\0')) return fail('This is no path of a file.');
   if (!path.isAbsolute(file) && access.root === null) {
     return fail(

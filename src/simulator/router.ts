@@ -7,7 +7,6 @@ import { answerInvalid, crashAnswer, type HttpAnswer, json, notFound, unauthoriz
 import { castRule, echo, noRule, type StoredValues, storeValues } from './rules/change.ts';
 import type { RuleRow } from './rules/rule.ts';
 import type { Tables } from './tables.ts';
-import type { TokenStore } from './tokens.ts';
 import type { UserStore } from './users.ts';
 import { isUuidShaped, readUuid } from './uuid.ts';
 
@@ -67,8 +66,7 @@ export async function answerRequest(parts: Parts, raw: RawRequest): Promise<Http
       return formatOf(request, ['html', 'json']) === 'json' && !isPage ? notFound : crashAnswer;
     }
     if (formatOf(request, ['json']) === undefined) return crashAnswer;
-    const now = parts.clock.milliseconds();
-    const caller = authenticate(request.headers['authorization'], parts.tokens, parts.users, now);
+    const caller = authenticate(request.headers['authorization'], parts);
     if ('status' in caller) return caller;
     const sent = route.wrapper === undefined ? null : request.params.get(route.wrapper);
     if (sent === undefined) throw new ServerCrash(`no wrapper ${route.wrapper}`);
@@ -95,18 +93,13 @@ function routeOf({ method, segments }: ParsedRequest): Route | undefined {
 }
 
 /** Who sends this request, or the 401 that says what is wrong with its Authorization header. */
-function authenticate(
-  header: string | undefined,
-  tokens: TokenStore,
-  users: UserStore,
-  nowMilliseconds: number,
-): StoredUser | HttpAnswer {
+function authenticate(header: string | undefined, { tokens, users, clock }: Parts): StoredUser | HttpAnswer {
   const token = /^bearer:? +(\S.*)$/i.exec(header ?? '')?.[1]?.trim();
   if (token === undefined) return refusal('unauthenticated');
   // Two headers arrive joined: two signed tokens have the five parts of an encrypted one, which the server cannot read.
   const [first, second] = token.split(/, *bearer +/i);
   if (first === second || token.split('.').length === 5) throw new ServerCrash('two Authorization headers');
-  const check = tokens.check(token, nowMilliseconds);
+  const check = tokens.check(token, clock.milliseconds());
   if ('error' in check) return refusal(check.error);
   return users.get(check.userId) ?? refusal('no_resource_found');
 }

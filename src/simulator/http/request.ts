@@ -24,7 +24,8 @@ const overridingMethods = new Set(['PUT', 'PATCH', 'DELETE']);
 
 /** Runs the server's parsers; raises ServerCrash for broken JSON, invalid UTF-8 and a body that is too large. */
 export function parseRequest(raw: RawRequest): ParsedRequest {
-  const { path, query } = splitTarget(raw.target);
+  const local = raw.target.replace(/^https?:\/\/[^/?#]*/i, '').replace(/#.*$/, '');
+  const [path = '', query = ''] = local.split(/\?(.*)/s);
   const queryParams = parseForm(query);
   const body = bodyMethods.has(raw.method) ? parseBody(raw) : new Map<string, JsonTerm>();
   const params = new Map([...queryParams, ...body]);
@@ -39,12 +40,6 @@ export function parseRequest(raw: RawRequest): ParsedRequest {
     params,
     headers: raw.headers,
   };
-}
-
-function splitTarget(target: string): { path: string; query: string } {
-  const local = target.replace(/^https?:\/\/[^/?#]*/i, '').replace(/#.*$/, '');
-  const mark = local.indexOf('?');
-  return mark < 0 ? { path: local, query: '' } : { path: local.slice(0, mark), query: local.slice(mark + 1) };
 }
 
 function parseBody({ headers, body }: RawRequest): TermMap {

@@ -106,10 +106,6 @@ export class Heap<T extends { readonly id: string }> {
   /** The lowest place last. */
   #free: number[] = [];
 
-  get size(): number {
-    return this.#placeOf.size;
-  }
-
   get(id: string): T | undefined {
     const place = this.#placeOf.get(id);
     return place === undefined ? undefined : this.#places[place];
@@ -127,7 +123,7 @@ export class Heap<T extends { readonly id: string }> {
     this.#places[place] = undefined;
     this.#placeOf.delete(id);
     this.#dead.push(place);
-    if (this.#dead.length <= slack + share * this.size) return;
+    if (this.#dead.length <= slack + share * this.#placeOf.size) return;
     this.#free = [...this.#free, ...this.#dead].sort((a, b) => b - a);
     this.#dead = [];
   }
