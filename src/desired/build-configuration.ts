@@ -25,8 +25,7 @@ export function buildConfiguration(
     // Editors and `echo` end a file with a line feed that nobody means.
     if ('client_secret' in provider) return source.from === 'file' ? Secret.of(text.replace(/\r?\n$/, '')) : secret;
     const fault = checkSamlMetadata(text);
-    if (fault !== null)
-      resolution.problems.push(makeError('invalid-saml-metadata', samlSentences[fault], samlHint, source.place));
+    if (fault !== null) resolution.problems.push(makeError('invalid-saml-metadata', fault, samlHint, source.place));
     return secret;
   });
   const references = (fields.openid_connect_providers ?? []).flatMap((one) => listReferences(one, resolution));
@@ -93,33 +92,24 @@ function attachmentAt(name: string, place: Place, attachments: Resolution['attac
   return text === null ? null : Secret.of(text);
 }
 
-const samlSentences: Readonly<Record<SamlFault, string>> = {
-  'not-xml': 'The SAML metadata is not well-formed XML.',
-  'not-saml': 'The SAML metadata is XML, but no SAML metadata: its root is no EntityDescriptor.',
-  'no-entity-id': 'The SAML metadata names no entity (`entityID`).',
-  'bad-certificate': 'A certificate in the SAML metadata cannot be read.',
-};
-
 const samlHint = 'Download the metadata document from the identity provider again, byte for byte.';
-
-/** Why a text is not SAML metadata that the server can read (observed: recordings/configuration_saml). */
-type SamlFault = 'not-xml' | 'not-saml' | 'no-entity-id' | 'bad-certificate';
 
 const tag =
   /<(?:!--[\s\S]*?-->|!\[CDATA\[[\s\S]*?\]\]>|\?[\s\S]*?\?>|!DOCTYPE[^>]*>|(\/?)([A-Za-z_][\w.-]*(?::[A-Za-z_][\w.-]*)?)((?:\s+[\w:.-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*)\s*(\/?)>)/y;
 
-/** Checks that the text is well-formed XML, is SAML metadata, names an entity, and holds readable certificates. */
-export function checkSamlMetadata(text: string): SamlFault | null {
-  const elements = scan(text);
-  if (elements === null) return 'not-xml';
-  const root = elements[0];
-  if (root === undefined) return 'not-xml';
-  if (root.name !== 'EntityDescriptor' && root.name !== 'EntitiesDescriptor') return 'not-saml';
-  const entity = elements.find((element) => element.name === 'EntityDescriptor');
-  if (entity === undefined) return 'not-saml';
-  if (!/\sentityID\s*=\s*(?:"[^"]+"|'[^']+')/.test(entity.attributes)) return 'no-entity-id';
+/** Why a text is not SAML metadata that the server can read, a sentence (observed: recordings/configuration_saml). */
+export function checkSamlMetadata(text: string): string | null {
+  const elements = scan(text) ?? [];
+  const [root] = elements;
+  if (root === undefined) return 'The SAML metadata is not well-formed XML.';
+  const isSaml = root.name === 'EntityDescriptor' || root.name === 'EntitiesDescriptor';
+  const entity = isSaml ? elements.find((element) => element.name === 'EntityDescriptor') : undefined;
+  if (entity === undefined) return 'The SAML metadata is XML, but no SAML metadata: its root is no EntityDescriptor.';
+  if (!/\sentityID\s*=\s*(?:"[^"]+"|'[^']+')/.test(entity.attributes))
+    return 'The SAML metadata names no entity (`entityID`).';
   const certificates = elements.filter((element) => element.name === 'X509Certificate');
-  return certificates.every((element) => isDer(element.text)) ? null : 'bad-certificate';
+  const areReadable = certificates.every((element) => isDer(element.text));
+  return areReadable ? null : 'A certificate in the SAML metadata cannot be read.';
 }
 
 interface Element {

@@ -1,5 +1,5 @@
 import { Flow, writeDocuments, writeManifest, type Yaml } from '../manifest/write.ts';
-import { compareNetworks, type Network } from '../model/address.ts';
+import { compareNetworks } from '../model/address.ts';
 import { groupBy } from '../model/group-by.ts';
 import { formatPortRange } from '../model/port-range.ts';
 import { compareText, makeWarning, type Problem } from '../model/problem.ts';
@@ -78,32 +78,14 @@ export function findNameableEmails(
 
 type UserField = { readonly user: string } | { readonly user_id: string } | null;
 
-/** One entry of a set: destinations that share their ports. */
-interface Entry {
-  readonly name: string;
-  readonly destinations: readonly Network[];
-  readonly ports: { readonly type: string; readonly ranges: readonly string[] } | null;
+function ruleSet(name: string, user: UserField, action: string, rules: readonly Yaml[]): string {
+  return writeManifest('RuleSet', { name }, { defaults: new Flow({ action, ...user }), rules });
 }
 
-function ruleSet(name: string, user: UserField, action: string, entries: readonly Entry[]): string {
-  return writeManifest(
-    'RuleSet',
-    { name },
-    {
-      defaults: new Flow({ action, ...user }),
-      rules: entries.map(({ name: entryName, destinations, ports }) => ({
-        name: entryName,
-        ...destinationsField(destinations),
-        ...(ports === null ? {} : { port_type: ports.type, port_range: portField(ports.ranges) }),
-      })),
-    },
-  );
-}
-
-function destinationsField(destinations: readonly Network[]): { readonly [key: string]: Yaml } {
-  const [only, ...more] = destinations;
-  if (only !== undefined && more.length === 0) return { destination: only.text };
-  return { destinations: destinations.map((network) => network.text) };
+function destinationsField(rules: readonly Rule[]): { readonly [key: string]: Yaml } {
+  const destinations = rules.map((rule) => rule.destination).sort(compareNetworks);
+  const [only = '', ...more] = destinations.map((network) => network.text);
+  return more.length === 0 ? { destination: only } : { destinations: [only, ...more] };
 }
 
 /** Ports as people write them: `443`, `8000-8010`. */
@@ -116,18 +98,18 @@ function portField(ranges: readonly string[]): Yaml {
   return written.length === 1 ? (written[0] ?? null) : new Flow(written);
 }
 
-/** Entries of one user and action; rules that collide get entries of their own, lest they collapse. */
-function entriesOf(rules: readonly Rule[], mayCollide: boolean): readonly Entry[] {
+/** Entries of one user and action, each for destinations that share their ports; rules that collide get entries of their own, lest they collapse. */
+function entriesOf(rules: readonly Rule[], mayCollide: boolean): readonly Yaml[] {
   const names = new Set<string>();
   return layersOf(rules, mayCollide).flatMap((layer) =>
     [...groupBy(layer, (rule) => rule.ports?.type ?? null)].flatMap(([type, ofType]) => {
-      if (type === null) return [{ name: makeUnique('any', names), destinations: networksOf(ofType), ports: null }];
+      if (type === null) return [{ name: makeUnique('any', names), ...destinationsField(ofType) }];
       return portEntries(type, ofType, names);
     }),
   );
 }
 
-function portEntries(type: string, rules: readonly Rule[], names: Set<string>): readonly Entry[] {
+function portEntries(type: string, rules: readonly Rule[], names: Set<string>): readonly Yaml[] {
   const byDestination = groupBy(rules, (rule) => rule.destination.text);
   const byRanges = groupBy([...byDestination.values()], (ofOne) => ofOne.map(rangeOf).join(','));
   return [...byRanges].map(([, groups]) => {
@@ -135,16 +117,13 @@ function portEntries(type: string, rules: readonly Rule[], names: Set<string>): 
     const shown = ranges.slice(0, 3).map((range) => range.replaceAll(' ', ''));
     const more = ranges.length > 3 ? [`and-${ranges.length - 3}-more`] : [];
     const name = makeUnique([type, ...shown, ...more].join('-'), names);
-    return { name, destinations: groups.flatMap((group) => networksOf(group.slice(0, 1))), ports: { type, ranges } };
+    const destinations = destinationsField(groups.flatMap((group) => group.slice(0, 1)));
+    return { name, ...destinations, port_type: type, port_range: portField(ranges) };
   });
 }
 
 function rangeOf(rule: Rule): string {
   return rule.ports === null ? '' : formatPortRange(rule.ports);
-}
-
-function networksOf(rules: readonly Rule[]): readonly Network[] {
-  return rules.map((rule) => rule.destination).sort(compareNetworks);
 }
 
 function layersOf(rules: readonly Rule[], mayCollide: boolean): readonly (readonly Rule[])[] {

@@ -1,11 +1,11 @@
-import { Composer, type Document } from 'yaml';
+import { Composer } from 'yaml';
 import { findFirstPosition } from '../model/group-by.ts';
 import { formatCount } from '../model/printable.ts';
 import { makeError, type Problem } from '../model/problem.ts';
 import { convertDocument } from './convert.ts';
 import type { Node, Reporter, Unplaced } from './node.ts';
 import { readPlain } from './read-plain.ts';
-import { defaultFileWork, mostProblems, type Reading, readTokens, tooDeep, Unread, type Work } from './read-tokens.ts';
+import { defaultFileWork, mostProblems, readTokens, tooDeep, Unread, type Work } from './read-tokens.ts';
 
 export interface ParseRequest {
   /** Path of the file relative to the manifest root. */
@@ -70,7 +70,18 @@ function* readDocuments(
   if (plain !== null) return yield* plain;
   const conversion = { reporter, values, substituted: { characters: 0 }, work };
   const count = { withContent: 0, empty: 0 };
-  for (const document of composed({ text, fields, work })) {
+  const composer = new Composer({
+    version: '1.2',
+    schema: 'core',
+    merge: false,
+    resolveKnownTags: false,
+    // Quadratic in the library; checked below instead.
+    uniqueKeys: false,
+    stringKeys: true,
+    // Pretty errors quote the source.
+    prettyErrors: false,
+  });
+  for (const document of composer.compose(readTokens({ text, fields, work }), false, text.length)) {
     if (++count[document.contents === null ? 'empty' : 'withContent'] > documents) {
       throw new Unread(tooManyDocuments(documents), document.contents?.range[0] ?? document.range[0]);
     }
@@ -87,19 +98,4 @@ const tooManyProblems = makeError(
 function tooManyDocuments(limit: number): Unplaced {
   const summary = `This file has more than ${limit} documents; the rest of it was not read.`;
   return makeError('too-many-documents', summary, 'Split it, use RuleSets, or raise the limit in the settings.');
-}
-
-function composed(reading: Reading): Iterable<Document.Parsed> {
-  const composer = new Composer({
-    version: '1.2',
-    schema: 'core',
-    merge: false,
-    resolveKnownTags: false,
-    // Quadratic in the library; checked below instead.
-    uniqueKeys: false,
-    stringKeys: true,
-    // Pretty errors quote the source.
-    prettyErrors: false,
-  });
-  return composer.compose(readTokens(reading), false, reading.text.length);
 }

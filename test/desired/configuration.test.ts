@@ -224,29 +224,29 @@ describe('files of the source beside the manifests', () => {
 
 describe('SAML metadata', () => {
   it.each([
-    ['garbage', 'not-xml'],
-    ['', 'not-xml'],
-    ['<a>', 'not-xml'],
-    ['<a></b>', 'not-xml'],
-    ['<a/><b/>', 'not-xml'],
-    [`${metadata.replace('/>', '>')}<md:Extensions>`, 'not-xml'],
-    [`${metadata.replace('/>', '>')}<a><b></a></b></md:EntityDescriptor>`, 'not-xml'],
+    ['garbage', 'not well-formed XML'],
+    ['', 'not well-formed XML'],
+    ['<a>', 'not well-formed XML'],
+    ['<a></b>', 'not well-formed XML'],
+    ['<a/><b/>', 'not well-formed XML'],
+    [`${metadata.replace('/>', '>')}<md:Extensions>`, 'not well-formed XML'],
+    [`${metadata.replace('/>', '>')}<a><b></a></b></md:EntityDescriptor>`, 'not well-formed XML'],
     [`<!-- <a> of <b@example.com> -->${metadata}`, null],
-    ['<a b=c/>', 'not-xml'],
-    [`\n<?xml version="1.0"?>${metadata}`, 'not-xml'],
-    ['<a/>', 'not-saml'],
-    [metadata.replace(/entityID="[^"]*"/, ''), 'no-entity-id'],
-    [metadata.replace('/>', '><md:X509Certificate>!!</md:X509Certificate></md:EntityDescriptor>'), 'bad-certificate'],
+    ['<a b=c/>', 'not well-formed XML'],
+    [`\n<?xml version="1.0"?>${metadata}`, 'not well-formed XML'],
+    ['<a/>', 'no SAML metadata'],
+    [metadata.replace(/entityID="[^"]*"/, ''), 'names no entity'],
+    [metadata.replace('/>', '><md:X509Certificate>!!</md:X509Certificate></md:EntityDescriptor>'), 'A certificate'],
     [
       metadata.replace('/>', '><ds:X509Certificate>\nMAIF\nAAA=\n</ds:X509Certificate></md:EntityDescriptor>'),
-      'bad-certificate',
+      'A certificate',
     ],
     [metadata.replace('/>', '><ds:X509Certificate>\nMAMC\nAQE=\n</ds:X509Certificate></md:EntityDescriptor>'), null],
     [metadata, null],
     [`<?xml version="1.0" encoding="UTF-8"?>\n<!-- c -->\n${metadata}\n`, null],
     [`<md:EntitiesDescriptor xmlns:md="x">${metadata}</md:EntitiesDescriptor>`, null],
   ])('%j: %s', (text, fault) => {
-    expect(checkSamlMetadata(text)).toBe(fault);
+    expect(checkSamlMetadata(text) ?? 'none').toContain(fault ?? 'none');
   });
 
   it('that the server could not read is a problem at its place', () => {
