@@ -1,10 +1,10 @@
-import { getOrMake, groupBy } from '../model/group-by.ts';
-import { type Intervals, intersectIntervals, toIntervals, unionIntervals } from '../model/intervals.ts';
+import { getOrMake } from '../model/group-by.ts';
+import { type Intervals, intersectIntervals, unionIntervals } from '../model/intervals.ts';
 import type { Protocol } from '../model/state.ts';
 import { eachPortRange, extendProfile, type Fold, makeFlatProfile, type PortProfile } from './port-profile.ts';
-import { appendPorts, type OpenRange, type PortSet, touchesPorts } from './port-set.ts';
+import { appendPorts, getLastPort, type OpenRange, type PortSet, toPortSet, touchesPorts } from './port-set.ts';
 import { cutRegion, emptyRegion, isSameRegion, joinRegions, type Region, RegionBuilder } from './region.ts';
-import { collectNamedPorts, getLaneRules, type LaneIndex, lanes, type Ruled, type RuleIndex } from './rule-index.ts';
+import { getLaneRules, indexRules, type LaneIndex, lanes, type Ruled, type RuleIndex } from './rule-index.ts';
 import { sweep } from './sweep.ts';
 import { type LaneRegions, noTraffic } from './traffic-set.ts';
 
@@ -33,11 +33,14 @@ export interface CollectedTraffic<C> {
  */
 export function collectTraffic<T extends Ruled, V, C>(question: TrafficQuestion<T, V, C>): CollectedTraffic<C> {
   const { index, within, describe } = question;
-  const mine = groupBy(within, ({ rule }) => rule.userId);
-  const areasOf = (scope: string | null): readonly Intervals[] =>
-    lanes.map((_, lane) => namedIn(mine.get(scope), lane));
+  const { scopes, lanesOf } = indexRules(within);
+  const areasOf = (scope: string | null): readonly Intervals[] => lanesOf(scope).map(({ named }) => named);
   const areas = areasOf(null);
-  const walks = lanes.map((_, lane) => prepareWalk(question, lane));
+  const walks = lanes.map(({ protocol }, lane) => {
+    const every = { low: 0, high: getLastPort(protocol) };
+    const named = [...scopes.keys()].flatMap((scope) => lanesOf(scope)[lane]?.items ?? []);
+    return prepareWalk(question, protocol, toPortSet(named.map(({ rule }) => rule.ports ?? every)));
+  });
   const asked = new Set(within);
   const keyOf = (item: T): string => {
     const { destination, ports } = item.rule;
@@ -83,15 +86,6 @@ function setLane<C>(traffic: Map<C, LaneRegions>, one: C, lane: number, region: 
   traffic.set(one, (traffic.get(one) ?? noTraffic).with(lane, region));
 }
 
-/** The addresses that the items name in the lane. */
-function namedIn<T extends Ruled>(items: readonly T[] = [], lane: number): Intervals {
-  const { family, protocol } = lanes[lane] ?? { family: 4, protocol: 'other' };
-  const rules = items.map(({ rule }) => rule).filter(({ destination }) => destination.family === family);
-  return toIntervals(
-    rules.filter(({ ports }) => ports === null || ports.type === protocol).map(({ destination }) => destination),
-  );
-}
-
 /** What is known of consecutive addresses. */
 interface Place<V, C> {
   readonly profile: PortProfile<V>;
@@ -118,9 +112,12 @@ interface LaneWalk<T extends Ruled, V, C> {
   readonly select: (items: readonly T[]) => { readonly items: readonly T[]; readonly text: string };
 }
 
-function prepareWalk<T extends Ruled, V, C>(question: TrafficQuestion<T, V, C>, lane: number): LaneWalk<T, V, C> {
-  const { within, nothing, describe } = question;
-  const ports = collectNamedPorts(within, lane);
+function prepareWalk<T extends Ruled, V, C>(
+  question: TrafficQuestion<T, V, C>,
+  protocol: Protocol,
+  ports: PortSet,
+): LaneWalk<T, V, C> {
+  const { nothing, describe } = question;
   const known = new Map<readonly T[], ReturnType<LaneWalk<T, V, C>['select']>>();
   const selectFrom = (all: readonly T[]) => {
     const items = all.filter(({ rule }) => rule.ports === null || touchesPorts(ports, rule.ports));
@@ -128,7 +125,7 @@ function prepareWalk<T extends Ruled, V, C>(question: TrafficQuestion<T, V, C>, 
   };
   return {
     question,
-    protocol: lanes[lane]?.protocol ?? 'other',
+    protocol,
     empty: placeOf(makeFlatProfile(nothing)),
     select: (items) => getOrMake(known, items, () => selectFrom(items)),
   };

@@ -1,10 +1,10 @@
 import { type CollectedTraffic, collectTraffic } from './collect-traffic.ts';
 import type { Ruled, RuleIndex } from './rule-index.ts';
 import { isEmptyTraffic, type LaneRegions, type TrafficSet } from './traffic-set.ts';
-import { getRank } from './verdict.ts';
+import { getRank, getVerdict, noRank, type Rank } from './verdict.ts';
 
 /** A question about several states of the rules at once. The index holds every rule that is in any of them. */
-export interface Comparison<T extends Ruled> {
+export interface Comparison<T extends Ruled, C> {
   readonly index: RuleIndex<T>;
   /** How many states, at most 30. */
   readonly states: number;
@@ -12,56 +12,38 @@ export interface Comparison<T extends Ruled> {
   readonly statesOf: (item: T) => number;
   /** Only addresses and ports that one of these items names are compared; usually the items that are not in every state. */
   readonly within: readonly T[];
-  /** How many sets of traffic to collect. */
-  readonly classes: number;
-  /** Which of the sets a packet belongs to (bit c: set c), given for each state the key of the rule that decides there. */
-  readonly classify: (keys: readonly number[]) => number;
-  /** The rule's key, by default its rank: the lowest that matches decides. It must order rules of different ranks as ranks do. */
-  readonly keyOf?: (item: T) => number;
-}
-
-/** The key where no rule matches: above all others, and small enough to be stored as a small integer. */
-export const noKey = 0x3fff_ffff;
-
-/** Makes a question about ranks one about verdicts: bit i is set when state i accepts. */
-export function classifyByVerdict(classify: (accepts: number) => number): (keys: readonly number[]) => number {
-  return (keys) => {
-    let accepts = 0;
-    for (let i = 0; i < keys.length; i++) {
-      const key = keys[i];
-      if (key === noKey || key === undefined || key % 2 === 0) accepts |= 1 << i;
-    }
-    return classify(accepts);
-  };
+  /** The class of packets that these states accept (bit i: state i); null where they are not asked about. */
+  readonly classify: (accepts: number) => C | null;
 }
 
 /** The exact traffic of each class, for nobody and every user with a rule in the index. */
-export function compareStates<T extends Ruled>(comparison: Comparison<T>): readonly TrafficSet[] {
-  const { index, states, statesOf, within, classify, keyOf = ({ rule }: T) => getRank(rule) } = comparison;
-  const numbers = Array.from({ length: comparison.classes }, (_, number) => number);
-  const collected = collectTraffic<T, readonly number[], number>({
+export function compareStates<T extends Ruled, C>(comparison: Comparison<T, C>): (one: C) => TrafficSet {
+  const { index, states, statesOf, within, classify } = comparison;
+  const collected = collectTraffic<T, readonly (Rank | typeof noRank)[], C>({
     index,
     within,
-    nothing: new Array<number>(states).fill(noKey),
-    keyOf,
+    nothing: new Array<typeof noRank>(states).fill(noRank),
+    keyOf: ({ rule }) => getRank(rule),
     add: (outer, items) => {
-      let keys: number[] | null = null;
+      let ranks: (Rank | typeof noRank)[] | null = null;
       for (let i = 0; i < states; i++) {
         const item = items.find((one) => (statesOf(one) >>> i) & 1);
-        const key = item === undefined ? noKey : keyOf(item);
-        if (key >= (outer[i] as number)) continue;
-        keys ??= [...outer];
-        keys[i] = key;
+        const rank = item === undefined ? noRank : getRank(item.rule);
+        if (rank >= (outer[i] as number)) continue;
+        ranks ??= [...outer];
+        ranks[i] = rank;
       }
-      return keys ?? outer;
+      return ranks ?? outer;
     },
-    describe: (item) => `${statesOf(item)} ${keyOf(item)}`,
-    classesOf: (keys) => {
-      const member = classify(keys);
-      return member === 0 ? [] : numbers.filter((number) => (member >>> number) & 1);
+    describe: (item) => `${statesOf(item)} ${getRank(item.rule)}`,
+    classesOf: (ranks) => {
+      let accepts = 0;
+      for (const [i, rank] of ranks.entries()) if (getVerdict(rank) === 'accept') accepts |= 1 << i;
+      const one = classify(accepts);
+      return one === null ? [] : [one];
     },
   });
-  return numbers.map((number) => listSources(collected, number, index.users));
+  return (one) => listSources(collected, one, index.users);
 }
 
 /** The traffic of one class by source, for nobody and these users. */

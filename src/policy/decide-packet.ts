@@ -1,6 +1,6 @@
-import { type Action, compareRules } from '../model/rule.ts';
-import { findItemsCovering, getLane, getLaneRules, type Ruled, type RuleIndex } from './rule-index.ts';
-import { defaultVerdict, getRank, matches, type Packet } from './verdict.ts';
+import type { Action } from '../model/rule.ts';
+import { findNodesReached, type Ruled, type RuleIndex } from './rule-index.ts';
+import { compareDeciding, defaultVerdict, matches, type Packet, type Portless } from './verdict.ts';
 
 /** What happens to one packet, and why. */
 export interface Decision<T extends Ruled> {
@@ -20,16 +20,12 @@ export function decide<T extends Ruled>(index: RuleIndex<T>, packet: Packet): De
 export function decideAmong<T extends Ruled>(rules: readonly T[], packet: Packet): Decision<T> {
   const [rule, ...overridden] = rules
     .filter((one) => matches(one.rule, packet))
-    .sort((a, b) => getRank(a.rule) - getRank(b.rule) || compareRules(a.rule, b.rule));
+    .sort((a, b) => compareDeciding(a.rule, b.rule));
   if (rule === undefined) return { verdict: defaultVerdict, rule: null, overridden: [] };
   return { verdict: rule.rule.action, rule, overridden };
 }
 
-export type Portless = Omit<Packet, 'port'>;
-
 /** The rules that reach the address from the source, whatever the port. */
-export function findRules<T extends Ruled>(index: RuleIndex<T>, { user, address, protocol }: Portless): readonly T[] {
-  const lane = getLane(address.family, protocol);
-  const scopes = user === null ? [null] : [user, null];
-  return scopes.flatMap((scope) => findItemsCovering(getLaneRules(index, scope, lane), address.first));
+export function findRules<T extends Ruled>(index: RuleIndex<T>, source: Portless): readonly T[] {
+  return findNodesReached(index, source).flatMap(({ items }) => items);
 }

@@ -1,7 +1,7 @@
 import { getOrMake } from '../model/group-by.ts';
 import { createTouches } from '../model/intervals.ts';
 import { formatRuleKey, type Rule } from '../model/rule.ts';
-import { classifyByVerdict, compareStates } from './compare-states.ts';
+import { compareStates } from './compare-states.ts';
 import { renderTraffic } from './render-traffic.ts';
 import { indexRules } from './rule-index.ts';
 import type { Effect } from './traffic.ts';
@@ -27,15 +27,14 @@ export function computeOwnEffect(
   // No other rule matters to what those that differ change.
   const near = members.filter(({ rule }) => touches(rule.destination));
   const users = new Set([...others, ...members.flatMap(({ rule }) => rule.userId ?? [])]);
-  const [opens, closes] = compareStates({
+  const trafficOf = compareStates({
     index: { ...indexRules(near), users: [...users].sort() },
     states: states.length,
     statesOf: (item) => item.states,
     within,
-    classes: 2,
-    classify: classifyByVerdict((accepts) => (accepts === onlyAfter ? 0b01 : accepts === inAll - onlyAfter ? 0b10 : 0)),
+    classify: (accepts) => (accepts === onlyAfter ? 'opens' : accepts === inAll - onlyAfter ? 'closes' : null),
   });
-  return { opens: renderTraffic(opens ?? new Map()), closes: renderTraffic(closes ?? new Map()) };
+  return { opens: renderTraffic(trafficOf('opens')), closes: renderTraffic(trafficOf('closes')) };
 }
 
 /** A merge of more branches is compared with the first of them. */

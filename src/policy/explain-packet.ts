@@ -1,12 +1,13 @@
 import type { PortBounds, PortRange } from '../model/port-range.ts';
-import { type Action, compareRules } from '../model/rule.ts';
-import { compareStates, noKey } from './compare-states.ts';
-import { type Decision, decide, findRules, type Portless } from './decide-packet.ts';
+import type { Action } from '../model/rule.ts';
+import { collectTraffic } from './collect-traffic.ts';
+import { listSources } from './compare-states.ts';
+import { type Decision, decide, findRules } from './decide-packet.ts';
 import { bestRank, eachPortRange, extendProfile, makeFlatProfile } from './port-profile.ts';
 import { getLastPort, toPortSet } from './port-set.ts';
 import type { Ruled, RuleIndex } from './rule-index.ts';
 import type { TrafficSet } from './traffic-set.ts';
-import { getRank, getVerdict, noRank, type Packet, type Rank } from './verdict.ts';
+import { compareDeciding, getRank, getVerdict, noRank, type Packet, type Portless, type Rank } from './verdict.ts';
 
 /** A kind of rule, by what the packet filter looks at. */
 export interface RuleKind {
@@ -66,28 +67,19 @@ export interface RuleTraffic {
 
 /** Explains one rule of the index: for nobody's devices and those of every user with a rule. */
 export function explainRule<T extends Ruled>(index: RuleIndex<T>, rule: T): RuleTraffic {
-  // State 0 holds all rules, state 1 this one alone.
-  const [decides, alone] = compareStates({
+  const [own, earlier] = [0b01, 0b10];
+  const bitOf = (item: T): number => (item === rule ? own : compareDeciding(item.rule, rule.rule) < 0 ? earlier : 0);
+  const collected = collectTraffic<T, number, keyof RuleTraffic>({
     index,
-    states: 2,
-    statesOf: (item: T) => (item === rule ? 0b11 : 0b01),
     within: [rule],
-    classes: 2,
-    keyOf: (item: T) => 3 * getRank(item.rule) + tieBreak(item, rule),
-    classify: (keys: readonly number[]) =>
-      keys.reduce((bits, key, i) => (isKeyOfRule(key) ? bits | (1 << i) : bits), 0),
+    nothing: 0,
+    keyOf: bitOf,
+    add: (outer, items) => items.reduce((bits, item) => bits | bitOf(item), outer),
+    describe: (item) => String(bitOf(item)),
+    classesOf: (bits) => (bits === own ? ['decides', 'alone'] : bits === (own | earlier) ? ['alone'] : []),
   });
-  return { decides: decides ?? new Map(), alone: alone ?? new Map() };
-}
-
-function isKeyOfRule(key: number): boolean {
-  return key !== noKey && key % 3 === 1;
-}
-
-/** Among rules of one rank the first in canonical order counts as deciding, as in `decide`. */
-function tieBreak<T extends Ruled>(item: T, rule: T): 0 | 1 | 2 {
-  if (item === rule) return 1;
-  return compareRules(item.rule, rule.rule) < 0 ? 0 : 2;
+  const trafficOf = (one: keyof RuleTraffic): TrafficSet => listSources(collected, one, index.users);
+  return { decides: trafficOf('decides'), alone: trafficOf('alone') };
 }
 
 function removalsOf<T extends Ruled>({ verdict, rule, overridden }: Decision<T>): readonly T[] | null {

@@ -1,10 +1,9 @@
 import { compareNetworks, type Family, type Network } from '../model/address.ts';
 import { findFirstPosition, getOrMake, groupBy } from '../model/group-by.ts';
 import { type Interval, type Intervals, toIntervals } from '../model/intervals.ts';
-import type { PortRange } from '../model/port-range.ts';
 import type { Rule } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
-import { getLastPort, type PortSet, toPortSet } from './port-set.ts';
+import type { Portless } from './verdict.ts';
 
 /** Anything that stands for a rule: desired and live rules both do. */
 export interface Ruled {
@@ -81,26 +80,19 @@ export function getLaneRules<T extends Ruled>(index: RuleIndex<T>, user: string 
   return index.lanesOf(user)[lane] ?? emptyLane;
 }
 
-/** The ports that the items name in the lane. */
-export function collectNamedPorts<T extends Ruled>(items: Iterable<T>, lane: number): PortSet {
-  const { family, protocol } = lanes[lane] ?? { family: 4, protocol: 'other' };
-  const ranges: PortRange[] = [];
-  for (const { rule } of items) {
-    if (rule.destination.family !== family) continue;
-    if (rule.ports === null) return [{ low: 0, high: getLastPort(protocol) }];
-    if (rule.ports.type === protocol) ranges.push(rule.ports);
-  }
-  return toPortSet(ranges);
-}
-
 /** The nodes whose network contains the address, the narrowest first. */
 export function findNodesCovering<T extends Ruled>(lane: LaneIndex<T>, address: bigint): readonly LaneNode<T>[] {
   return chainFrom(lane, countStartingBy(lane, address) - 1, address);
 }
 
-/** The items whose network contains the address, the narrowest first. */
-export function findItemsCovering<T extends Ruled>(lane: LaneIndex<T>, address: bigint): readonly T[] {
-  return findNodesCovering(lane, address).flatMap(({ items }) => items);
+/** The nodes that hold the address for a source: the user's before the global ones. */
+export function findNodesReached<T extends Ruled>(
+  index: RuleIndex<T>,
+  { user, address, protocol }: Portless,
+): readonly LaneNode<T>[] {
+  const lane = getLane(address.family, protocol);
+  const scopes = user === null ? [null] : [user, null];
+  return scopes.flatMap((scope) => findNodesCovering(getLaneRules(index, scope, lane), address.first));
 }
 
 /** The nodes whose network holds an address of the interval, sorted by network, wider first. */

@@ -1,5 +1,5 @@
 import type { Network } from '../model/address.ts';
-import type { Action, Rule } from '../model/rule.ts';
+import { type Action, compareRules, type Rule } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
 
 /** The rank in the packet filter; lower decides. User ports accept, drop, user accept, drop, then global (packet_filter_verdicts). */
@@ -8,6 +8,11 @@ export type Rank = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7;
 /** The rank of a rule. Prefix length and time of creation never matter. */
 export function getRank(rule: Rule): Rank {
   return ((rule.userId === null ? 4 : 0) + (rule.ports === null ? 2 : 0) + (rule.action === 'accept' ? 0 : 1)) as Rank;
+}
+
+/** The order in which rules that match a packet would decide; of one rank the first in canonical order counts. */
+export function compareDeciding(a: Rule, b: Rule): number {
+  return getRank(a) - getRank(b) || compareRules(a, b);
 }
 
 /** What the packet filter does when no rule matches. */
@@ -28,6 +33,9 @@ export interface Packet {
   readonly protocol: Protocol;
   readonly port: number;
 }
+
+/** A packet whose port is not looked at. */
+export type Portless = Omit<Packet, 'port'>;
 
 /** Whether the rule matches the packet. Port rules match only tcp or udp; families never mix. */
 export function matches(rule: Rule, packet: Packet): boolean {

@@ -1,7 +1,7 @@
 import { getOrMake } from '../../model/group-by.ts';
 import { estimateRebuildMs, isLossless, type Profile } from '../../model/profile.ts';
 import type { Rule } from '../../model/rule.ts';
-import { classifyByVerdict, compareStates, listSources } from '../../policy/compare-states.ts';
+import { compareStates, listSources } from '../../policy/compare-states.ts';
 import { renderTraffic } from '../../policy/render-traffic.ts';
 import { indexRules } from '../../policy/rule-index.ts';
 import type { Traffic } from '../../policy/traffic.ts';
@@ -79,15 +79,14 @@ function expectedMs(from: number, to: number, { order, profile, before }: Exposu
 /** What passes while the filter is rebuilt: all traffic that is dropped before and after. */
 function droppedThroughout({ before, after }: ExposureInput): readonly Traffic[] {
   const items = [...before.map((rule) => ({ rule, states: 0b01 })), ...after.map((rule) => ({ rule, states: 0b10 }))];
-  const [dropped] = compareStates({
+  const trafficOf = compareStates({
     index: indexRules(items),
     states: 2,
     statesOf: ({ states }) => states,
     within: items,
-    classes: 1,
-    classify: classifyByVerdict((accepts) => (accepts === 0 ? 1 : 0)),
+    classify: (accepts) => (accepts === 0 ? 'dropped' : null),
   });
-  return dropped === undefined ? [] : renderTraffic(dropped);
+  return renderTraffic(trafficOf('dropped'));
 }
 
 /** Traffic with neither the verdict before nor the one after, from one position in the order to another. */

@@ -1,8 +1,7 @@
 import { getOrMake } from '../../model/group-by.ts';
-import { compareRules } from '../../model/rule.ts';
 import { extendProfile, type Fold, getValueAt, makeFlatProfile, type PortProfile } from '../port-profile.ts';
-import { findNodesCovering, getLane, getLaneRules, type LaneNode, type Ruled, type RuleIndex } from '../rule-index.ts';
-import { getRank, type Packet } from '../verdict.ts';
+import { findNodesReached, type LaneNode, type Ruled, type RuleIndex } from '../rule-index.ts';
+import { compareDeciding, type Packet } from '../verdict.ts';
 
 /** Finds the rule that decides on a packet, and the one that would without it. */
 export interface Leaders<T extends Ruled> {
@@ -40,16 +39,12 @@ export function findLeaders<T extends Ruled>(index: RuleIndex<T>, { items, keys 
   const rulesOf = ([best, second]: Pair) => [items[best] ?? null, items[second] ?? null] as const;
   return {
     at: (node, port) => rulesOf(keysAt(node, port)),
-    of({ user, address, protocol, port }) {
-      const lane = getLane(address.family, protocol);
-      let leading: Pair = fold.nothing;
-      for (const scope of user === null ? [null] : [user, null]) {
-        for (const node of findNodesCovering(getLaneRules(index, scope, lane), address.first)) {
-          leading = firstTwo(leading, keysAt(node, port));
-        }
-      }
-      return rulesOf(leading);
-    },
+    of: (packet) =>
+      rulesOf(
+        findNodesReached(index, packet)
+          .map((node) => keysAt(node, packet.port))
+          .reduce(firstTwo, fold.nothing),
+      ),
   };
 }
 
@@ -66,8 +61,6 @@ export interface Ranking<T extends Ruled> {
 
 /** Ranks the rules. Copies of one rule keep the index's order. */
 export function rankRules<T extends Ruled>(index: RuleIndex<T>): Ranking<T> {
-  const items = [...index.scopes.values()]
-    .flat()
-    .sort((a, b) => getRank(a.rule) - getRank(b.rule) || compareRules(a.rule, b.rule));
+  const items = [...index.scopes.values()].flat().sort((a, b) => compareDeciding(a.rule, b.rule));
   return { items, keys: new Map(items.map((item, key) => [item, key])) };
 }

@@ -1,6 +1,6 @@
 import { contains, getWidth, makeNetwork } from '../../model/address.ts';
 import { getOrMake } from '../../model/group-by.ts';
-import { compareRules, type DesiredRule, type Rule } from '../../model/rule.ts';
+import type { DesiredRule, Rule } from '../../model/rule.ts';
 import { extendProfile, type Fold, makeFlatProfile, type PortProfile } from '../port-profile.ts';
 import {
   findNodesCovering,
@@ -12,7 +12,7 @@ import {
   type RuleIndex,
 } from '../rule-index.ts';
 import { sweep } from '../sweep.ts';
-import { getRank, getVerdict, noRank, type Packet } from '../verdict.ts';
+import { compareDeciding, getRank, getVerdict, noRank, type Packet } from '../verdict.ts';
 import { type Finding, type Linted, quoteName } from './finding.ts';
 import type { Ranking } from './leaders.ts';
 
@@ -91,7 +91,7 @@ function isForestalled(rule: Rule, by: Rule): boolean {
   if (rule === by || !contains(by.destination, rule.destination)) return false;
   if (by.ports !== null && (rule.ports === null || by.ports.low > rule.ports.low || by.ports.high < rule.ports.high))
     return false;
-  return getRank(by) < getRank(rule) || (getRank(by) === getRank(rule) && compareRules(by, rule) < 0);
+  return compareDeciding(by, rule) < 0;
 }
 
 /** The two rules that come first for packets at the rule's corners. */
