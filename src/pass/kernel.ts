@@ -1,10 +1,18 @@
 import type { ApplyReport } from '../apply/outcome.ts';
 import { readLive } from '../apply/read.ts';
-import { waitUntilEnforced, waitUntilStill } from '../apply/wait-enforced.ts';
-import { collectRuleNames, repairTargets, reportUnreadable } from '../enforcement/report.ts';
+import {
+  collectRuleNames,
+  type Enforcement,
+  type EnforcementReport,
+  type RuleNames,
+  repairTargets,
+  reportUnreadable,
+} from '../enforcement/report.ts';
+import type { LiveRule } from '../model/rule.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
 import type { PlanInput } from '../plan/input.ts';
 import { mayRebuild } from '../plan/operations.ts';
+import type { Clock } from '../ports.ts';
 import type { KernelState, PassDependencies, PassEnforcement } from './pass.ts';
 import { readContext } from './stages.ts';
 
@@ -77,4 +85,45 @@ function learnSlowness({ learnt }: PassEnforcement, applied: ApplyReport | null,
 
 function waitsInSync({ waitMs, waitInSync = true }: PassEnforcement): boolean {
   return waitMs !== null && waitInSync;
+}
+
+/** What a wait for the kernel needs. */
+interface EnforcementWait {
+  readonly kernel: Enforcement;
+  readonly clock: Clock;
+  readonly live: readonly LiveRule[];
+  readonly names: RuleNames;
+  readonly timeoutMs: number;
+  readonly stop: AbortSignal;
+}
+
+const firstPauseMs = 50;
+const longestPauseMs = 1000;
+/** A server that builds its filter adds at least 100 elements a second; without a change for so long it is not building. */
+const stillMs = 1000;
+
+/** Checks until the kernel holds every live rule, or its number of elements has not changed for a second. */
+export function waitUntilStill(wait: EnforcementWait): Promise<KernelState> {
+  let elements = -1;
+  let since = 0;
+  return waitUntilEnforced(wait, (report) => {
+    if (report.elements !== elements) since = wait.clock.now();
+    elements = report.elements;
+    return wait.clock.now() - since >= stillMs;
+  });
+}
+
+/** Checks until the kernel holds every live rule, cannot be read or is done otherwise, the time is up or a stop is asked for. */
+export async function waitUntilEnforced(
+  { kernel, clock, live, names, timeoutMs, stop }: EnforcementWait,
+  isDone: (report: EnforcementReport) => boolean = () => false,
+): Promise<KernelState & { readonly waitedMs: number }> {
+  const start = clock.now();
+  for (let pause = firstPauseMs; ; pause = Math.min(2 * pause, longestPauseMs)) {
+    const report = await kernel.check(live, names, stop);
+    const waitedMs = clock.now() - start;
+    const isOver = isDone(report) || report.state !== 'differs';
+    if (isOver || stop.aborted || waitedMs >= timeoutMs) return { report, waitedMs };
+    await clock.sleep(Math.min(pause, Math.max(0, timeoutMs - waitedMs)), stop);
+  }
 }

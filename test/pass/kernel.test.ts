@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { waitUntilEnforced, waitUntilStill } from '../../src/apply/wait-enforced.ts';
 import { type Enforcement, reportUnreadable } from '../../src/enforcement/report.ts';
+import { waitUntilEnforced, waitUntilStill } from '../../src/pass/kernel.ts';
 import type { Clock } from '../../src/ports.ts';
 
 /** Time that passes only while somebody sleeps. */
