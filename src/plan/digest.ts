@@ -5,6 +5,7 @@ import { compareText } from '../model/problem.ts';
 import { formatRuleKey, isModifiedInPlace } from '../model/rule.ts';
 import { type FingerprintKey, Secret } from '../model/secret.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
+import { listRules } from './operations.ts';
 import { makeRequest, type Plan, type Step } from './plan.ts';
 
 /** Ties what was reviewed to what is applied: `plan` covers the three others. Secrets count by fingerprint. */
@@ -57,20 +58,8 @@ function liveText(live: LiveState['rules'][number]): string {
 
 function stepText(step: Step): string {
   const { method, path } = makeRequest(step);
-  return `${method} ${path} ${contentOf(step)} after ${step.after.join(' ')}`;
-}
-
-function contentOf(step: Step): string {
-  switch (step.type) {
-    case 'create':
-      return formatRuleKey(step.rule);
-    case 'delete':
-      return formatRuleKey(step.live.rule);
-    case 'update':
-      return `${formatRuleKey(step.live.rule)} ${formatRuleKey(step.rule)}`;
-    case 'configure':
-      return step.fields.join(' ');
-  }
+  const content = step.type === 'configure' ? step.fields : listRules([step]).map(({ rule }) => formatRuleKey(rule));
+  return `${method} ${path} ${content.join(' ')} after ${step.after.join(' ')}`;
 }
 
 /** Fields as text with their keys in order; a secret by its fingerprint. */

@@ -1,7 +1,7 @@
+import { compareNetworks, contains, type Network } from '../model/address.ts';
 import { getOrMake, groupBy } from '../model/group-by.ts';
 import { type PortRange, type Ports, type PortType, portsIntersect } from '../model/port-range.ts';
 import type { Rule } from '../model/rule.ts';
-import { eachLevel, type Level } from './nesting.ts';
 
 /**
  * Visits every pair of items whose rules share a packet, the wider network first; with `isAsked` only pairs of which one at least is
@@ -141,5 +141,30 @@ class PortOverlaps {
     const half = size / 2;
     this.#search(2 * node, { first, size: half }, range, visit);
     this.#search(2 * node + 1, { first: first + half, size: half }, range, visit);
+  }
+}
+
+export interface Level<T> {
+  readonly network: Network;
+  readonly items: readonly T[];
+}
+
+/** Visits the items by network, each with the earlier networks that enclose it, outermost first (`enclosing` is reused). */
+export function eachLevel<T>(
+  items: readonly T[],
+  networkOf: (item: T) => Network,
+  visit: (level: Level<T>, enclosing: readonly Level<T>[]) => void,
+): void {
+  const sorted = items.toSorted((a, b) => compareNetworks(networkOf(a), networkOf(b)));
+  const stack: Level<T>[] = [];
+  for (let from = 0; from < sorted.length; ) {
+    const network = networkOf(sorted[from] as T);
+    let to = from + 1;
+    while (to < sorted.length && compareNetworks(networkOf(sorted[to] as T), network) === 0) to++;
+    while (stack.length > 0 && !contains((stack.at(-1) as Level<T>).network, network)) stack.pop();
+    const level = { network, items: sorted.slice(from, to) };
+    visit(level, stack);
+    stack.push(level);
+    from = to;
   }
 }

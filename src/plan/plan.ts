@@ -134,15 +134,8 @@ export function formatStepId(position: number): string {
 
 /** What a step does, the same in every plan. */
 export function formatStepKey(step: Step): string {
-  switch (step.type) {
-    case 'create':
-    case 'update':
-      return `${step.type} ${formatRuleKey(step.rule)}`;
-    case 'delete':
-      return `delete ${formatRuleKey(step.live.rule)}`;
-    case 'configure':
-      return `configure ${step.fields.join(' ')}`;
-  }
+  if (step.type === 'configure') return `configure ${step.fields.join(' ')}`;
+  return `${step.type} ${formatRuleKey(step.type === 'delete' ? step.live.rule : step.rule)}`;
 }
 
 /** A guard's refusal: its numbers in `summary`, the override in `hint`. */

@@ -59,15 +59,10 @@ function deleteRefusals({ input, changes }: Guarded): readonly Refusal[] {
     });
   }
   const counted = changes.filter((change) => change.action === 'delete' && !closesAsApplied(change, input)).length;
-  if (exceeds(counted, live, input.options.maxDeletes)) {
-    const share = `${counted} of ${live} live rules in scope (${percent(counted / live)})`;
-    refusals.push({
-      code: 'too-many-deletes',
-      summary: `${share} would be deleted; the limit is ${limitText(input.options.maxDeletes)}.`,
-      hint: `Check the deletes; \`--max-deletes ${counted}\` allows them.`,
-    });
-  }
-  return refusals;
+  const summary = describeExcess(counted, live, input.options.maxDeletes, 'be deleted');
+  if (summary === null) return refusals;
+  const hint = `Check the deletes; \`--max-deletes ${counted}\` allows them.`;
+  return [...refusals, { code: 'too-many-deletes', summary, hint }];
 }
 
 /** Live rules that are deleted or get another content, but for what only goes back to a revision that was applied in full. */
@@ -82,9 +77,8 @@ function changeRefusals({ input, changes }: Guarded): readonly Refusal[] {
       change.action === 'delete' || (isUpdate && formatRuleKey(change.desired.rule) !== formatRuleKey(change.live.rule))
     );
   }).length;
-  if (!exceeds(changed, live, input.options.maxChanges)) return [];
-  const share = `${changed} of ${live} live rules in scope (${percent(changed / live)})`;
-  const summary = `${share} would be deleted or get another content; the limit is ${limitText(input.options.maxChanges)}.`;
+  const summary = describeExcess(changed, live, input.options.maxChanges, 'be deleted or get another content');
+  if (summary === null) return [];
   const hint = `Check the changes; \`--max-changes ${changed}\`, or \`--approve\` with the digest of this plan, allows them.`;
   return [{ code: 'too-many-changes', summary, hint }];
 }
@@ -102,13 +96,12 @@ function closesAsApplied(change: Change, input: PlanInput): boolean {
   return change.kind === 'Rule' && change.live?.rule.action === 'accept' && endsAsApplied(change, input);
 }
 
-function exceeds(vanishing: number, live: number, limit: DeleteLimit): boolean {
-  if ('count' in limit) return vanishing > limit.count;
-  return (live >= enoughRules || limit.share === 0) && vanishing > limit.share * live;
-}
-
-function limitText(limit: DeleteLimit): string {
-  return 'count' in limit ? String(limit.count) : percent(limit.share);
+/** What befalls more live rules than the limit allows; null where it allows them. */
+function describeExcess(count: number, live: number, limit: DeleteLimit, befalls: string): string | null {
+  const [most, text] =
+    'count' in limit ? [limit.count, String(limit.count)] : [limit.share * live, percent(limit.share)];
+  if (count <= most || (!('count' in limit) && limit.share > 0 && live < enoughRules)) return null;
+  return `${count} of ${live} live rules in scope (${percent(count / live)}) would ${befalls}; the limit is ${text}.`;
 }
 
 function percent(share: number): string {

@@ -12,7 +12,7 @@ import {
   wireFields,
 } from '../../model/rule.ts';
 import type { DesiredState } from '../../model/state.ts';
-import { eachLevel, type Level } from '../nesting.ts';
+import { eachLevel, type Level } from '../meeting.ts';
 import { type BaseRules, indexBase } from '../origin.ts';
 
 /** A desired rule and the live rule that stands for it. */

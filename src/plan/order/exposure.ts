@@ -5,14 +5,19 @@ import { compareStates, listSources } from '../../policy/compare-states.ts';
 import { renderTraffic } from '../../policy/render-traffic.ts';
 import { indexRules } from '../../policy/rule-index.ts';
 import type { Traffic } from '../../policy/traffic.ts';
-import type { TrafficSet } from '../../policy/traffic-set.ts';
 import { mayRebuild, type Operation } from '../operations.ts';
 import { type Exposure, formatStepId } from '../plan.ts';
 import type { Order, Suspect } from './order.ts';
 import { type Entry, formatClassKey, getVerdictIn } from './ordering.ts';
 import { collectRegions } from './regions.ts';
 
-type Listed = Pick<Exposure, 'direction' | 'traffic' | 'expectedMs'> & { readonly from: number; readonly to: number };
+/** When the verdict of some packets is wrong: positions in the order. */
+interface Run extends Pick<Exposure, 'direction'> {
+  readonly from: number;
+  readonly to: number;
+}
+
+type Exposed = Run & Pick<Exposure, 'traffic' | 'expectedMs'>;
 
 export interface ExposureInput {
   readonly order: Order;
@@ -27,11 +32,7 @@ export function findExposure(input: ExposureInput): readonly Exposure[] {
   if (order.steps.length === 0) return [];
   const users = new Set<string>();
   for (const { userId } of before.concat(after)) if (userId !== null) users.add(userId);
-  const listed = order.suspects
-    .flatMap((suspect) => findExposed(suspect, order.steps, users))
-    .map(({ direction, from, to, traffic }) => ({ direction, from, to, traffic: renderTraffic(traffic) }))
-    .map((item) => ({ ...item, expectedMs: expectedMs(item.from, item.to, input) }));
-  return [...unfilteredOf(input), ...listed]
+  return [...unfilteredOf(input), ...order.suspects.flatMap((suspect) => findExposed(suspect, input, users))]
     .sort((a, b) => a.from - b.from || a.to - b.to || (a.direction < b.direction ? 1 : -1))
     .map(({ direction, traffic, from, to, expectedMs: ms }) => ({
       direction,
@@ -43,7 +44,7 @@ export function findExposure(input: ExposureInput): readonly Exposure[] {
 }
 
 /** One rebuild mends what every rule modified in place left behind, so it is listed once: with the first of their deletes. */
-function unfilteredOf(input: ExposureInput): readonly Listed[] {
+function unfilteredOf(input: ExposureInput): readonly Exposed[] {
   const { filter } = input.profile;
   const from = input.order.steps.findIndex(mayRebuild);
   const traffic = from < 0 || filter === null ? [] : droppedThroughout(input);
@@ -89,18 +90,10 @@ function droppedThroughout({ before, after }: ExposureInput): readonly Traffic[]
   return renderTraffic(trafficOf('dropped'));
 }
 
-/** Traffic with neither the verdict before nor the one after, from one position in the order to another. */
-interface Exposed extends Run {
-  readonly traffic: TrafficSet;
-}
-
-/** When the verdict of some packets is wrong. */
-type Run = Pick<Listed, 'direction' | 'from' | 'to'>;
-
 /** Exactly the traffic that the order of a component exposes: one entry for each pair of steps between which something is. */
 function findExposed(
   { positions, kept }: Suspect,
-  operations: readonly Operation[],
+  input: ExposureInput,
   users: ReadonlySet<string>,
 ): readonly Exposed[] {
   const runs = new Map<string, Run>();
@@ -110,13 +103,14 @@ function findExposed(
       const run = { direction, from: positions[from] as number, to: positions[to] as number };
       return getOrMake(runs, `${direction} ${from} ${to}`, () => run);
     });
-  const own = positions.map((position) => operations[position] as Operation);
+  const own = positions.map((position) => input.order.steps[position] as Operation);
   const collected = collectRegions({ operations: own, kept }, false, ({ kept: rank, entries }) =>
     getOrMake(byClass, formatClassKey(rank, entries), () => listRuns(rank, entries)),
   );
   return [...runs.values()]
     .map((run) => ({ ...run, traffic: listSources(collected, run, users) }))
-    .filter(({ traffic }) => traffic.size > 0);
+    .filter(({ traffic }) => traffic.size > 0)
+    .map((run) => ({ ...run, traffic: renderTraffic(run.traffic), expectedMs: expectedMs(run.from, run.to, input) }));
 }
 
 /** When the verdict of a region is wrong, as operations are done in their order. */
