@@ -36,10 +36,7 @@ export class Backoff {
     return Math.max(0, this.#retryAt - this.#clock.now());
   }
 
-  /**
-   * Begins to try a revision. False: it has to wait after a failure, unless that was another revision's, the source has come back
-   * (no more `complained`), or somebody asks.
-   */
+  /** Begins to try a revision; false: it waits after a failure of its own, the source is no better, and nobody asks. */
   begin(revision: string, complained: boolean, triggers: ReadonlySet<Trigger>): boolean {
     const before = this.#tried;
     const isSame = before?.revision === revision;

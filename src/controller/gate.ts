@@ -44,10 +44,7 @@ export interface PassOrder extends PassGoal {
   readonly deleteWaitMs: () => number;
 }
 
-/**
- * The controller's own gate. While this replica leads it remembers what the server refuses for good, what never converges, and
- * which corrections another writer undoes, so that two writers do not flap the packet filter for ever.
- */
+/** Remembers, while this replica leads, what failed for good, never converged, or is undone by another writer each time. */
 export class Gate {
   readonly #parts: Pick<LoopParts, 'clock' | 'lease' | 'settings'>;
   /** A plan of these steps alone is not written again while nothing changes. */
@@ -65,8 +62,8 @@ export class Gate {
   }
 
   /**
-   * Decides whether a plan that no guard refused may be written now; null: it may. `isDrift`: it is for the revision that is applied already. The
-   * first row that applies counts:
+   * Whether a plan that no guard refused may be written now; null: it may. `isDrift`: it is for the applied revision. The first
+   * row that applies counts:
    *
    *   another replica writes        | Standby
    *   going back                    | null

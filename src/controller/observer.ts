@@ -13,10 +13,7 @@ export interface LoopObserver {
   gapClosed(ms: number): void;
 }
 
-/**
- * What people are told: broken, recovered, or applied, never the same twice in a row; and that rules begin or end soon, or have just
- * begun or ended by themselves.
- */
+/** What people are told, never the same twice in a row: broken, recovered, applied; and rules that begin or end soon, or just did. */
 export interface Turn {
   readonly what: 'broken' | 'recovered' | 'applied' | 'boundary-soon' | 'boundary-passed';
   readonly status: Status;
@@ -38,10 +35,7 @@ export class Announcer {
     this.#notify = notify;
   }
 
-  /**
-   * A pass has ended. `isNew`: another revision than the one before is in effect now, though perhaps nothing had to be written for
-   * it. `soon`: rules of which people are told now that they begin or end soon.
-   */
+  /** A pass has ended. `isNew`: another revision is in effect now, perhaps without a write. `soon`: rules to tell of beforehand. */
   tell(
     { complaint, verdict: pass, turned = [] }: Pick<PassEnding, 'complaint' | 'verdict' | 'turned'>,
     { isNew, soon }: { readonly isNew: boolean; readonly soon: readonly TurningRule[] },

@@ -105,10 +105,7 @@ const internalError: Verdict = {
   message: 'an internal error ended the pass; see the log',
 };
 
-/**
- * Whether the desired state is what was last brought into effect, by its digest then and its state where that is known, secrets
- * included. The same revision asks for something else once values, the scope or a secret's file are others.
- */
+/** Whether this is what was last brought into effect, secrets included: the same revision may ask for something else since. */
 export function isInEffect(desired: DesiredState, digest: string | null, state: DesiredState | null): boolean {
   if (digest !== null && digest !== desired.digest) return false;
   if (state === null) return true;

@@ -34,10 +34,7 @@ export const recordShape = z.object({
   graceGiven: z.boolean().default(false),
   /** An earlier record could not be read, so that nobody knows which revision waited. Until one is in effect. */
   isLost: z.boolean().default(false),
-  /**
-   * Those that nobody confirmed since another one was confirmed; a branch may be set back to each of them. The last one is taken
-   * back while it is the pending one too.
-   */
+  /** Not confirmed since another one was; a branch may be set back to each. The last one is taken back while it is pending too. */
   givenUp: z.array(revision).max(mostGivenUp).readonly().default([]),
   /** Revisions that failed here: an apply of theirs ended in error, or did not converge. The newest last. */
   failed: z.array(revision).max(mostGivenUp).readonly().default([]),

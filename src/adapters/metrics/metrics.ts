@@ -14,10 +14,7 @@ const prefix = 'reconcile_';
 /** The states of loops, each with the labels that say whose it is. */
 type States = () => readonly (readonly [labels: Readonly<Record<string, string>>, status: Status])[];
 
-/**
- * Builds the registry. `states` is asked at each scrape, so that gauges never lag behind it; `own` names the labels that gauges
- * of several loops have beside theirs. Counters count for all.
- */
+/** Builds the registry; `states` is asked at each scrape. `own`: labels of the gauges of several loops; counters count for all. */
 export function createMetrics(version: string, states: States, own: readonly string[] = []) {
   const registry = new Registry();
   registerGauges(registry, states, own);

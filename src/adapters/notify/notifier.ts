@@ -20,10 +20,7 @@ const attempts = 5;
 const longestQueue = 20;
 const largestAnswer = 65_536;
 
-/**
- * Sends what the loop turned to; one queue a target, so that a slow one holds up nobody. Only the configured addresses are ever
- * called, and redirects are not followed.
- */
+/** Sends what people are told, with a queue for each target. Only configured addresses are called; redirects are not followed. */
 export function createNotifier(settings: NotifierSettings) {
   const stop = new AbortController();
   // Not the global one: Node's own `fetch` may have put an older version there, which takes no such requests.

@@ -1,7 +1,4 @@
-/**
- * Keeps the page of a sidecar as it is on the server: told by server-sent events, and where they do not come by asking. Only parts
- * that differ are put in place, and what somebody types stays.
- */
+/** Keeps a sidecar's page as on the server, by events or by asking. Only parts that differ are replaced; what is typed stays. */
 export const liveScript = `
 const note = document.getElementById('connection');
 let [isAsking, asksAgain] = [false, false];

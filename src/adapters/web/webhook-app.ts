@@ -62,10 +62,7 @@ export function createWebhookApp(settings: WebhookSettings): Hono {
   return app;
 }
 
-/**
- * How a call says that it may come in, by the sender's own header: GitLab sends the secret itself, everybody else an HMAC of the
- * body, in hexadecimal. Null: there is nothing that could be a signature.
- */
+/** What a call is let in by: GitLab sends the secret itself, others an HMAC of the body in hexadecimal. Null: it has neither. */
 function claimOf(header: (name: string) => string | undefined) {
   const token = header('x-gitlab-token');
   if (token !== undefined) return token === '' ? null : { isToken: true, value: token };

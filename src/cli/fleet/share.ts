@@ -14,10 +14,7 @@ import { openSource } from '../watch/source.ts';
 /** Lets work go on, as much of it at once as there is room for. */
 type Pool = <T>(work: () => Promise<T>) => Promise<T>;
 
-/**
- * Lets so many go on at once. Who takes longer than `slowMs` counts no more: it waits for a server, and must not keep
- * others from theirs.
- */
+/** Lets so many go on at once. One that takes longer than `slowMs` waits for its server, and counts no more. */
 export function createPool(width: number, slowMs: number | null): Pool {
   let free = width;
   const waiting: (() => void)[] = [];

@@ -8,10 +8,7 @@ const tokenPollMs = 5000;
 const warnDays = [14, 7, 3, 1] as const;
 const dayMs = 86_400_000;
 
-/**
- * Looks at the token now and then: a renewed one wakes the loop, and one that expires soon is said once for each mark. `renew` gets
- * secrets again that a command prints, once in so many ms.
- */
+/** Looks at the token now and then: a new one wakes the loop, one that expires soon is told. `renew` gets printed secrets again. */
 export function watchToken(
   token: TokenSource,
   triggers: Triggers,
