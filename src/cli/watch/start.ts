@@ -19,7 +19,7 @@ import { warnOfLittleMemory } from '../manifests.ts';
 import { startOptions } from '../options.ts';
 import { warnOfOpenToken } from '../token.ts';
 import { logProxy, openJournalAt, wireApi } from '../wire.ts';
-import type { WatchContext } from './invocation.ts';
+import type { SharedWatch, WatchContext } from './invocation.ts';
 import { createLease } from './lease-settings.ts';
 import { readNotifyTargets } from './notify-settings.ts';
 import { createWatchPasses, RecentApplies, type WatchPasses } from './pass.ts';
@@ -167,11 +167,9 @@ export class Running {
 
   /** Runs a pass when there is room for it, seen by the page. */
   #pass(request: LoopPassRequest): Promise<PassResult> {
-    const run = (one: LoopPassRequest): Promise<PassResult> => {
-      const go = (): Promise<PassResult> => this.passes.run(one);
-      return this.#context.shared?.inTurn(go) ?? go();
-    };
-    return this.sight === null ? run(request) : this.sight.watch(request, run);
+    const { inTurn = (go) => go() }: Partial<SharedWatch> = this.#context.shared ?? {};
+    const run = (one: LoopPassRequest): Promise<PassResult> => inTurn(() => this.passes.run(one));
+    return this.sight?.watch(request, run) ?? run(request);
   }
 
   #wireLoop(): Loop {
