@@ -24,11 +24,6 @@ const mostRecords = 50;
 /** When rules of removed records end that are still to end, by `formatRuleKey`. */
 const endsFile = 'ends.json';
 
-/** The history below a state folder. */
-export function openApplyHistory(stateFolder: string): StateFiles {
-  return new StateFiles(stateFolder, 'history');
-}
-
 /**
  * Writes the history of one apply: before its first write what it is about to change, and at its end what it did. Nothing depends on
  * the history: a folder that cannot be written is a warning. What `lookUp` does not know of a rule that is deleted, the history may say.
@@ -39,7 +34,7 @@ export function createHistoryWriter(
   onRecord: OnRecord,
   lookUp: LookUpFormer,
 ) {
-  const files = stateFolder === null ? null : openApplyHistory(stateFolder);
+  const files = stateFolder === null ? null : new StateFiles(stateFolder, 'history');
   let begun: { readonly origin: ApplyOrigin; readonly number: number; readonly former: LookUpFormer } | null = null;
   const attempt = async <T>(write: (into: StateFiles) => Promise<T>): Promise<T | undefined> => {
     if (files === null) return undefined;

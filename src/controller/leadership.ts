@@ -1,4 +1,4 @@
-import type { DesiredState } from '../model/state.ts';
+import type { Boundary, DesiredState } from '../model/state.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { listSentReferences } from '../plan/guard/guard-secrets.ts';
 import type { SourceContent, SourceReading } from '../ports.ts';
@@ -7,7 +7,7 @@ import { shortenRevision } from './conditions.ts';
 import { isInForce, type Verdict } from './failure.ts';
 import { notRecorded, type PassOrder, unconfirmedBefore } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
-import { countLiveRules, type PassEnding, type TurningRule } from './pass-ending.ts';
+import { countLiveRules, type PassEnding } from './pass-ending.ts';
 import { logInternalError } from './pass-log.ts';
 import type { PassRunner } from './pass-runner.ts';
 import { type LoopRecord, listRevisions, lostRecord, recordEnding, recordGivenUp, recordSecrets } from './record.ts';
@@ -268,7 +268,7 @@ export class Leadership {
   }
 
   /** Of these rules, which begin or end soon, those of which nobody was told yet; now they are. */
-  async announce(soon: readonly TurningRule[]): Promise<readonly TurningRule[]> {
+  async announce(soon: readonly Boundary[]): Promise<readonly Boundary[]> {
     const { toldUntil } = this.#record;
     const unheard = soon.filter(({ at }) => at > toldUntil);
     await this.#update({ toldUntil: unheard.reduce((last, { at }) => Math.max(last, at), toldUntil) });

@@ -1,7 +1,8 @@
 import type { Outcome } from '../apply/outcome.ts';
+import type { Boundary } from '../model/state.ts';
 import type { Clock } from '../ports.ts';
 import type { Verdict } from './failure.ts';
-import type { PassEnding, TurningRule } from './pass-ending.ts';
+import type { PassEnding } from './pass-ending.ts';
 import type { PassView, Status } from './status.ts';
 
 /** Hears what happens, for metrics. Calls return at once and never throw. */
@@ -18,7 +19,7 @@ export interface Turn {
   readonly what: 'broken' | 'recovered' | 'applied' | 'boundary-soon' | 'boundary-passed';
   readonly status: Status;
   /** Of boundaries; no others have any. */
-  readonly rules?: readonly TurningRule[];
+  readonly rules?: readonly Boundary[];
 }
 
 /** Neither good nor broken: waiting for stable content, to be confirmed, for its turn, for the process to end, for another replica. */
@@ -38,7 +39,7 @@ export class Announcer {
   /** A pass has ended. `isNew`: another revision is in effect now, perhaps without a write. `soon`: rules to tell of beforehand. */
   tell(
     { complaint, verdict: pass, turned = [] }: Pick<PassEnding, 'complaint' | 'verdict' | 'turned'>,
-    { isNew, soon }: { readonly isNew: boolean; readonly soon: readonly TurningRule[] },
+    { isNew, soon }: { readonly isNew: boolean; readonly soon: readonly Boundary[] },
     status: Status,
   ): void {
     const verdict = complaint ?? pass;

@@ -1,16 +1,10 @@
 import type { Outcome, OutcomeKind } from '../apply/outcome.ts';
+import type { Boundary } from '../model/state.ts';
 import type { PassResult } from '../pass/pass.ts';
 import type { Clock, SourceContent } from '../ports.ts';
 import { pickWorst, type Verdict } from './failure.ts';
 import type { PassView } from './status.ts';
 import type { Trigger } from './trigger.ts';
-
-/** A rule that begins or ends at a time (ms since 1970). */
-export interface TurningRule {
-  readonly name: string;
-  readonly what: 'begins' | 'ends';
-  readonly at: number;
-}
 
 /** What running a pass gave. */
 export interface PassRun {
@@ -22,7 +16,7 @@ export interface PassRun {
   /** The passes over each part, where both together did not get through. */
   readonly apart?: { readonly rules: PassRun; readonly configuration: PassRun };
   /** Rules that it let begin and end by themselves. */
-  readonly turned?: readonly TurningRule[];
+  readonly turned?: readonly Boundary[];
 }
 
 /** What a turn came to; of what was run, as much as there is. */

@@ -5,7 +5,7 @@ import type { ConditionReason } from './conditions.ts';
 import { isInForce, pickWorst } from './failure.ts';
 import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
-import type { PassEnding, PassRun, TurningRule } from './pass-ending.ts';
+import type { PassEnding, PassRun } from './pass-ending.ts';
 
 /** Nothing may be written, or nothing can be told. */
 const heldForAll: ReadonlySet<ConditionReason> = new Set([
@@ -67,17 +67,13 @@ function hasTurned(base: DesiredState, now: number): boolean {
 }
 
 /** Rules of the state before that began or ended since, and were created or deleted for it. */
-function listTurned(before: DesiredState, { outcomes, result }: PassRun, now: number): readonly TurningRule[] {
+function listTurned(before: DesiredState, { outcomes, result }: PassRun, now: number): readonly Boundary[] {
   const done = outcomes.filter(({ outcome }) => outcome === 'done').map(({ step }) => step);
   const gone = new Set(done.flatMap((step) => ('live' in step ? [formatRuleKey(step.live.rule)] : [])));
   const made = new Set(done.flatMap((step) => ('rule' in step ? [formatRuleKey(step.rule)] : [])));
-  return listBoundaries(before, 0, Math.max(now, result?.desired?.state?.at ?? 0))
-    .filter(({ rule, what }) => (what === 'ends' ? gone : made).has(formatRuleKey(rule.rule)))
-    .map(viewBoundary);
-}
-
-function viewBoundary({ rule: { name }, what, at }: Boundary): TurningRule {
-  return { name, what, at };
+  return listBoundaries(before, 0, Math.max(now, result?.desired?.state?.at ?? 0)).filter(({ rule, what }) =>
+    (what === 'ends' ? gone : made).has(formatRuleKey(rule.rule)),
+  );
 }
 
 /**
@@ -106,7 +102,7 @@ export function makeAgenda(
       nextBoundaryAt: Number.isFinite(nextBoundaryAt) ? nextBoundaryAt : null,
       heldEnds: ends.filter(({ id }) => id !== null && !deleted.has(id)).length,
     },
-    soon: listBoundaries(inForce, now, now + noticeMs).map(viewBoundary),
+    soon: listBoundaries(inForce, now, now + noticeMs),
     wakeAt: Math.min(nextBoundaryAt, findNextBoundary(inForce, now + noticeMs) - noticeMs),
   };
 }

@@ -173,7 +173,10 @@ describe('rules that begin and end, in a sidecar', () => {
       { name: 'later', what: 'begins', at: now + 24 * hour },
     ];
     const told = (): readonly unknown[] =>
-      turns.flatMap(({ what, rules = [] }) => (rules.length === 0 ? [] : [[what, [...rules].sort(byName)]]));
+      turns.flatMap(({ what, rules = [] }) => {
+        const turning = rules.map(({ rule: { name }, ...when }) => ({ name, ...when }));
+        return rules.length === 0 ? [] : [[what, turning.sort(byName)]];
+      });
     await passAt(now + 22 * hour - 1);
     expect(told()).toEqual([]);
     await passAt(now + 22 * hour);
@@ -211,7 +214,7 @@ describe('rules that begin and end, in a sidecar', () => {
     await start();
     await change();
     await passAt(now + 25 * hour);
-    expect(turns.flatMap(({ rules = [] }) => rules.map(({ name }) => name))).toEqual(names);
+    expect(turns.flatMap(({ rules = [] }) => rules.map(({ rule: { name } }) => name))).toEqual(names);
   });
 
   it.each<[string, string, () => void]>([

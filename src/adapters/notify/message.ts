@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto';
 import type { Turn } from '../../controller/observer.ts';
 import { formatInstant } from '../../model/instant.ts';
+import type { Boundary } from '../../model/state.ts';
 
 /** Somebody who is told. Addresses and secrets are read when they are used, so that files can be renewed. */
 export interface NotifyTarget {
@@ -43,8 +44,12 @@ function genericBody({ what, status, rules }: Turn): unknown {
     condition: { ...conditions.Ready, message: plain(message), since: new Date(since).toISOString() },
     revisions: status.revisions,
     ...(windowOpensAt === null ? {} : { windowOpensAt: formatInstant(windowOpensAt) }),
-    ...(rules === undefined ? {} : { rules: rules.map((one) => ({ ...one, at: formatInstant(one.at) })) }),
+    ...(rules === undefined ? {} : { rules: rules.map(boundaryMembers) }),
   };
+}
+
+function boundaryMembers({ rule: { name }, what, at }: Boundary): unknown {
+  return { name, what, at: formatInstant(at) };
 }
 
 const heads = {
@@ -66,8 +71,8 @@ function slackText({ what, status, rules = [] }: Turn): string {
   const lines = [`*${head}*: ${escapeSlack(status.source)} at ${revision}${where}`];
   if (what === 'broken') lines.push(`${reason}: ${escapeSlack(message)}`);
   const verbs = what === 'boundary-soon' ? { begins: 'begins', ends: 'ends' } : { begins: 'began', ends: 'ended' };
-  for (const rule of rules.slice(0, mostRules))
-    lines.push(`${escapeSlack(rule.name)} ${verbs[rule.what]} at ${formatInstant(rule.at)}`);
+  for (const { rule, what: turn, at } of rules.slice(0, mostRules))
+    lines.push(`${escapeSlack(rule.name)} ${verbs[turn]} at ${formatInstant(at)}`);
   if (rules.length > mostRules) lines.push(`and ${rules.length - mostRules} more`);
   return lines.join('\n').slice(0, 3000);
 }

@@ -1,4 +1,4 @@
-import type { StateFiles } from '../../adapters/state-files.ts';
+import { StateFiles } from '../../adapters/state-files.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { formatRuleKey, type Rule } from '../../model/rule.ts';
 import type { ApplyRecord } from '../../pass/history.ts';
@@ -6,14 +6,7 @@ import { renderDocument } from '../../report/json.ts';
 import { formatRule } from '../../report/rule-text.ts';
 import { count } from '../../report/summary.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
-import {
-  dropRecords,
-  listHistory,
-  loadRecord,
-  type NumberedRecord,
-  openApplyHistory,
-  readHistory,
-} from '../history.ts';
+import { dropRecords, listHistory, loadRecord, type NumberedRecord, readHistory } from '../history.ts';
 import { findStateFolder } from '../last-apply.ts';
 
 /** `reconcile history [show N]`: the applies of the state folder, the newest first. Needs no server and no token. */
@@ -41,7 +34,7 @@ async function prune(files: StateFiles): Promise<Answer> {
 /** Where the history lies; throws a `Failure` that says how to name it. */
 export function findHistory(invocation: Invocation): StateFiles {
   const folder = findStateFolder(invocation);
-  if (folder !== null) return openApplyHistory(folder);
+  if (folder !== null) return new StateFiles(folder, 'history');
   const hint = 'give --base-url, or the --state-dir of the applies (in CI nothing is kept without it)';
   throw makeFailure('state', 'there is no state folder to read the history from', hint);
 }

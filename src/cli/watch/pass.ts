@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { systemClock } from '../../adapters/clock.ts';
+import { StateFiles } from '../../adapters/state-files.ts';
 import type { ReadFailure } from '../../apply/read.ts';
 import type { LoopPassRequest } from '../../controller/loop-parts.ts';
 import { assemble } from '../../desired/desired.ts';
@@ -18,7 +19,7 @@ import { findServer } from '../approval.ts';
 import { findCommandProblem } from '../await-confirmation.ts';
 import { Failure, type Invocation, makeFailure } from '../command.ts';
 import { liftDemands } from '../go-back.ts';
-import { createHistoryWriter, openApplyHistory, readHistory } from '../history.ts';
+import { createHistoryWriter, readHistory } from '../history.ts';
 import { makeDesiredContext } from '../manifests.ts';
 import { readPlanOptions } from '../plan-settings.ts';
 import { wireEnforcement, wireShared } from '../wire.ts';
@@ -44,7 +45,7 @@ export class RecentApplies {
 
   /** What all of them changed together; null: nothing is recorded of this revision. */
   async join(revision: string): Promise<ApplyRecord | null> {
-    const history = this.stateFolder === null ? [] : await readHistory(openApplyHistory(this.stateFolder));
+    const history = this.stateFolder === null ? [] : await readHistory(new StateFiles(this.stateFolder, 'history'));
     const newest = history.filter(({ by }) => by !== sidecarNames.back);
     const others = newest.findIndex((one) => one.revision !== revision || one.by !== sidecarNames.apply);
     const applies = (others < 0 ? newest : newest.slice(0, others)).toReversed();

@@ -5,6 +5,7 @@ import { createNotifier } from '../../../src/adapters/notify/notifier.ts';
 import type { Turn } from '../../../src/controller/observer.ts';
 import type { Clock } from '../../../src/ports.ts';
 import { someStatus } from '../../controller/support/some-status.ts';
+import { desiredRules } from '../../plan/support.ts';
 import { startReceiver } from './receiver.ts';
 
 interface Seen {
@@ -157,9 +158,11 @@ describe('notifications', () => {
 
   it('says which rules begin and end, and when a window opens; a commit has nothing to do with it', async () => {
     const status = { ...someStatus('hello'), windowOpensAt: Date.parse('2026-12-01T08:00:00Z') };
+    const [first, second] = desiredRules('accept 10.0.0.1', 'accept 10.0.0.2');
+    if (first === undefined || second === undefined) throw new Error('two rules');
     const rules = [
-      { name: 'a`*<b>', what: 'ends', at: Date.parse('2026-12-01T00:00:00Z') },
-      { name: 'c', what: 'begins', at: Date.parse('2026-12-01T01:00:00Z') },
+      { rule: { ...first, name: 'a`*<b>' }, what: 'ends', at: Date.parse('2026-12-01T00:00:00Z') },
+      { rule: { ...second, name: 'c' }, what: 'begins', at: Date.parse('2026-12-01T01:00:00Z') },
     ] as const;
     const soon: Turn = { what: 'boundary-soon', rules, status };
     const many = Array.from({ length: 25 }, () => rules[1]);
