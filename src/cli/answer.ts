@@ -84,6 +84,8 @@ export async function writeAnswer(
   // GitHub's commands; it reads stderr too.
   const writeCommands = terminal[documents.length > 0 ? 'stderr' : 'stdout'];
   const writeOne = async ({ format, file }: Output): Promise<void> => {
+    // What was reviewed before stays: an empty table would say that nobody has access.
+    if (format === 'csv' && answer.failed === true) return;
     const write = (text: string) => (file === null ? terminal.stdout(text) : writeNamedFile(file, text, '--output'));
     if (format === 'github') await writeGithub(answer, file, terminal.env, writeCommands);
     else if (format !== 'text') write(await renderAnswer(format, answer, terminal.env));

@@ -102,3 +102,11 @@ it('two questions at once, and a table where there is none, are wrong usage', as
   const run = await world.cli(['validate', 'm', '--output', 'csv']);
   expect([run.code, run.err]).toEqual([1, expect.stringContaining('has no output as csv')]);
 });
+
+it('leaves the table of the last review as it is where there is none, and says why', async () => {
+  world.write('access.csv', 'who,replicas\r\n');
+  world.write('m/broken.yaml', 'kind: [');
+  const run = await world.cli(['reach', 'm', '--output', 'csv=access.csv']);
+  expect([run.code, run.err]).toEqual([4, expect.stringContaining('broken.yaml')]);
+  expect(world.read('access.csv')).toBe('who,replicas\r\n');
+});
