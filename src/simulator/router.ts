@@ -10,12 +10,6 @@ import type { Tables } from './tables.ts';
 import type { UserStore } from './users.ts';
 import { isUuidShaped, readUuid } from './uuid.ts';
 
-/** What requests are answered from. */
-interface Parts extends Tables {
-  /** Without port rules, ports are dropped. */
-  readonly portRules: boolean;
-}
-
 /** What a call brings beside its path; `sent` is what stands in the route's wrapper. */
 interface Call {
   readonly id: string;
@@ -26,19 +20,19 @@ interface Call {
 /** What a method and path lead to. The wrapper must be there before the caller's rights are looked at. */
 interface Route {
   readonly wrapper?: 'rule' | 'configuration' | 'user';
-  run(parts: Parts, call: Call): HttpAnswer | Promise<HttpAnswer>;
+  run(tables: Tables, call: Call): HttpAnswer | Promise<HttpAnswer>;
 }
 
 const routes: Readonly<Record<string, Route>> = {
   'GET rules': { run: ({ rules }) => ({ status: 200, body: rules.listBody() }) },
-  'POST rules': { wrapper: 'rule', run: (parts, { sent }) => insertRule(parts, sent) },
+  'POST rules': { wrapper: 'rule', run: (tables, { sent }) => insertRule(tables, sent) },
   'GET rules/id': { run: actOn(findRule, (_, row) => ({ status: 200, body: `{"data":${row.text}}` })) },
   'PATCH rules/id': { wrapper: 'rule', run: actOn(findRule, changeRule) },
   'DELETE rules/id': { run: actOn(findRule, removeRule) },
   'GET configuration': { run: ({ configuration }) => json(200, { data: configuration.row }) },
   'PATCH configuration': { wrapper: 'configuration', run: ({ configuration }, { sent }) => configuration.change(sent) },
   'GET users': { run: ({ users }) => json(200, { data: users.all() }) },
-  'POST users': { wrapper: 'user', run: (parts, { sent }) => insertUser(parts, sent) },
+  'POST users': { wrapper: 'user', run: (tables, { sent }) => insertUser(tables, sent) },
   'GET users/id': { run: actOn(findUser, (_, user) => json(200, { data: user })) },
   'PATCH users/id': { wrapper: 'user', run: actOn(findUser, changeUser) },
   'DELETE users/id': { run: actOn(findUser, removeUser) },
@@ -47,17 +41,17 @@ const routes: Readonly<Record<string, Route>> = {
 
 /** Runs on what the path's id stands for, if anything. */
 function actOn<T>(
-  find: (parts: Parts, id: string) => T | undefined,
-  act: (parts: Parts, found: T, call: Call) => HttpAnswer,
+  find: (tables: Tables, id: string) => T | undefined,
+  act: (tables: Tables, found: T, call: Call) => HttpAnswer,
 ): Route['run'] {
-  return (parts, call) => {
-    const found = find(parts, call.id);
-    return found === undefined ? notFound : act(parts, found, call);
+  return (tables, call) => {
+    const found = find(tables, call.id);
+    return found === undefined ? notFound : act(tables, found, call);
   };
 }
 
 /** Answers one request, in the real server's order of checks; whatever raises becomes the empty 500. */
-export async function answerRequest(parts: Parts, raw: RawRequest): Promise<HttpAnswer> {
+export async function answerRequest(tables: Tables, raw: RawRequest): Promise<HttpAnswer> {
   try {
     const request = parseRequest(raw);
     const route = routeOf(request);
@@ -66,12 +60,12 @@ export async function answerRequest(parts: Parts, raw: RawRequest): Promise<Http
       return formatOf(request, ['html', 'json']) === 'json' && !isPage ? notFound : crashAnswer;
     }
     if (formatOf(request, ['json']) === undefined) return crashAnswer;
-    const caller = authenticate(request.headers['authorization'], parts);
+    const caller = authenticate(request.headers['authorization'], tables);
     if ('status' in caller) return caller;
     const sent = route.wrapper === undefined ? null : request.params.get(route.wrapper);
     if (sent === undefined) throw new ServerCrash(`no wrapper ${route.wrapper}`);
     if (caller.role !== 'admin') return unauthorized;
-    return await route.run(parts, { id: request.segments[2] ?? '', callerId: caller.id, sent });
+    return await route.run(tables, { id: request.segments[2] ?? '', callerId: caller.id, sent });
   } catch (error) {
     if (error instanceof ServerCrash) return crashAnswer;
     throw error;
@@ -93,7 +87,7 @@ function routeOf({ method, segments }: ParsedRequest): Route | undefined {
 }
 
 /** Who sends this request, or the 401 that says what is wrong with its Authorization header. */
-function authenticate(header: string | undefined, { tokens, users, clock }: Parts): StoredUser | HttpAnswer {
+function authenticate(header: string | undefined, { tokens, users, clock }: Tables): StoredUser | HttpAnswer {
   const token = /^bearer:? +(\S.*)$/i.exec(header ?? '')?.[1]?.trim();
   if (token === undefined) return refusal('unauthenticated');
   // Two headers arrive joined: two signed tokens have the five parts of an encrypted one, which the server cannot read.
@@ -110,31 +104,31 @@ const overlapMessage = answerInvalid({ destination: ['destination overlaps with 
 const badPort = answerInvalid({ port_range: ['port is not within valid range'] });
 const noUser = answerInvalid({ user: ['does not exist'] });
 
-function insertRule(parts: Parts, sent: JsonTerm): HttpAnswer {
-  const change = castRule(noRule, readObject(sent), parts.portRules);
+function insertRule(tables: Tables, sent: JsonTerm): HttpAnswer {
+  const change = castRule(noRule, readObject(sent), tables.portRules);
   if (!change.ok) return answerInvalid(change.errors);
-  const row = write(parts, storeValues(change.values), (values) => parts.rules.insert(values));
+  const row = write(tables, storeValues(change.values), (values) => tables.rules.insert(values));
   if (!('id' in row)) return row;
   const body = JSON.stringify({ data: echo(change.values, row) });
   return { status: 201, body, location: `/v0/rules/${row.id}` };
 }
 
-function changeRule(parts: Parts, before: RuleRow, { sent }: Call): HttpAnswer {
-  const change = castRule(before.shown, readObject(sent), parts.portRules);
+function changeRule(tables: Tables, before: RuleRow, { sent }: Call): HttpAnswer {
+  const change = castRule(before.shown, readObject(sent), tables.portRules);
   if (!change.ok) return answerInvalid(change.errors);
   if (change.changed.size === 0) return json(200, { data: echo(change.values, before) });
-  const row = write(parts, storeValues(change.values), (values) => parts.rules.update(before, values));
+  const row = write(tables, storeValues(change.values), (values) => tables.rules.update(before, values));
   return 'id' in row ? json(200, { data: echo(change.values, row) }) : row;
 }
 
-function removeRule({ rules }: Parts, row: RuleRow): HttpAnswer {
+function removeRule({ rules }: Tables, row: RuleRow): HttpAnswer {
   rules.delete(row);
   return { status: 204 };
 }
 
 /** One constraint speaks at a time, in the database's order: check, exclusion, foreign key. */
 function write(
-  { users }: Parts,
+  { users }: Tables,
   values: StoredValues | undefined,
   store: (values: StoredValues) => RuleRow | undefined,
 ): RuleRow | HttpAnswer {
@@ -144,13 +138,13 @@ function write(
 }
 
 /** Raises ServerCrash for an id of the right shape that is no UUID; any other text is simply unknown. */
-function findRule({ rules }: Parts, id: string): RuleRow | undefined {
+function findRule({ rules }: Tables, id: string): RuleRow | undefined {
   return isUuidShaped(id) ? rules.get(readUuid(id)) : undefined;
 }
 
 // Users are not managed by this project; enough of them is here to list, find, add and remove one (recordings/users).
 
-function insertUser({ users, newId }: Parts, sent: JsonTerm): HttpAnswer {
+function insertUser({ users, newId }: Tables, sent: JsonTerm): HttpAnswer {
   const fields = readObject(sent);
   const errors = checkUser(users, fields);
   if (Object.keys(errors).length > 0) return answerInvalid(errors);
@@ -160,7 +154,7 @@ function insertUser({ users, newId }: Parts, sent: JsonTerm): HttpAnswer {
   return { status: 201, body: JSON.stringify({ data: user }), location: `/v0/users/${user.id}` };
 }
 
-function changeUser({ users }: Parts, user: StoredUser, { sent, callerId }: Call): HttpAnswer {
+function changeUser({ users }: Tables, user: StoredUser, { sent, callerId }: Call): HttpAnswer {
   const role = readObject(sent).get('role');
   if (role === undefined || role === user.role) return json(200, { data: user });
   if (role !== 'admin' && role !== 'unprivileged') return answerInvalid({ role: ['is invalid'] });
@@ -170,7 +164,7 @@ function changeUser({ users }: Parts, user: StoredUser, { sent, callerId }: Call
   return json(200, { data: changed });
 }
 
-function removeUser({ users, rules }: Parts, user: StoredUser, { callerId }: Call): HttpAnswer {
+function removeUser({ users, rules }: Tables, user: StoredUser, { callerId }: Call): HttpAnswer {
   if (user.id === callerId) throw new ServerCrash('an administrator deletes itself');
   users.delete(user.id);
   for (const row of [...rules.rows()]) if (row.userId === user.id) rules.delete(row);
@@ -192,6 +186,6 @@ function checkUser(users: UserStore, fields: TermMap): Record<string, string[]> 
   return errors;
 }
 
-function findUser({ users }: Parts, idOrEmail: string): StoredUser | undefined {
+function findUser({ users }: Tables, idOrEmail: string): StoredUser | undefined {
   return isUuidShaped(idOrEmail) ? users.get(readUuid(idOrEmail)) : users.byEmail(idOrEmail);
 }

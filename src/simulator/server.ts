@@ -49,7 +49,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
   const faults = new Faults(options.random ?? Math.random, () => store.listBody());
   const admin = (request: RawRequest): HttpAnswer => answerAdmin({ faults, filter: filter.view, users }, request);
   const exchanges = new Exchanges({
-    answer: (request) => answerRequest({ ...tables, portRules: options.portRules ?? true }, request),
+    answer: (request) => answerRequest(tables, request),
     faults,
     ...(options.admin === true && { admin }),
     onError: options.onError,

@@ -25,7 +25,8 @@ export function openTables(options: SimulatorOptions) {
   const dataFile = options.dataFile === undefined ? undefined : new DataFile(options.dataFile, stores);
   const tokens = options.tokens ?? new TokenStore();
   tokens.register(options.token, users.all().find((user) => user.role === 'admin')?.id ?? defaultAdmin.id);
-  return { clock, newId, ...stores, tokens, close: () => dataFile?.close() };
+  const portRules = options.portRules ?? true;
+  return { clock, newId, ...stores, tokens, portRules, close: () => dataFile?.close() };
 }
 
 /** One line of the file: a row, or the id of one that went. */

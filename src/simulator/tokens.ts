@@ -2,19 +2,14 @@ import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { ServerCrash } from './crash.ts';
 import { parseJson, readObject } from './http/json.ts';
 
-/** The row behind a token: without one (deleted, or never stored) and past its date the token is worth nothing. */
-interface TokenRow {
-  readonly userId: string;
-  readonly expiresAt: number;
-}
-
 export type TokenCheck = { readonly userId: string } | { readonly error: 'invalid_token' | 'no_resource_found' };
 
 /** The accepted API tokens: registered ones, and HS512 JWTs whose `api` claim names a token row (observed: recordings/auth). */
 export class TokenStore {
   readonly #secret: Buffer;
   readonly #registered = new Map<string, string>();
-  readonly #rows = new Map<string, TokenRow>();
+  /** By id: without a row (deleted, or never stored) and past its date a token is worth nothing. */
+  readonly #rows = new Map<string, { readonly userId: string; readonly expiresAt: number }>();
 
   constructor(secret: Buffer = randomBytes(64)) {
     this.#secret = secret;

@@ -88,23 +88,21 @@ interface FoundFile {
   readonly identity: string;
 }
 
-/** The manifests below a root, sorted by path; any problem means that the list is not to be used. */
-interface Listing {
+interface Walk {
+  /** The manifests below a root. */
   readonly files: FoundFile[];
   /** Some of the JSON files beside them, which are not read as manifests. */
   readonly json: FoundFile[];
+  /** Any means that the files are not to be used. */
   readonly problems: Problem[];
-}
-
-interface Walk extends Listing {
   readonly realRoot: string;
   readonly limits: Limits;
   /** Real paths already listed: a file that two names lead to counts once. */
   readonly seen: Set<string>;
 }
 
-/** Lists the manifests below `root` without opening any. */
-async function listManifests(root: string, limits: Limits): Promise<Listing> {
+/** Lists the manifests below `root`, sorted by path, without opening any. */
+async function listManifests(root: string, limits: Limits): Promise<Pick<Walk, 'files' | 'json' | 'problems'>> {
   const rooted = await resolveRoot(root);
   if (typeof rooted !== 'string') return { files: [], json: [], problems: [rooted] };
   const walk: Walk = { realRoot: rooted, limits, files: [], json: [], problems: [], seen: new Set() };
