@@ -11,7 +11,6 @@ export const complexFunctions: Readonly<Record<string, string>> = {
   'desired/build-configuration.ts scan': 'a scanner of markup, one branch for each kind',
   'live/live-rules.ts decodeOne': 'each field of a live rule is checked',
   'model/problem.ts compareProblems': 'one comparison after the other',
-  'report/change-words.ts describeChange': 'the words for each reason',
   'report/json.ts makeDocument': 'fields of a document that are there or not',
 };
 

@@ -1,8 +1,8 @@
 import { joinSome } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
-import type { ProblemCode } from '../model/problem-code.ts';
+import type { FindingKind, ProblemCode } from '../model/problem-code.ts';
 import type { Effect, Traffic } from '../policy/traffic.ts';
-import type { EnforcementReport, Finding, FindingKind } from './report.ts';
+import type { EnforcementReport, Finding } from './report.ts';
 
 /** Findings of one kind that are shown in full; what is left is counted. */
 const shownOfKind = 20;

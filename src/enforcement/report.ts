@@ -1,25 +1,7 @@
 import { compareText, type Place } from '../model/problem.ts';
+import { type FindingKind, findingKinds } from '../model/problem-code.ts';
 import { type DesiredRule, formatRuleKey, type LiveRule } from '../model/rule.ts';
 import type { Effect } from '../policy/traffic.ts';
-
-/**
- * How the kernel can differ from the live rules. `missing`: a live rule that the kernel does not hold, or not all of it;
- * `stale`: what a rule changed in place left behind; `extra`: an element that no live rule explains; then the chains and
- * their rules, without which elements decide nothing; `unknown`: something this program has no meaning for.
- */
-export type FindingKind = (typeof kindOrder)[number];
-
-/** The structure first. */
-const kindOrder = [
-  'table-missing',
-  'user-chain-missing',
-  'jump-missing',
-  'verdict-missing',
-  'missing',
-  'stale',
-  'extra',
-  'unknown',
-] as const;
 
 /** A live rule as a person knows it. `name` and `place` are null when no manifest names the rule. */
 export interface RuleRef {
@@ -84,7 +66,7 @@ export function reportUnreadable(message: string, liveRules: number): Enforcemen
 /** The one order of findings: by kind, then by text. */
 export function compareFindings(a: Finding, b: Finding): number {
   return (
-    kindOrder.indexOf(a.kind) - kindOrder.indexOf(b.kind) ||
+    findingKinds.indexOf(a.kind) - findingKinds.indexOf(b.kind) ||
     compareText(a.elements[0] ?? '', b.elements[0] ?? '') ||
     compareText(a.summary, b.summary)
   );

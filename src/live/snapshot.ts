@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { LiveConfiguration } from '../model/configuration.ts';
+import { type LiveConfiguration, mapSecrets } from '../model/configuration.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import { compareText } from '../model/problem.ts';
 import { fail, isObject, ok, type Result } from '../model/result.ts';
@@ -73,13 +73,7 @@ function encodeRule(live: LiveRule): unknown {
 }
 
 function encodeConfiguration({ id, fields }: LiveConfiguration): unknown {
-  const { openid_connect_providers: oidc, saml_identity_providers: saml, ...rest } = fields;
-  return {
-    id,
-    ...rest,
-    openid_connect_providers: oidc.map(({ client_secret: _secret, ...provider }) => provider),
-    saml_identity_providers: saml.map(({ metadata: _secret, ...provider }) => provider),
-  };
+  return { id, ...mapSecrets(fields, () => undefined) };
 }
 
 function withSecrets(configuration: unknown): unknown {

@@ -155,21 +155,10 @@ function formatV6(value: bigint): string {
   if (high === 0n) return `::${formatV4(Number(value))}`;
   if (high === 0xffffn) return `::ffff:${formatV4(Number(value & 0xffffffffn))}`;
   const groups = Array.from({ length: 8 }, (_, i) => Number((value >> BigInt(112 - 16 * i)) & 0xffffn));
-  const run = longestZeroRun(groups);
-  const hex = (part: readonly number[]): string => part.map((group) => group.toString(16)).join(':');
-  if (run === null) return hex(groups);
-  return `${hex(groups.slice(0, run.start))}::${hex(groups.slice(run.start + run.length))}`;
-}
-
-function longestZeroRun(groups: readonly number[]): { start: number; length: number } | null {
-  let best: { start: number; length: number } | null = null;
-  for (let start = 0; start < 8; start++) {
-    let length = 0;
-    while (start + length < 8 && groups[start + length] === 0) length++;
-    if (length >= 2 && length > (best?.length ?? 0)) best = { start, length };
-    start += length;
-  }
-  return best;
+  const text = groups.map((group) => group.toString(16)).join(':');
+  const runs = text.match(/\b0(?::0)+\b/g) ?? [];
+  const longest = runs.reduce((best, run) => (run.length > best.length ? run : best), '');
+  return longest === '' ? text : text.replace(new RegExp(`(?:^|:)${longest}(?::|$)`), '::');
 }
 
 function parseV4(text: string): bigint | null {

@@ -1,11 +1,51 @@
 import type { AddressFault } from './address.ts';
 import type { PortFault } from './port-range.ts';
 
+/** Every code of the lint with its severity; docs/reference/lint.md has a section for each. */
+export const lintSeverities = {
+  'never-decides': 'warning',
+  'drop-under-accept': 'warning',
+  'changes-nothing': 'warning',
+  'nothing-dropped': 'warning',
+  'ipv6-left-open': 'warning',
+  'ipv4-left-open': 'warning',
+  'ipv4-mapped': 'warning',
+  'icmp-left-open': 'note',
+  'transport-left-open': 'note',
+  'user-exempt': 'note',
+  'unlisted-user': 'note',
+  'unknown-user-id': 'error',
+  'no-sign-in': 'warning',
+  'unrouted-destination': 'warning',
+  'dns-server-closed': 'warning',
+  'dns-server-unrouted': 'warning',
+} as const;
+export type LintCode = keyof typeof lintSeverities;
+
+/**
+ * How the kernel can differ from the live rules, the structure first: chains and their rules, without which elements decide nothing;
+ * `missing`: a live rule that the kernel does not hold, or not all of it; `stale`: what a rule changed in place left behind;
+ * `extra`: an element that no live rule explains; `unknown`: something this program has no meaning for.
+ */
+export const findingKinds = [
+  'table-missing',
+  'user-chain-missing',
+  'jump-missing',
+  'verdict-missing',
+  'missing',
+  'stale',
+  'extra',
+  'unknown',
+] as const;
+export type FindingKind = (typeof findingKinds)[number];
+
 /** The code of every problem: closed, since people search for them. `api-` stands before why the server could not be read. */
 export type ProblemCode =
   | `address-${AddressFault}`
   | `port-${PortFault}`
   | `api-${string}`
+  | `kernel-${FindingKind | 'unreadable'}`
+  | LintCode
   | 'answer-differs'
   | 'approves-another'
   | 'bad-setting'
@@ -16,7 +56,6 @@ export type ProblemCode =
   | 'boot-hazard'
   | 'certificate-expires'
   | 'changed-since'
-  | 'changes-nothing'
   | 'clock'
   | 'clock-differs'
   | 'collision'
@@ -24,11 +63,8 @@ export type ProblemCode =
   | 'conflicting-fields'
   | 'deadline'
   | 'discovery'
-  | 'dns-server-closed'
-  | 'dns-server-unrouted'
   | 'drift'
   | 'drifted-field'
-  | 'drop-under-accept'
   | 'duplicate-key'
   | 'duplicate-member'
   | 'duplicate-name'
@@ -63,7 +99,6 @@ export type ProblemCode =
   | 'git-tls'
   | 'git-unreachable'
   | 'host-bits'
-  | 'icmp-left-open'
   | 'ignore-without-reason'
   | 'internal-error'
   | 'invalid-endpoint'
@@ -75,20 +110,8 @@ export type ProblemCode =
   | 'invalid-value'
   | 'invalid-values'
   | 'invalid-yaml'
-  | 'ipv4-left-open'
-  | 'ipv4-mapped'
-  | 'ipv6-left-open'
   | 'journal'
   | 'json-not-read'
-  | 'kernel-extra'
-  | 'kernel-jump-missing'
-  | 'kernel-missing'
-  | 'kernel-stale'
-  | 'kernel-table-missing'
-  | 'kernel-unknown'
-  | 'kernel-unreadable'
-  | 'kernel-user-chain-missing'
-  | 'kernel-verdict-missing'
   | 'listen'
   | 'literal-secret'
   | 'live-duplicates'
@@ -97,7 +120,6 @@ export type ProblemCode =
   | 'missing-field'
   | 'modified-in-place'
   | 'nested-destination'
-  | 'never-decides'
   | 'no-base-url'
   | 'no-manifests'
   | 'no-path'
@@ -110,7 +132,6 @@ export type ProblemCode =
   | 'expiry-opens'
   | 'not-a-time'
   | 'too-many-times'
-  | 'no-sign-in'
   | 'no-source'
   | 'no-terminal'
   | 'no-token'
@@ -121,7 +142,6 @@ export type ProblemCode =
   | 'not-gone-back'
   | 'not-utf8'
   | 'not-verified'
-  | 'nothing-dropped'
   | 'nothing-to-remove'
   | 'open-files'
   | 'other-manifests'
@@ -168,7 +188,6 @@ export type ProblemCode =
   | 'too-many-documents'
   | 'too-many-problems'
   | 'too-many-rules'
-  | 'transport-left-open'
   | 'unauthorized'
   | 'undefined-value'
   | 'undone-by-other'
@@ -184,18 +203,14 @@ export type ProblemCode =
   | 'unknown-secret'
   | 'unknown-tag'
   | 'unknown-user'
-  | 'unknown-user-id'
   | 'unknown-version'
-  | 'unlisted-user'
   | 'unreadable-file'
   | 'unbound-secret'
   | 'unresolved-email'
-  | 'unrouted-destination'
   | 'unsafe-file-name'
   | 'unsafe-integer'
   | 'unsent-field'
   | 'usage'
-  | 'user-exempt'
   | 'user-twice'
   | 'waits-for-secret'
   | 'went-back'

@@ -3,10 +3,18 @@ import { type Intervals, intersectIntervals, unionIntervals } from '../model/int
 import type { Protocol } from '../model/state.ts';
 import { eachPortRange, extendProfile, type Fold, makeFlatProfile, type PortProfile } from './port-profile.ts';
 import { appendPorts, getLastPort, type OpenRange, type PortSet, toPortSet, touchesPorts } from './port-set.ts';
-import { cutRegion, emptyRegion, isSameRegion, joinRegions, type Region, RegionBuilder } from './region.ts';
+import {
+  cutRegion,
+  emptyRegion,
+  isSameRegion,
+  joinRegions,
+  type LaneRegions,
+  noTraffic,
+  type Region,
+  RegionBuilder,
+} from './region.ts';
 import { getLaneRules, indexRules, type LaneIndex, lanes, type Ruled, type RuleIndex } from './rule-index.ts';
 import { sweep } from './sweep.ts';
-import { type LaneRegions, noTraffic } from './traffic-set.ts';
 
 /** A question about all packets at once: into which classes the rules that match each of them put it. */
 export interface TrafficQuestion<T extends Ruled, V, C> extends Fold<T, V> {

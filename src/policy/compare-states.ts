@@ -1,6 +1,6 @@
 import { type CollectedTraffic, collectTraffic } from './collect-traffic.ts';
+import { isEmptyTraffic, type LaneRegions, type TrafficSet } from './region.ts';
 import type { Ruled, RuleIndex } from './rule-index.ts';
-import { isEmptyTraffic, type LaneRegions, type TrafficSet } from './traffic-set.ts';
 import { getRank, getVerdict, noRank, type Rank } from './verdict.ts';
 
 /** A question about several states of the rules at once. The index holds every rule that is in any of them. */

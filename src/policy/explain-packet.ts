@@ -5,8 +5,8 @@ import { listSources } from './compare-states.ts';
 import { type Decision, decide, findRules } from './decide-packet.ts';
 import { bestRank, eachPortRange, extendProfile, makeFlatProfile } from './port-profile.ts';
 import { getLastPort, toPortSet } from './port-set.ts';
+import type { TrafficSet } from './region.ts';
 import type { Ruled, RuleIndex } from './rule-index.ts';
-import type { TrafficSet } from './traffic-set.ts';
 import { compareDeciding, getRank, getVerdict, noRank, type Packet, type Portless, type Rank } from './verdict.ts';
 
 /** A kind of rule, by what the packet filter looks at. */

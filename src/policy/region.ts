@@ -1,5 +1,6 @@
 import type { Interval, Intervals } from '../model/intervals.ts';
 import { isSamePorts, type PortSet } from './port-set.ts';
+import { lanes } from './rule-index.ts';
 
 /** Consecutive addresses that share one port set, which is never empty. */
 export interface Slab extends Interval {
@@ -75,4 +76,17 @@ export function isSameRegion(a: Region, b: Region): boolean {
   const isSameSlab = ({ first, last, ports }: Slab, other: Slab | undefined): boolean =>
     first === other?.first && last === other.last && isSamePorts(ports, other.ports);
   return a === b || (a.length === b.length && a.every((slab, i) => isSameSlab(slab, b[i])));
+}
+
+/** One region a lane, in the order of `lanes`. */
+export type LaneRegions = readonly Region[];
+
+/** Exact traffic by source: nobody's devices (null) and users by UUID. Equal sources may share one object; empty ones be missing. */
+export type TrafficSet = ReadonlyMap<string | null, LaneRegions>;
+
+export const noTraffic: LaneRegions = lanes.map(() => emptyRegion);
+
+/** Whether the source has no traffic. */
+export function isEmptyTraffic(regions: LaneRegions): boolean {
+  return regions.every((region) => region.length === 0);
 }

@@ -4,10 +4,9 @@ import type { PortRange } from '../model/port-range.ts';
 import { compareText } from '../model/problem.ts';
 import type { Protocol } from '../model/state.ts';
 import { formatPortsKey, type PortSet } from './port-set.ts';
-import type { Slab } from './region.ts';
+import type { LaneRegions, Slab, TrafficSet } from './region.ts';
 import { getLane } from './rule-index.ts';
 import type { Traffic } from './traffic.ts';
-import type { LaneRegions, TrafficSet } from './traffic-set.ts';
 
 /** The canonical rendering: the fewest CIDRs with equal ports are one `Traffic`; sorted by user, lowest destination, protocol. */
 export function renderTraffic(set: TrafficSet): readonly Traffic[] {

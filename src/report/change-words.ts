@@ -34,7 +34,6 @@ export function formatLabel(change: Change): string {
 export function describeChange(change: RuleChange, names: UserNames): string {
   const before = change.live?.rule ?? null;
   const after = change.desired?.rule ?? null;
-  if (change.action === 'delete') return before === null ? '' : formatRule(before, names);
   if (change.action !== 'update' || before === null || after === null) {
     const rule = after ?? before;
     return rule === null ? '' : formatRule(rule, names);

@@ -11,9 +11,9 @@ import {
   type RuleKind,
   type RuleTraffic,
 } from '../policy/explain-packet.ts';
+import type { TrafficSet } from '../policy/region.ts';
 import { renderTraffic } from '../policy/render-traffic.ts';
 import type { RuleIndex } from '../policy/rule-index.ts';
-import type { TrafficSet } from '../policy/traffic-set.ts';
 import type { Packet } from '../policy/verdict.ts';
 import { describePacket } from '../policy/words.ts';
 import { formatNotes, makeNotesMembers } from './change-words.ts';

@@ -1,6 +1,7 @@
 import type { ApplyReport } from '../apply/outcome.ts';
 import { formatInstant } from '../model/instant.ts';
 import type { Problem } from '../model/problem.ts';
+import { omitUndefined } from '../model/result.ts';
 import { type Change, type Exposure, makeRequest, type Plan, type Refusal, type Step } from '../plan/plan.ts';
 import { makeNotesMembers } from './change-words.ts';
 import { makeEnforcementDocument } from './enforcement.ts';
@@ -28,18 +29,16 @@ export function formatSafeJson(value: unknown): string {
 
 /** The JSON document as a value. Every key is always there; without a plan `summary` is null and lists are empty. */
 export function makeDocument(report: RunReport): Readonly<Record<string, unknown>> {
-  const { plan, apply } = report;
-  return {
+  const { plan, apply, snapshot } = report;
+  return omitUndefined({
     format_version: formatVersion,
     server: report.server,
     revision: report.revision,
     digest: report.digest,
     profile: plan?.profile ?? null,
     rule_updates: plan?.ruleUpdates ?? null,
-    ...(report.base === null ? {} : { base: report.base }),
-    ...(report.snapshot === null
-      ? {}
-      : { snapshot: { taken_at: report.snapshot.takenAt, age_ms: report.snapshot.ageMs } }),
+    base: report.base ?? undefined,
+    snapshot: snapshot === null ? undefined : { taken_at: snapshot.takenAt, age_ms: snapshot.ageMs },
     summary: plan === null ? null : plan.summary,
     changes: listChanges(report).map(changeOf),
     steps: plan?.steps.map(stepOf) ?? [],
@@ -47,15 +46,11 @@ export function makeDocument(report: RunReport): Readonly<Record<string, unknown
     refusals: plan?.refusals.map(refusalOf) ?? [],
     approved: report.approved,
     effect: makeEffectDocument(plan?.effect ?? { opens: [], closes: [] }),
-    ...(plan?.later === undefined
-      ? {}
-      : {
-          later: plan.later.map(({ from, effect }) => ({ from: formatInstant(from), ...makeEffectDocument(effect) })),
-        }),
+    later: plan?.later?.map(({ from, effect }) => ({ from: formatInstant(from), ...makeEffectDocument(effect) })),
     exposure: plan?.exposure.map(exposureOf) ?? [],
     ...(apply === null ? {} : applyOf(apply, plan)),
-    ...(report.kernel === undefined ? {} : { enforcement: makeEnforcementDocument(report.kernel) }),
-  };
+    enforcement: report.kernel && makeEnforcementDocument(report.kernel),
+  });
 }
 
 /** The JSON document of a command that makes no plan: `format_version`, its own members, `problems`. */
@@ -112,13 +107,9 @@ function exposureOf({ direction, traffic, fromStep, toStep, expectedMs }: Exposu
 function applyOf(apply: ApplyReport, plan: Plan | null): Readonly<Record<string, unknown>> {
   return {
     end: apply.end,
-    outcomes: sortOutcomes(apply, plan).map(({ step, outcome, status, message, restored }) => ({
-      step: step.id,
-      outcome,
-      status,
-      ...(message === undefined ? {} : { message }),
-      ...(restored === undefined ? {} : { restored }),
-    })),
+    outcomes: sortOutcomes(apply, plan).map(({ step, outcome, status, message, restored }) =>
+      omitUndefined({ step: step.id, outcome, status, message, restored }),
+    ),
     left_open: apply.leftOpen.map(makeTrafficDocument),
     not_converged: apply.notConverged,
     duration_ms: Math.round(apply.durationMs),

@@ -1,41 +1,16 @@
 import { groupBy } from '../../model/group-by.ts';
-import type { Place, Problem, Severity } from '../../model/problem.ts';
-import type { ProblemCode } from '../../model/problem-code.ts';
+import type { Place, Problem } from '../../model/problem.ts';
+import { type LintCode, lintSeverities } from '../../model/problem-code.ts';
 import type { DesiredRule } from '../../model/rule.ts';
 import type { DesiredState } from '../../model/state.ts';
 import type { RuleIndex } from '../rule-index.ts';
 import type { Leaders, Ranking } from './leaders.ts';
 
-/** Every code of the lint with its severity; docs/reference/lint.md has a section for each. */
-export const lintSeverities = {
-  'never-decides': 'warning',
-  'drop-under-accept': 'warning',
-  'changes-nothing': 'warning',
-  'nothing-dropped': 'warning',
-  'ipv6-left-open': 'warning',
-  'ipv4-left-open': 'warning',
-  'ipv4-mapped': 'warning',
-  'icmp-left-open': 'note',
-  'transport-left-open': 'note',
-  'user-exempt': 'note',
-  'unlisted-user': 'note',
-  'unknown-user-id': 'error',
-  'no-sign-in': 'warning',
-  'unrouted-destination': 'warning',
-  'dns-server-closed': 'warning',
-  'dns-server-unrouted': 'warning',
-} as const satisfies Readonly<Partial<Record<ProblemCode, Severity>>>;
-
-type LintCode = keyof typeof lintSeverities;
-
-/** What a check says of one place, before it becomes a problem. */
-export interface Finding {
+/** What a check says of one place, before its code gives it a severity. */
+export interface Finding extends Omit<Problem, 'severity'> {
   readonly code: LintCode;
   readonly place: Place;
-  /** One sentence. */
-  readonly summary: string;
   readonly hint: string;
-  readonly related?: readonly { readonly place: Place; readonly note: string }[];
   /** Where what is found may well be meant. */
   readonly severity?: 'note';
 }
