@@ -1,7 +1,8 @@
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createDirectorySource } from '../adapters/source/directory.ts';
-import { listReferencedFiles, type ParseFiles } from '../desired/parse-files.ts';
+import { listReferencedFiles } from '../desired/build-configuration.ts';
+import type { ParseFiles } from '../desired/parse-files.ts';
 import { makeWarning, type Problem } from '../model/problem.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { PassDependencies } from '../pass/pass.ts';

@@ -6,8 +6,8 @@ import { readFileAt } from '../adapters/source/git-content.ts';
 import { readAtRef } from '../adapters/source/git-ref.ts';
 import { GitRepository } from '../adapters/source/git-repository.ts';
 import { findWorkTree } from '../adapters/source/work-tree.ts';
+import { listReferencedFiles } from '../desired/build-configuration.ts';
 import { defaultLimits } from '../desired/context.ts';
-import { listReferencedFiles } from '../desired/parse-files.ts';
 import { findProfile } from '../model/profile.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 

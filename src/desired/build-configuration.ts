@@ -2,9 +2,10 @@ import { posix } from 'node:path';
 import type { ConfigurationManifest, SecretSource } from '../manifest/manifest.ts';
 import { decodeText } from '../manifest/read-manifests.ts';
 import { type DesiredConfiguration, findSecretHost, mapSecrets, type OidcProvider } from '../model/configuration.ts';
-import { makeError, makeNote, type Place, type Problem } from '../model/problem.ts';
+import { compareText, makeError, makeNote, type Place, type Problem } from '../model/problem.ts';
 import { reveal, Secret } from '../model/secret.ts';
 import type { DesiredContext } from './context.ts';
+import type { ParsedFiles } from './parse-files.ts';
 
 export interface Resolution {
   readonly context: DesiredContext;
@@ -69,11 +70,17 @@ function resolve(source: SecretSource, { context, problems, attachments }: Resol
   return resolved.value;
 }
 
-/** Files of the source that a manifest takes secrets from, by their path from the root. */
-export function listSecretFiles({ fields }: ConfigurationManifest): readonly string[] {
-  const paths: (string | null)[] = [];
-  mapSecrets(fields, (source) => source.from === 'file' && paths.push(pathInSource(source.name, source.place)));
-  return paths.filter((path) => path !== null);
+/** Files that manifests name relative to themselves (`{file: …}`), by their path from the root; none outside of it. */
+export function listReferencedFiles({ manifests }: ParsedFiles): readonly string[] {
+  const paths = new Set<string | null>();
+  for (const manifest of manifests.flatMap((file) => file.manifests)) {
+    if (manifest.kind !== 'Configuration') continue;
+    mapSecrets(
+      manifest.fields,
+      (source) => source.from === 'file' && paths.add(pathInSource(source.name, source.place)),
+    );
+  }
+  return [...paths].filter((path) => path !== null).sort(compareText);
 }
 
 /** Where in the source a file lies that is named relative to its manifest; null outside of the source. */

@@ -1,9 +1,8 @@
-import { type FileManifests, isManifestPath, type Manifest } from '../manifest/manifest.ts';
+import { type FileManifests, isManifestPath } from '../manifest/manifest.ts';
 import { type ReadOptions, readManifests } from '../manifest/read-manifests.ts';
 import { formatCount } from '../model/printable.ts';
 import { compareText, makeError } from '../model/problem.ts';
 import type { SourceFile } from '../ports.ts';
-import { listSecretFiles } from './build-configuration.ts';
 import type { Limits } from './context.ts';
 
 export interface ParseOptions extends ReadOptions {
@@ -46,11 +45,4 @@ export function refuseAll(files: readonly SourceFile[], { work }: Limits): reado
 export function selectManifestFiles(files: readonly SourceFile[], limits: Limits): readonly SourceFile[] {
   const manifests = files.filter(({ path }) => isManifestPath(path));
   return manifests.sort((a, b) => compareText(a.path, b.path)).slice(0, limits.files);
-}
-
-/** Files that manifests name relative to themselves (`{file: …}`), by their path from the root; none outside of it. */
-export function listReferencedFiles({ manifests }: ParsedFiles): readonly string[] {
-  const filesNamedBy = (manifest: Manifest): readonly string[] =>
-    manifest.kind === 'Configuration' ? listSecretFiles(manifest) : [];
-  return [...new Set(manifests.flatMap((file) => file.manifests.flatMap(filesNamedBy)))].sort(compareText);
 }

@@ -1,10 +1,9 @@
-import { type PortRange, parsePortRange } from '../model/port-range.ts';
+import type { PortRange } from '../model/port-range.ts';
 import { makeError } from '../model/problem.ts';
 import type { Action } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
-import { describePortFault } from './address-faults.ts';
 import { readTime, readTimezone } from './decode-notes.ts';
-import { type Decoding, getPlace, readName, readNetwork, readUser, reportAt } from './decoding.ts';
+import { type Decoding, getPlace, readName, readNetwork, readPorts, readUser, reportAt } from './decoding.ts';
 import type {
   GroupManifest,
   NetworkManifest,
@@ -77,12 +76,8 @@ function decodeCase(decoding: Decoding, node: Node, fallbackName: string, timezo
 /** The ports of a case, all of them where it names none; null, and a problem, when it names none that can be. */
 function casePorts(decoding: Decoding, node: ScalarNode | undefined, protocol: string | undefined): PortRange | null {
   if (node === undefined) return { low: 0, high: 65535 };
-  const ports = parsePortRange(node.text, allPorts);
-  if (!ports.ok) {
-    reportAt(decoding, node, describePortFault(ports.error, allPorts));
-    return null;
-  }
-  if (protocol === 'tcp' || protocol === 'udp') return ports.value;
+  const ports = readPorts(decoding, node, allPorts);
+  if (ports === null || protocol === 'tcp' || protocol === 'udp') return ports;
   const summary = 'A case with a `port` needs `protocol: tcp` or `protocol: udp`.';
   const hint = 'Write one case for each protocol.';
   reportAt(decoding, node, makeError('port-without-protocol', summary, hint));

@@ -1,4 +1,4 @@
-import type { PortRange, PortType } from '../model/port-range.ts';
+import type { PortType } from '../model/port-range.ts';
 import { makeError, relateTo } from '../model/problem.ts';
 import type { Action, RuleNotes } from '../model/rule.ts';
 import { decodeNotes, narrowTimes, readNotes, readTimes, readTimezone } from './decode-notes.ts';
@@ -11,7 +11,6 @@ import {
   type RuleTemplate,
   type TemplatePorts,
   type UserReference,
-  type Written,
 } from './manifest.ts';
 import { findChild, findScalar, type Node } from './node.ts';
 
@@ -126,7 +125,10 @@ function decodePorts(decoding: Decoding, { spec, defaults }: TemplateSource): Te
     return 'invalid';
   }
   const nodes = node.type === 'seq' ? node.items : [node];
-  const ranges = nodes.flatMap((item) => rangeOf(decoding, item) ?? []);
+  const ranges = nodes.flatMap((item) => {
+    const value = readPorts(decoding, item, decoding.profile.ports);
+    return value === null ? [] : [{ value, place: getPlace(decoding, item) }];
+  });
   if (type === undefined || type.value === null) {
     const summary = 'There is a `port_range` and no `port_type`.';
     const hint = 'Write `port_type: tcp` or `port_type: udp`.';
@@ -142,11 +144,6 @@ function decodePorts(decoding: Decoding, { spec, defaults }: TemplateSource): Te
     return 'invalid';
   }
   return { type: type.value as PortType, ranges: node.type === 'seq' ? ranges : first };
-}
-
-function rangeOf(decoding: Decoding, node: Node): Written<PortRange> | null {
-  const value = readPorts(decoding, node);
-  return value === null ? null : { value, place: getPlace(decoding, node) };
 }
 
 const userFields = ['user_id', 'user', 'group', 'users'];

@@ -1,5 +1,5 @@
 import { type Network, parseNetwork } from '../model/address.ts';
-import { type PortRange, parsePortRange } from '../model/port-range.ts';
+import { type PortBounds, type PortRange, parsePortRange } from '../model/port-range.ts';
 import { makeError, type Place } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { describeAddressFault, describeHostBits, describePortFault } from './address-faults.ts';
@@ -33,12 +33,12 @@ export function readNetwork(decoding: Decoding, node: Node): Network | null {
   return parsed.value.network;
 }
 
-/** The ports that a scalar names, within the server's bounds; null (and a problem) when it names none. */
-export function readPorts(decoding: Decoding, node: Node): PortRange | null {
+/** The ports that a scalar names, within bounds; null (and a problem) when it names none. */
+export function readPorts(decoding: Decoding, node: Node, bounds: PortBounds): PortRange | null {
   if (node.type !== 'scalar') return null;
-  const parsed = parsePortRange(node.text, decoding.profile.ports);
+  const parsed = parsePortRange(node.text, bounds);
   if (parsed.ok) return parsed.value;
-  reportAt(decoding, node, describePortFault(parsed.error, decoding.profile.ports));
+  reportAt(decoding, node, describePortFault(parsed.error, bounds));
   return null;
 }
 
