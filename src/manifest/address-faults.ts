@@ -2,14 +2,9 @@ import { type AddressFault, coverRange, type ParsedNetwork, parseNetwork } from 
 import type { PortBounds, PortFault } from '../model/port-range.ts';
 import { joinSome } from '../model/printable.ts';
 import { makeWarning } from '../model/problem.ts';
-import type { Unplaced } from './node.ts';
+import type { Unplaced, Words } from './node.ts';
 
-interface Sentence {
-  readonly summary: string;
-  readonly hint: string;
-}
-
-const addressSentences: Readonly<Record<AddressFault, Sentence>> = {
+const addressSentences: Readonly<Record<AddressFault, Words>> = {
   empty: { summary: 'The address is empty.', hint: 'Write an IP address or a network, such as `10.0.0.0/8`.' },
   'not-an-address': {
     summary: 'This is not an IP address or network.',
@@ -54,18 +49,18 @@ const addressSentences: Readonly<Record<AddressFault, Sentence>> = {
 /** What people write for every address. */
 const everyAddress = /^(?:any|all|every|everything|everywhere|internet|world|default|\*)$/i;
 
-const everywhere: Sentence = {
+const everywhere: Words = {
   summary: 'There is no word for every address.',
   hint: 'Write `0.0.0.0/0` for all of IPv4; IPv6 needs a rule of its own, with `::/0`.',
 };
 
-const reference: Sentence = {
+const reference: Words = {
   summary: 'This names a value, and there are none.',
   hint: 'Give the values with `--values FILE`.',
 };
 
 /** What is wrong with this text where the fault alone says too little; null where it says enough. */
-function explainText(fault: AddressFault, text: string): Sentence | null {
+function explainText(fault: AddressFault, text: string): Words | null {
   if (everyAddress.test(text)) return everywhere;
   if (text.includes('${')) return reference;
   if (text.includes('://')) {
@@ -117,7 +112,7 @@ function readRange(text: string): string | null {
     : `These networks are that range; list them in a RuleSet under \`destinations\`: ${joinSome(networks, mostListed)}.`;
 }
 
-const portSentences: Readonly<Record<Exclude<PortFault, 'bounds'>, Sentence>> = {
+const portSentences: Readonly<Record<Exclude<PortFault, 'bounds'>, Words>> = {
   empty: { summary: 'The port is empty.', hint: 'Write a port or a range, such as `443` or `8000-8010`.' },
   list: {
     summary: 'This is more than one port; the server would keep only the first.',

@@ -1,5 +1,5 @@
 import { makeError } from '../model/problem.ts';
-import { findOwn, hintAtText, otherNames, otherValues, sameAs, wanted, wantedItem } from './hints.ts';
+import { findOtherName, findOwn, hintAtText, otherNames, otherValues, wanted, wantedItem } from './hints.ts';
 import type { Kind } from './manifest.ts';
 import { type Finding, findEntry, findNode, isSecretField, type Node } from './node.ts';
 import { findSchema, listFields } from './schema.ts';
@@ -120,7 +120,7 @@ function fieldElsewhere(field: UnknownField): Elsewhere | null {
     const single = key.replace(/s$/, '');
     return { hint: `Only a \`kind: RuleSet\` has it; a Rule has one \`${single}\`.`, meant: single };
   }
-  const meant = findOwn(sameAs, key) ?? key;
+  const meant = findOtherName(key);
   const hint = findOwn(otherNames, meant);
   return hint === undefined ? null : { hint, meant };
 }

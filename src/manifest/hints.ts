@@ -54,27 +54,20 @@ export const otherNames: Readonly<Record<string, string>> = {
 };
 
 /** Other spellings of these. */
-export const sameAs: Readonly<Record<string, string>> = {
-  proto: 'protocol',
-  port: 'ports',
-  dport: 'ports',
-  port_ranges: 'ports',
-  sources: 'source',
-  src: 'source',
-  from: 'source',
-  description: 'comment',
-  note: 'comment',
-  disabled: 'enabled',
-  active: 'enabled',
-  dest: 'destination',
-  dst: 'destination',
-  to: 'destination',
-  cidr: 'destination',
-  ip: 'destination',
-  address: 'destination',
-  verdict: 'action',
-  policy: 'action',
+const spellings: Readonly<Record<string, readonly string[]>> = {
+  protocol: ['proto'],
+  ports: ['port', 'dport', 'port_ranges'],
+  source: ['sources', 'src', 'from'],
+  comment: ['description', 'note'],
+  enabled: ['disabled', 'active'],
+  destination: ['dest', 'dst', 'to', 'cidr', 'ip', 'address'],
+  action: ['verdict', 'policy'],
 };
+
+/** The name under which `otherNames` may have a field that is written so. */
+export function findOtherName(written: string): string {
+  return Object.keys(spellings).find((name) => spellings[name]?.includes(written)) ?? written;
+}
 
 /** What people write for a value of ours, and what to type. */
 export const otherValues: Readonly<Record<string, Readonly<Record<string, string>>>> = {

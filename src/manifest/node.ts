@@ -79,6 +79,12 @@ export function findNode(root: Node, path: readonly PropertyKey[]): { readonly n
   return { node, depth: path.length };
 }
 
+/** What is wrong, and what to type. */
+export interface Words {
+  readonly summary: string;
+  readonly hint: string;
+}
+
 export type Unplaced = Omit<Problem, 'place' | 'excerpt'>;
 
 /** Collects the problems of one file. Warnings and notes may be switched off later; errors may not. */

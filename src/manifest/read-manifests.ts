@@ -8,7 +8,7 @@ import { decodeGroup, decodeNetwork, decodeOverlay, decodePolicyTest, decodeUser
 import { decodeRule, decodeRuleSet } from './decode-rule.ts';
 import type { Decoding } from './decoding.ts';
 import { apiVersion, type FileManifests, type Kind, kinds, type Manifest } from './manifest.ts';
-import { findChild, findEntry, type Node, type Reporter } from './node.ts';
+import { findChild, findEntry, type Node, type Reporter, type Words } from './node.ts';
 import { parseFile } from './parse.ts';
 import type { Work } from './read-tokens.ts';
 import { didYouMean } from './suggest.ts';
@@ -106,7 +106,7 @@ const valueFault = /^(address-|port-(?!type-missing|range-missing)|invalid-|out-
 
 /** The document's kind, when it is a manifest of a known version and kind. */
 function kindOf(root: Node, reporter: Reporter): Kind | null {
-  const error = (code: ProblemCode, { summary, hint }: Explained, node: Node = root): null => {
+  const error = (code: ProblemCode, { summary, hint }: Words, node: Node = root): null => {
     reporter.add(makeError(code, summary, hint), node.start);
     return null;
   };
@@ -128,13 +128,8 @@ function kindOf(root: Node, reporter: Reporter): Kind | null {
   return error('unknown-kind', { summary, hint: toType }, kind);
 }
 
-interface Explained {
-  readonly summary: string;
-  readonly hint: string;
-}
-
 /** What a document without `apiVersion` and `kind` seems to be. */
-function explainNoManifest(root: Node): Explained {
+function explainNoManifest(root: Node): Words {
   const start = `\`apiVersion: ${apiVersion}\` and \`kind: RuleSet\``;
   const [item] = root.type === 'seq' ? root.items : [];
   const fromApi = [findChild(root, 'data'), findEntry(item, 'inserted_at'), findEntry(root, 'inserted_at')];

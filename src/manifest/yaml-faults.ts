@@ -1,6 +1,6 @@
 import { type Document, Lexer, type YAMLError } from 'yaml';
 import { makeError } from '../model/problem.ts';
-import type { Finding, Unplaced } from './node.ts';
+import type { Finding, Unplaced, Words } from './node.ts';
 import { tooDeep } from './read-tokens.ts';
 import { listAllFields } from './schema.ts';
 
@@ -44,15 +44,13 @@ export function describeYamlFault(code: string): Unplaced {
   return makeFault({ summary, hint: hints[code] ?? 'Mend the YAML here or just above.' });
 }
 
-function makeFault({ summary, hint }: Omit<Cause, 'at'>): Unplaced {
+function makeFault({ summary, hint }: Words): Unplaced {
   return makeError('invalid-yaml', `This is not valid YAML. ${summary}`, hint);
 }
 
 /** What is wrong with a text, and where in it. */
-interface Cause {
+interface Cause extends Words {
   readonly at: number;
-  readonly summary: string;
-  readonly hint: string;
 }
 
 /** Spaces that YAML does not take for one, and marks without width; copied from web pages and chats. */
@@ -102,7 +100,7 @@ function explainSyntaxError(error: SyntaxFault, document: Document.Parsed, text:
 
 type SyntaxFault = Pick<YAMLError, 'code' | 'pos'>;
 
-function makeLast(offset: number, cause: Omit<Cause, 'at'>): Fault {
+function makeLast(offset: number, cause: Words): Fault {
   return { problem: makeFault(cause), offset, isLast: true };
 }
 
