@@ -3,13 +3,10 @@ import type { Turn } from '../../controller/observer.ts';
 import { formatInstant } from '../../model/instant.ts';
 import type { Boundary } from '../../model/state.ts';
 
-/** Somebody who is told. Addresses and secrets are read when they are used, so that files can be renewed. */
-export interface NotifyTarget {
-  readonly name: string;
-  /** What it is sent about a turn; null when it does not concern it. */
-  readonly deliver: (turn: Turn) => Delivery | null;
-}
+/** What somebody is sent about a turn; null when it does not concern them. */
+export type MakeDelivery = (turn: Turn) => Delivery | null;
 
+/** Address and secrets are read when they are used, so that files can be renewed. */
 export interface Delivery {
   readonly url: () => string;
   readonly headers: () => Readonly<Record<string, string>>;
@@ -17,20 +14,17 @@ export interface Delivery {
 }
 
 /** JSON for any webhook, signed over its bytes where there is a secret. */
-export function notifyWebhook(name: string, url: () => string, secret: (() => string) | null): NotifyTarget {
-  return {
-    name,
-    deliver(turn) {
-      const body = JSON.stringify(genericBody(turn));
-      const sign = (key: string): string => `sha256=${createHmac('sha256', key).update(body).digest('hex')}`;
-      return { url, headers: () => (secret === null ? {} : { 'x-reconcile-signature': sign(secret()) }), body };
-    },
+export function notifyWebhook(url: () => string, secret: (() => string) | null): MakeDelivery {
+  return (turn) => {
+    const body = JSON.stringify(genericBody(turn));
+    const sign = (key: string): string => `sha256=${createHmac('sha256', key).update(body).digest('hex')}`;
+    return { url, headers: () => (secret === null ? {} : { 'x-reconcile-signature': sign(secret()) }), body };
   };
 }
 
 /** A text for Slack, or for whatever reads the same. */
-export function notifySlack(name: string, url: () => string): NotifyTarget {
-  return { name, deliver: (turn) => ({ url, headers: () => ({}), body: JSON.stringify({ text: slackText(turn) }) }) };
+export function notifySlack(url: () => string): MakeDelivery {
+  return (turn) => ({ url, headers: () => ({}), body: JSON.stringify({ text: slackText(turn) }) });
 }
 
 function genericBody({ what, status, rules }: Turn): unknown {
@@ -86,24 +80,21 @@ export interface GithubStatus {
 }
 
 /** GitHub shows it beside the commit: success once it is in effect, failure when it cannot be. */
-export function notifyGithub(name: string, { api, repository, token, context }: GithubStatus): NotifyTarget {
-  return {
-    name,
-    deliver({ what, status, rules }) {
-      const { observed, applied } = status.revisions;
-      const { reason, message } = status.conditions.Ready;
-      const host = status.server === undefined ? '' : ` on ${new URL(status.server).host}`;
-      const isBroken = what === 'broken';
-      const commit = isBroken ? observed : applied;
-      if (rules !== undefined || commit === null || !/^[0-9a-f]{40}$/.test(commit)) return null;
-      const text = isBroken ? `${reason}${host}: ${plain(message)}` : `in effect${host}`;
-      const description = text.length > 140 ? `${text.slice(0, 139)}…` : text;
-      return {
-        url: () => `${api}/repos/${repository}/statuses/${commit}`,
-        headers: () => ({ authorization: `Bearer ${token()}`, accept: 'application/vnd.github+json' }),
-        body: JSON.stringify({ state: isBroken ? 'failure' : 'success', context, description }),
-      };
-    },
+export function notifyGithub({ api, repository, token, context }: GithubStatus): MakeDelivery {
+  return ({ what, status, rules }) => {
+    const { observed, applied } = status.revisions;
+    const { reason, message } = status.conditions.Ready;
+    const host = status.server === undefined ? '' : ` on ${new URL(status.server).host}`;
+    const isBroken = what === 'broken';
+    const commit = isBroken ? observed : applied;
+    if (rules !== undefined || commit === null || !/^[0-9a-f]{40}$/.test(commit)) return null;
+    const text = isBroken ? `${reason}${host}: ${plain(message)}` : `in effect${host}`;
+    const description = text.length > 140 ? `${text.slice(0, 139)}…` : text;
+    return {
+      url: () => `${api}/repos/${repository}/statuses/${commit}`,
+      headers: () => ({ authorization: `Bearer ${token()}`, accept: 'application/vnd.github+json' }),
+      body: JSON.stringify({ state: isBroken ? 'failure' : 'success', context, description }),
+    };
   };
 }
 

@@ -3,12 +3,12 @@ import type { Turn } from '../../controller/observer.ts';
 import { getErrorCode } from '../../model/result.ts';
 import type { Clock, Logger } from '../../ports.ts';
 import { exchange, locate } from '../api/exchange.ts';
-import type { Delivery, NotifyTarget } from './message.ts';
+import type { Delivery, MakeDelivery } from './message.ts';
 
 export type NotifyResult = 'sent' | 'failed' | 'dropped';
 
 export interface NotifierSettings {
-  readonly targets: readonly NotifyTarget[];
+  readonly targets: readonly { readonly name: string; readonly deliver: MakeDelivery }[];
   readonly clock: Clock;
   readonly logger: Logger;
   readonly onResult: (target: string, result: NotifyResult) => void;
@@ -25,20 +25,20 @@ export function createNotifier(settings: NotifierSettings) {
   const stop = new AbortController();
   // Not the global one: Node's own `fetch` may have put an older version there, which takes no such requests.
   const agent = new Agent();
-  const queues = settings.targets.map((target) => ({ target, length: 0, last: Promise.resolve() }));
+  const queues = settings.targets.map((target) => ({ ...target, length: 0, last: Promise.resolve() }));
   return {
     turned(turn: Turn): void {
       for (const queue of queues) {
-        const { target } = queue;
-        const delivery = target.deliver(turn);
+        const { name } = queue;
+        const delivery = queue.deliver(turn);
         if (delivery === null) continue;
         if (queue.length >= longestQueue) {
-          settings.onResult(target.name, 'dropped');
+          settings.onResult(name, 'dropped');
           continue;
         }
         queue.length++;
         queue.last = queue.last.then(async () => {
-          await deliver({ ...settings, agent }, target, delivery, stop.signal);
+          await deliver({ ...settings, agent }, name, delivery, stop.signal);
           queue.length--;
         });
       }
@@ -53,7 +53,7 @@ export function createNotifier(settings: NotifierSettings) {
 
 async function deliver(
   settings: NotifierSettings & { readonly agent: Agent },
-  target: NotifyTarget,
+  target: string,
   delivery: Delivery,
   stop: AbortSignal,
 ): Promise<void> {
@@ -63,12 +63,12 @@ async function deliver(
     if (attempt > 0) await clock.sleep(1000 * 2 ** (attempt - 1) * (0.5 + clock.random()), stop);
     const { status, code, retry } = await send(delivery, settings, stop);
     last = code;
-    if (status >= 200 && status < 300) return onResult(target.name, 'sent');
+    if (status >= 200 && status < 300) return onResult(target, 'sent');
     if (!retry) break;
   }
   // The address may be a secret by itself (Slack's are): only the target's name is told.
-  logger.warn('A notification could not be delivered', { target: target.name, code: last });
-  onResult(target.name, 'failed');
+  logger.warn('A notification could not be delivered', { target, code: last });
+  onResult(target, 'failed');
 }
 
 async function send(

@@ -1,5 +1,6 @@
 import path from 'node:path';
-import { type NotifyTarget, notifyGithub, notifySlack, notifyWebhook } from '../../adapters/notify/message.ts';
+import { type MakeDelivery, notifyGithub, notifySlack, notifyWebhook } from '../../adapters/notify/message.ts';
+import type { NotifierSettings } from '../../adapters/notify/notifier.ts';
 import { readOperatorFile } from '../../adapters/source/regular-file.ts';
 import { makeFailure } from '../command.ts';
 import type { SettingsFile } from '../settings-schema.ts';
@@ -7,13 +8,15 @@ import type { SettingsFile } from '../settings-schema.ts';
 type Notify = NonNullable<SettingsFile['nested']['notify']>[number];
 
 /** Whom to tell, from the settings file; throws a `Failure` when a file it names cannot be read or an address is not safe. */
-export function readNotifyTargets(file: SettingsFile | null): readonly NotifyTarget[] {
+export function readNotifyTargets(file: SettingsFile | null): NotifierSettings['targets'] {
   if (file === null) return [];
-  return (file.nested.notify ?? []).map((entry, index) => targetOf(entry, `${entry.type}-${index + 1}`, file.folder));
+  return (file.nested.notify ?? []).map((entry, index) => {
+    const { name = `${entry.type}-${index + 1}` } = entry;
+    return { name, deliver: readDelivery(entry, name, file.folder) };
+  });
 }
 
-function targetOf(entry: Notify, fallback: string, folder: string): NotifyTarget {
-  const name = entry.name ?? fallback;
+function readDelivery(entry: Notify, name: string, folder: string): MakeDelivery {
   const fromFile = (file: string): (() => string) => {
     const absolute = path.resolve(folder, file);
     const read = (): string => readOperatorFile(absolute, 65_536).toString('utf8').trim();
@@ -33,14 +36,14 @@ function targetOf(entry: Notify, fallback: string, folder: string): NotifyTarget
   switch (entry.type) {
     case 'generic': {
       const secret = entry.secretFile === undefined ? null : fromFile(entry.secretFile);
-      return notifyWebhook(name, address(entry.url, entry.urlFile), secret);
+      return notifyWebhook(address(entry.url, entry.urlFile), secret);
     }
     case 'slack':
-      return notifySlack(name, address(entry.url, entry.urlFile));
+      return notifySlack(address(entry.url, entry.urlFile));
     case 'github-status': {
       const { repository, tokenFile, api = 'https://api.github.com', context = 'reconcile' } = entry;
       if (!isSafeAddress(api)) throw makeFailure('bad-setting', `notify ${name}: api must be https`);
-      return notifyGithub(name, { api: api.replace(/\/+$/, ''), repository, token: fromFile(tokenFile), context });
+      return notifyGithub({ api: api.replace(/\/+$/, ''), repository, token: fromFile(tokenFile), context });
     }
   }
 }

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type NotifyTarget, notifyGithub, notifySlack, notifyWebhook } from '../../../src/adapters/notify/message.ts';
+import { type MakeDelivery, notifyGithub, notifySlack, notifyWebhook } from '../../../src/adapters/notify/message.ts';
 import { createNotifier } from '../../../src/adapters/notify/notifier.ts';
 import type { Turn } from '../../../src/controller/observer.ts';
 import type { Clock } from '../../../src/ports.ts';
@@ -38,11 +38,11 @@ const immediate: Clock = {
   sleep: (ms) => (ms === 3000 ? new Promise(() => undefined) : Promise.resolve()),
 };
 
-async function send(target: NotifyTarget, turns: readonly Turn[], timeoutMs = 10_000) {
+async function send(deliver: MakeDelivery, turns: readonly Turn[], timeoutMs = 10_000) {
   const results: string[] = [];
   const warnings: unknown[] = [];
   const notifier = createNotifier({
-    targets: [target],
+    targets: [{ name: 'hook', deliver }],
     clock: immediate,
     timeoutMs,
     logger: {
@@ -75,8 +75,8 @@ describe('notifications', () => {
       },
     };
     try {
-      const target = notifySlack('slack', () => url);
-      expect((await send(target, [turn('broken')])).results).toEqual(['slack sent']);
+      const target = notifySlack(() => url);
+      expect((await send(target, [turn('broken')])).results).toEqual(['hook sent']);
     } finally {
       holder[place] = before;
     }
@@ -84,7 +84,6 @@ describe('notifications', () => {
 
   it('a generic webhook gets JSON, signed over its exact bytes', async () => {
     const target = notifyWebhook(
-      'hook',
       () => `${url}/hook`,
       () => 's',
     );
@@ -106,7 +105,7 @@ describe('notifications', () => {
   it('threat 22: Slack gets text in which nothing formats, mentions or controls', async () => {
     const hostile = '<!channel> `code` *bold* \u001b[31m \u202e a\rb\n<https://evil|click> |';
     await send(
-      notifySlack('slack', () => `${url}/slack`),
+      notifySlack(() => `${url}/slack`),
       [turn('broken', hostile)],
     );
     const { text } = JSON.parse(seen[0]?.body ?? '') as { text: string };
@@ -116,7 +115,7 @@ describe('notifications', () => {
   });
 
   it('GitHub gets a commit status: failure for the observed commit, success for the applied one', async () => {
-    const target = notifyGithub('gh', {
+    const target = notifyGithub({
       api: url,
       repository: 'o/r',
       token: () => 'tok',
@@ -133,17 +132,17 @@ describe('notifications', () => {
     expect(JSON.parse(seen[1]?.body ?? '')).toMatchObject({ state: 'success', context: 'reconcile' });
   });
 
-  const gitHub = () => notifyGithub('gh', { api: url, repository: 'o/r', token: () => 't', context: 'c' });
+  const gitHub = () => notifyGithub({ api: url, repository: 'o/r', token: () => 't', context: 'c' });
 
   it('each names the server: a team may have several', async () => {
     const status = someStatus('hello', { server: 'https://vpn.example.com' });
     const one: Turn = { what: 'applied', status };
     await send(
-      notifyWebhook('x', () => url, null),
+      notifyWebhook(() => url, null),
       [one],
     );
     await send(
-      notifySlack('x', () => url),
+      notifySlack(() => url),
       [one],
     );
     await send(gitHub(), [one, { ...one, what: 'broken' }]);
@@ -167,11 +166,11 @@ describe('notifications', () => {
     const soon: Turn = { what: 'boundary-soon', rules, status };
     const many = Array.from({ length: 25 }, () => rules[1]);
     await send(
-      notifyWebhook('x', () => url, null),
+      notifyWebhook(() => url, null),
       [soon],
     );
     await send(
-      notifySlack('x', () => url),
+      notifySlack(() => url),
       [soon, { ...soon, what: 'boundary-passed', rules: many }],
     );
     await send(gitHub(), [soon]);
@@ -196,7 +195,7 @@ describe('notifications', () => {
 
   it('is tried again after 429 and 5xx, in order, and given up after five attempts', async () => {
     answers = [500, 429, 200, 200];
-    const target = notifyWebhook('hook', () => url, null);
+    const target = notifyWebhook(() => url, null);
     expect((await send(target, [turn('broken'), turn('recovered')])).results).toEqual(['hook sent', 'hook sent']);
     expect(seen.map((call) => (JSON.parse(call.body) as { event: string }).event)).toEqual([
       'broken',
@@ -211,13 +210,13 @@ describe('notifications', () => {
   });
 
   it('a refusal is not repeated, a redirect not followed, and the address never logged', async () => {
-    const target = notifySlack('slack', () => `${url}/canary-address`);
+    const target = notifySlack(() => `${url}/canary-address`);
     answers = [404];
     const refused = await send(target, [turn('broken')]);
-    expect(refused.results).toEqual(['slack failed']);
+    expect(refused.results).toEqual(['hook failed']);
     answers = [302];
     const redirected = await send(target, [turn('broken')]);
-    expect(redirected.results).toEqual(['slack failed']);
+    expect(redirected.results).toEqual(['hook failed']);
     expect(seen.map((call) => call.path)).toEqual(['/canary-address', '/canary-address']);
     expect(JSON.stringify([refused.warnings, redirected.warnings])).not.toContain('canary');
   });
@@ -228,7 +227,7 @@ describe('notifications', () => {
       calls.push(request.url ?? '');
       if (request.url === '/endless') response.writeHead(200).write('and so on');
     });
-    const to = (path: string) => notifyWebhook('hook', () => `${receiver.url}${path}`, null);
+    const to = (path: string) => notifyWebhook(() => `${receiver.url}${path}`, null);
     expect((await send(to('/endless'), [turn('broken')], 100)).results).toEqual(['hook sent']);
     const { results, warnings } = await send(to('/silent'), [turn('broken')], 100);
     expect([results, calls]).toEqual([['hook failed'], ['/endless', ...Array.from({ length: 5 }, () => '/silent')]]);
@@ -237,7 +236,7 @@ describe('notifications', () => {
   });
 
   it('a target that hangs holds back at most twenty, then drops', async () => {
-    const target = notifyWebhook('hook', () => url, null);
+    const target = notifyWebhook(() => url, null);
     const { results } = await send(
       target,
       Array.from({ length: 25 }, () => turn('broken')),
