@@ -14,9 +14,10 @@ import { leavesNoSignIn } from '../plan/guard/guard.ts';
 import type { ConfigureStep, Plan } from '../plan/plan.ts';
 import type { ApiAnswer } from '../ports.ts';
 import { describeAnswer, readFieldMessages } from './answer-text.ts';
+import type { Settled } from './outcome.ts';
 import { readConfiguration } from './read.ts';
 import type { Session } from './session.ts';
-import { type Settled, sendWrite, type WriteOrder } from './write.ts';
+import { sendWrite, type WriteOrder } from './write.ts';
 
 const request = 'PATCH /v0/configuration';
 

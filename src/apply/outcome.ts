@@ -5,9 +5,8 @@ import type { Traffic } from '../policy/traffic.ts';
 /** done; failed (answered, and not done); skipped (already so); dropped (never attempted); unknown (sent, answer lost). */
 export type OutcomeKind = 'done' | 'failed' | 'skipped' | 'dropped' | 'unknown';
 
-/** How one step ended. Every step of a plan has exactly one. */
-export interface Outcome {
-  readonly step: Step;
+/** How one write ended. */
+export interface Settled {
   readonly outcome: OutcomeKind;
   /** HTTP status of the last answer; null when there was none. */
   readonly status: number | null;
@@ -17,6 +16,21 @@ export interface Outcome {
   readonly liveId?: string;
   /** A deleted rule was created again because its gap could not be closed. */
   readonly restored?: boolean;
+  /** Another writer had deleted the rule before. */
+  readonly byOther?: boolean;
+  /** The server holds something the plan did not know of: worth planning again. */
+  readonly surprise?: boolean;
+  readonly problem?: Problem;
+}
+
+/** How one step ended. Every step of a plan has exactly one. */
+export interface Outcome extends Settled {
+  readonly step: Step;
+}
+
+/** Done, or already so. */
+export function isSuccess({ outcome }: Settled): boolean {
+  return outcome === 'done' || outcome === 'skipped';
 }
 
 /** Why an apply ended. `converged`: a fresh read gave an empty plan. */

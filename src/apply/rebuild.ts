@@ -1,6 +1,6 @@
+import type { Settled } from './outcome.ts';
 import type { Session } from './session.ts';
 import type { Priority } from './throttle.ts';
-import type { Settled } from './write.ts';
 
 /** A look at the kernel's packet filter: whether it holds exactly the live rules, and in which table. */
 interface Look {

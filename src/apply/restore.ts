@@ -1,16 +1,11 @@
 import { collectReachable } from '../model/group-by.ts';
-import { collides, formatRuleKey, toWire } from '../model/rule.ts';
+import { collides, formatRuleKey } from '../model/rule.ts';
 import type { Plan, Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
+import { isSuccess, type Outcome, type Settled } from './outcome.ts';
 import type { Session } from './session.ts';
-import { isSuccess, type Settled, type WriteOrder } from './write.ts';
+import type { WriteOrder } from './write.ts';
 import { createRule, deleteRule, setBack } from './write-rule.ts';
-
-/** A step of an open gap and how it ended. */
-export interface Member {
-  readonly step: Step;
-  readonly settled: Settled;
-}
 
 /**
  * Undoes a gap that cannot be closed, the last write first: the server accepted each state on that way. Deleted rules are created again
@@ -18,30 +13,30 @@ export interface Member {
  * that stays what it waited for (`mayGoBefore`). Gives the members after that, and the traffic of what could not be restored.
  */
 export async function restore(
-  members: readonly Member[],
+  members: readonly Outcome[],
   plan: Plan,
   session: Session,
   noteOf: (step: Step) => WriteOrder['note'],
-): Promise<{ readonly members: readonly Member[]; readonly leftOpen: readonly Traffic[] }> {
-  const undone: Member[] = [];
+): Promise<{ readonly members: readonly Outcome[]; readonly leftOpen: readonly Traffic[] }> {
+  const undone: Outcome[] = [];
   const open = new Set<string>();
   const staying: Staying[] = [];
   for (const member of [...members].reverse()) {
-    const { step, settled } = member;
-    if (settled.outcome === 'failed' || settled.outcome === 'dropped') {
+    const { step, outcome } = member;
+    if (outcome === 'failed' || outcome === 'dropped') {
       undone.unshift(member);
       continue;
     }
-    const ours = settled.outcome === 'done' && settled.byOther !== true;
-    const mayBeGone = settled.outcome === 'unknown' && step.type === 'delete';
+    const ours = outcome === 'done' && member.byOther !== true;
+    const mayBeGone = outcome === 'unknown' && step.type === 'delete';
     const free = staying.every((later) => !later.waitedFor.has(step.id) || mayGoBefore(step, later.step, session));
     const after =
       free && (ours || (mayBeGone && session.refusesCollisions()))
-        ? await undo(step, settled, session, { priority: 'gap', note: noteOf(step) })
+        ? await undo(member, session, { priority: 'gap', note: noteOf(step) })
         : null;
     if (after === null) staying.push({ step, waitedFor: waitedForBy(step, plan) });
     if (after === null && (mayBeGone || (ours && step.type !== 'create'))) open.add(step.id);
-    undone.unshift({ step, settled: after ?? settled });
+    undone.unshift(after === null ? member : { step, ...after });
   }
   return { members: undone, leftOpen: trafficOf(plan, open, undone) };
 }
@@ -67,22 +62,25 @@ function waitedForBy(step: Step, { steps }: Plan): ReadonlySet<string> {
 }
 
 /** Null when the step stays done, for undoing it failed. */
-async function undo(step: Step, settled: Settled, session: Session, order: WriteOrder): Promise<Settled | null> {
-  const { status } = settled;
+async function undo(
+  { step, status, liveId: id }: Outcome,
+  session: Session,
+  order: WriteOrder,
+): Promise<Settled | null> {
   switch (step.type) {
     case 'delete': {
-      const wire = { ...toWire(step.live.rule), destination: step.live.destinationText };
-      const { outcome, liveId } = await createRule({ rule: step.live.rule, wire }, session, order);
-      if (!isSuccess(outcome)) return null;
+      const { rule, destinationText } = step.live;
+      const again = await createRule(rule, session, order, destinationText);
+      if (!isSuccess(again)) return null;
+      const { liveId } = again;
       const message = 'deleted, and created again because its gap could not be closed';
       return { outcome: 'failed', status, message, restored: true, ...(liveId === undefined ? {} : { liveId }) };
     }
     case 'create': {
-      if (settled.liveId === undefined) return null;
+      if (id === undefined) return null;
       // Until all is undone, the gap still needs what is deleted here.
       const note = { ...order.note, owes: [formatRuleKey(step.rule)] };
-      const { outcome } = await deleteRule(settled.liveId, step.rule, session, { ...order, note });
-      if (!isSuccess(outcome)) return null;
+      if (!isSuccess(await deleteRule(id, step.rule, session, { ...order, note }))) return null;
       return { outcome: 'failed', status, message: 'created, and deleted again because its gap could not be closed' };
     }
     case 'update': {
@@ -95,9 +93,9 @@ async function undo(step: Step, settled: Settled, session: Session, order: Write
 }
 
 /** What the plan listed as exposed while the deleted rules are missing. */
-function trafficOf(plan: Plan, open: ReadonlySet<string>, members: readonly Member[]): readonly Traffic[] {
+function trafficOf(plan: Plan, open: ReadonlySet<string>, members: readonly Outcome[]): readonly Traffic[] {
   if (open.size === 0) return [];
-  const missing = new Set(members.flatMap(({ step, settled }) => (isSuccess(settled.outcome) ? [] : [step.id])));
+  const missing = new Set(members.flatMap((one) => (isSuccess(one) ? [] : [one.step.id])));
   return plan.exposure
     .filter(({ direction, fromStep, toStep }) => direction === 'opened' && (open.has(fromStep) || missing.has(toStep)))
     .flatMap(({ traffic }) => traffic);

@@ -1,19 +1,19 @@
 import { getOrMake } from '../model/group-by.ts';
 import { assertNever } from '../model/result.ts';
-import { formatRuleKey, toWire } from '../model/rule.ts';
+import { formatRuleKey } from '../model/rule.ts';
 import { mayRebuild } from '../plan/operations.ts';
 import type { CreateStep, Plan, Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
 import { configure } from './configure.ts';
-import type { Outcome } from './outcome.ts';
+import { isSuccess, type Outcome, type Settled } from './outcome.ts';
 import { readUsers } from './read.ts';
 import { deleteModified } from './rebuild.ts';
-import { type Member, restore } from './restore.ts';
+import { restore } from './restore.ts';
 import { Schedule } from './schedule.ts';
 import type { Session } from './session.ts';
 import { groupSteps } from './step-graph.ts';
 import type { Priority } from './throttle.ts';
-import { isSuccess, type Settled, type WriteOrder } from './write.ts';
+import type { WriteOrder } from './write.ts';
 import { createRule, deleteRule, noPortsMessage, updateRule } from './write-rule.ts';
 
 /** What running one plan's steps came to. */
@@ -66,7 +66,7 @@ async function foreseeFailures(
   return failures;
 }
 
-/** The state of one round: what is in flight, and the unit of gaps that is open. */
+/** The state of one round: what is in flight, and the gap that is open. */
 class Round {
   readonly #plan: Plan;
   readonly #session: Session;
@@ -76,8 +76,8 @@ class Round {
   readonly #owes = new Map<string, string[]>();
   readonly #outcomes: Outcome[] = [];
   readonly #leftOpen: Traffic[] = [];
-  /** Steps of the open gaps that ended; reported once the gaps are closed or restored. */
-  #unit: Member[] = [];
+  /** Steps of the open gap that ended; reported once it is closed or restored. */
+  #unit: Outcome[] = [];
   #unitFailed = false;
   #surprised = false;
   #inFlight = 0;
@@ -103,8 +103,8 @@ class Round {
   /** A step that is known to fail: it fails unsent, and what needs it is dropped. */
   refuse(step: Step, message: string): void {
     for (const dropped of this.#schedule.drop(step)) {
-      if (dropped === step) this.#report(step, { outcome: 'failed', status: null, message });
-      else this.#reportDropped(dropped, `not attempted: it needs ${step.id}, which would fail`);
+      if (dropped === step) this.#report({ step, outcome: 'failed', status: null, message });
+      else this.#reportDropped([dropped], `not attempted: it needs ${step.id}, which would fail`);
     }
   }
 
@@ -113,7 +113,7 @@ class Round {
     this.#session.soft.addEventListener('abort', wake);
     while (await this.#turn());
     this.#session.soft.removeEventListener('abort', wake);
-    for (const step of this.#schedule.dropRest()) this.#reportDropped(step, 'not attempted: the apply was stopped');
+    this.#reportDropped(this.#schedule.dropRest(), 'not attempted: the apply was stopped');
     return { outcomes: this.#outcomes, surprised: this.#surprised, leftOpen: this.#leftOpen };
   }
 
@@ -121,10 +121,8 @@ class Round {
   async #turn(): Promise<boolean> {
     const schedule = this.#schedule;
     if (this.#broken.length > 0) throw this.#broken[0];
-    if (schedule.gapOpen() && schedule.openLeft() === 0) {
-      // A step that the gap needed may still be under way when another failed: what it did has to be undone too.
-      if (this.#inFlight > 0) await this.#changed(Number.POSITIVE_INFINITY);
-      else await this.#endUnit();
+    if (schedule.gapEnded()) {
+      await this.#endUnit();
       return true;
     }
     const waitMs = this.#waitMs();
@@ -145,7 +143,7 @@ class Round {
     }
     if (schedule.gapOpen()) {
       if (waitMs > 0) await this.#changed(waitMs);
-      else this.#fail(schedule.abandon());
+      else this.#abandon();
       return true;
     }
     if (schedule.unfinished() === 0 || this.#session.stopped() !== null) return false;
@@ -184,38 +182,29 @@ class Round {
     };
     const order = { priority, note: this.#noteOf(step) };
     perform(step, this.#plan, this.#session, order).then(
-      (settled) => ended(() => this.#settle(step, settled, priority)),
+      (settled) => ended(() => this.#settle({ step, ...settled })),
       (error: unknown) => ended(() => this.#broken.push(error)),
     );
   }
 
-  #settle(step: Step, settled: Settled, priority: Priority): void {
+  /** While a gap is open, only its steps run. */
+  #settle(ended: Outcome): void {
+    const { step, outcome, surprise, problem } = ended;
     const schedule = this.#schedule;
-    const done = isSuccess(settled.outcome);
-    const inUnit = priority === 'gap';
-    const dropped = schedule.settle(step, done);
-    if (settled.surprise === true) this.#surprised = true;
-    if (settled.problem !== undefined) this.#session.problems.push(settled.problem);
-    if (inUnit) this.#unit.push({ step, settled });
-    else this.#report(step, settled);
-    if (inUnit && !done) this.#fail(schedule.abandon());
-    this.#drop(
-      dropped,
-      `not attempted: it needs ${step.id}, which ${settled.outcome === 'unknown' ? 'is unknown' : 'failed'}`,
-    );
+    const dropped = schedule.settle(step, isSuccess(ended));
+    if (surprise === true) this.#surprised = true;
+    if (problem !== undefined) this.#session.problems.push(problem);
+    if (schedule.gapOpen()) this.#unit.push(ended);
+    else this.#report(ended);
+    if (schedule.gapOpen() && !isSuccess(ended)) this.#abandon();
+    const why = outcome === 'unknown' ? 'is unknown' : 'failed';
+    this.#reportDropped(dropped, `not attempted: it needs ${step.id}, which ${why}`);
     if (this.#session.noPorts && !this.#noPorts) this.#refusePorts();
   }
 
-  #fail(steps: readonly Step[]): void {
+  #abandon(): void {
     this.#unitFailed = true;
-    this.#drop(steps, 'not attempted: its gap could not be closed');
-  }
-
-  #drop(steps: readonly Step[], message: string): void {
-    for (const step of steps) {
-      if (this.#schedule.inOpenGap(step) && !this.#unitFailed) this.#fail(this.#schedule.abandon());
-      this.#reportDropped(step, message);
-    }
+    this.#reportDropped(this.#schedule.abandon(), 'not attempted: its gap could not be closed');
   }
 
   #refusePorts(): void {
@@ -227,33 +216,30 @@ class Round {
   }
 
   async #endUnit(): Promise<void> {
-    const members = this.#unit;
-    const failed = this.#unitFailed;
+    const [schedule, members, failed] = [this.#schedule, this.#unit, this.#unitFailed];
     this.#unit = [];
     if (failed) {
       const restored = await restore(members, this.#plan, this.#session, (step) => this.#noteOf(step));
-      for (const [index, { step, settled }] of restored.members.entries()) {
-        this.#report(step, settled);
-        if (settled !== members[index]?.settled)
-          this.#drop(this.#schedule.undone(step), `not attempted: it needs ${step.id}, which was undone`);
+      for (const [index, one] of restored.members.entries()) {
+        this.#report(one);
+        if (one !== members[index])
+          this.#reportDropped(schedule.undone(one.step), `not attempted: it needs ${one.step.id}, which was undone`);
       }
       for (const one of restored.leftOpen) this.#leftOpen.push(one);
     } else {
-      for (const { step, settled } of members) this.#report(step, settled);
+      for (const one of members) this.#report(one);
     }
     this.#unitFailed = false;
-    this.#schedule.closed();
+    schedule.closed();
   }
 
-  #reportDropped(step: Step, message: string): void {
-    this.#report(step, { outcome: 'dropped', status: null, message });
+  #reportDropped(steps: readonly Step[], message: string): void {
+    for (const step of steps) this.#report({ step, outcome: 'dropped', status: null, message });
   }
 
-  #report(step: Step, settled: Settled): void {
-    const { byOther: _, surprise: _surprise, problem: _problem, ...outcome } = settled;
-    const reported: Outcome = { step, ...outcome };
-    this.#outcomes.push(reported);
-    this.#session.context.onOutcome?.(reported);
+  #report(outcome: Outcome): void {
+    this.#outcomes.push(outcome);
+    this.#session.context.onOutcome?.(outcome);
   }
 
   /** What the journal says of a step; with the first of a group, the rules whose creation ends it. */
@@ -279,7 +265,7 @@ async function perform(step: Step, plan: Plan, session: Session, order: WriteOrd
   }
   switch (step.type) {
     case 'create':
-      return createRule({ rule: step.rule, wire: toWire(step.rule) }, session, order);
+      return createRule(step.rule, session, order);
     case 'delete': {
       const send = (): Promise<Settled> => deleteRule(step.live.id, step.live.rule, session, order);
       return step.mayRebuild ? deleteModified(send, session, order.priority) : send();

@@ -103,13 +103,9 @@ export class Schedule {
     return this.#open !== null;
   }
 
-  /** Steps of the open gap that have not ended. */
-  openLeft(): number {
-    return this.#open?.members.filter(({ state }) => state !== 'ended').length ?? 0;
-  }
-
-  inOpenGap(step: Step): boolean {
-    return this.#node(step).unit === this.#open;
+  /** Whether a gap is open of which all steps have ended. */
+  gapEnded(): boolean {
+    return this.#open?.members.every(({ state }) => state === 'ended') ?? false;
   }
 
   /** Steps that have neither ended nor been dropped. */

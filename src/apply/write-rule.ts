@@ -4,27 +4,30 @@ import { compareRules, formatRuleKey, type LiveRule, type Rule, toWire, type Wir
 import type { UpdateStep } from '../plan/plan.ts';
 import type { ApiAnswer } from '../ports.ts';
 import { isOverlap } from './answer-text.ts';
+import { isSuccess, type Settled } from './outcome.ts';
 import { computeBackoffMs } from './send.ts';
 import type { Session } from './session.ts';
 import type { Priority } from './throttle.ts';
-import { isSuccess, type Settled, sendWrite, settleFailed, settleUnknown, type WriteOrder } from './write.ts';
+import { sendWrite, settleFailed, settleUnknown, type WriteOrder } from './write.ts';
 
 const createRequest = 'POST /v0/rules';
 
-/** A rule to create: what is meant and how it is spelled (a restored rule keeps its stored spelling). */
-interface Creation {
-  readonly rule: Rule;
-  readonly wire: WireRule;
-}
-
-/** Creates a rule exactly once: what a POST without an answer left is found by canonical value among ids not known before. */
-export function createRule({ rule, wire }: Creation, session: Session, order: WriteOrder): Promise<Settled> {
+/**
+ * Creates a rule exactly once: what a POST without an answer left is found by canonical value among ids not known before.
+ * `spelled`: the destination as a rule that is created again was stored.
+ */
+export function createRule(
+  rule: Rule,
+  session: Session,
+  order: WriteOrder,
+  spelled = toWire(rule).destination,
+): Promise<Settled> {
   return sendWrite(
     {
       method: 'POST',
       path: '/v0/rules',
       rule: formatRuleKey(rule),
-      call: (signal) => session.context.api.createRule(wire, signal),
+      call: (signal) => session.context.api.createRule({ ...toWire(rule), destination: spelled }, signal),
       accept: (answer) =>
         acceptRule({ rule, request: createRequest }, answer, session, async ({ id, isSame }) => {
           session.known.created(id);
@@ -146,7 +149,7 @@ export async function setBack({ live }: UpdateStep, session: Session, order: Wri
   const fields = { ...toWire(live.rule), destination: live.destinationText };
   const patch = { id: live.id, fields, rule: live.rule };
   const settled = await patchRule(patch, session, { ...order, priority: 'gap' }, async () => 'it was left so');
-  return isSuccess(settled.outcome);
+  return isSuccess(settled);
 }
 
 /** A rule that is gone, or an overlap that the plan did not know of, is a surprise: the plan is made again. */

@@ -1,25 +1,10 @@
-import type { Problem } from '../model/problem.ts';
 import { ok, type Result } from '../model/result.ts';
 import type { ApiAnswer, ApiResult, JournalEntry } from '../ports.ts';
 import { describeAnswer } from './answer-text.ts';
-import type { Outcome, OutcomeKind } from './outcome.ts';
+import type { Settled } from './outcome.ts';
 import { computeBackoffMs, isAway, type Judged, send } from './send.ts';
 import type { Session } from './session.ts';
 import type { Priority } from './throttle.ts';
-
-/** How one write ended, before it becomes an `Outcome`. */
-export interface Settled extends Omit<Outcome, 'step'> {
-  /** Another writer had deleted the rule before. */
-  readonly byOther?: boolean;
-  /** The server holds something the plan did not know of: worth planning again. */
-  readonly surprise?: boolean;
-  readonly problem?: Problem;
-}
-
-/** Done, or already so. */
-export function isSuccess(outcome: OutcomeKind): boolean {
-  return outcome === 'done' || outcome === 'skipped';
-}
 
 /** A write that was answered and not done. */
 export function settleFailed(answer: ApiResult, request: string): Settled {

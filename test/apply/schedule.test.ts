@@ -35,7 +35,7 @@ function drain(schedule: Schedule, options = free): readonly string[] {
   for (let next = schedule.take(options); next !== null; next = schedule.take(options)) {
     order.push(next.id);
     schedule.settle(next, true);
-    if (schedule.gapOpen() && schedule.openLeft() === 0) schedule.closed();
+    if (schedule.gapEnded()) schedule.closed();
   }
   return order;
 }
@@ -112,7 +112,7 @@ describe('a schedule', () => {
     const failing = schedule.take(free);
     if (failing !== null) schedule.settle(failing, false);
     expect(schedule.abandon().map(({ id }) => id)).toEqual(['g3']);
-    expect(schedule.openLeft()).toBe(0);
+    expect(schedule.gapEnded()).toBe(true);
     schedule.closed();
     expect(drain(schedule)).toEqual(['d1']);
   });
