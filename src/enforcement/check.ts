@@ -142,7 +142,6 @@ function titleOf({ name, key, place }: RuleRef): string {
   return place === null ? `the rule ${name} (${key})` : `the rule ${name} (${key}, ${place.file}:${place.line})`;
 }
 
-/** The traffic inside any of the parts. */
 function restrictAll(traffic: readonly Traffic[], parts: readonly Part[]): readonly Traffic[] {
   const inside = traffic.flatMap((one) =>
     parts.flatMap(({ userId, destination, ports }) =>

@@ -72,7 +72,6 @@ export function compareFindings(a: Finding, b: Finding): number {
   );
 }
 
-/** Counts findings by sort. */
 export function countFindings(findings: readonly Finding[]): FindingCounts {
   const count = (kind: FindingKind): number => findings.filter((finding) => finding.kind === kind).length;
   const [missing, stale, extra] = [count('missing'), count('stale'), count('extra')];

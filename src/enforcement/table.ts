@@ -63,7 +63,6 @@ export function readSetKind(name: string): SetKind | null {
   };
 }
 
-/** The name of the set that holds rules of this kind. */
 export function formatSetName(kind: SetKind): string {
   const family = kind.family === 4 ? 'ip' : 'ip6';
   return `${kind.userId === null ? '' : `user${kind.userId}_`}${family}_${kind.action}${kind.withPorts ? '_layer4' : ''}`;

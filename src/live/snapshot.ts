@@ -9,7 +9,6 @@ import type { LiveState } from '../model/state.ts';
 import { decodeLiveConfiguration } from './live-configuration.ts';
 import { decodeLiveRules, type LiveUser } from './live-rules.ts';
 
-/** Version of the snapshot's form. */
 export const snapshotVersion = '1.0';
 
 const isoTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z$/;

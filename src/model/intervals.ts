@@ -15,7 +15,6 @@ export function toIntervals(parts: readonly Interval[]): Intervals {
   return mergeSorted([...parts].sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0)));
 }
 
-/** Addresses in either. */
 export function unionIntervals(a: Intervals, b: Intervals): Intervals {
   if (a.length === 0) return b;
   return b.length === 0 ? a : toIntervals([...a, ...b]);
@@ -32,7 +31,6 @@ export function createTouches(networks: readonly Network[]): (network: Network) 
   };
 }
 
-/** Addresses in both. */
 export function intersectIntervals(a: Intervals, b: Intervals): Intervals {
   const out: Interval[] = [];
   let i = 0;
@@ -47,13 +45,11 @@ export function intersectIntervals(a: Intervals, b: Intervals): Intervals {
   return out;
 }
 
-/** The lower of two addresses. */
 export function pickLower(a: bigint, b: bigint): bigint {
   if (a < b) return a;
   return b;
 }
 
-/** The higher of two addresses. */
 export function pickHigher(a: bigint, b: bigint): bigint {
   if (a < b) return b;
   return a;

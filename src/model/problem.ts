@@ -48,7 +48,6 @@ export function hasErrors(problems: readonly Problem[]): boolean {
   return problems.some((problem) => problem.severity === 'error');
 }
 
-/** These problems where warnings count as errors. */
 export function raiseWarnings(problems: readonly Problem[]): readonly Problem[] {
   return problems.map((problem) => (problem.severity === 'warning' ? { ...problem, severity: 'error' } : problem));
 }

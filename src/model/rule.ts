@@ -30,7 +30,6 @@ export function pickNotes({ owner, ticket, notBefore, expires }: RuleNotes): Rul
   return omitUndefined({ owner, ticket, notBefore, expires });
 }
 
-/** Whether the rule begins or ends by itself. */
 export function hasTimes({ notBefore, expires }: RuleNotes): boolean {
   return notBefore !== undefined || expires !== undefined;
 }

@@ -110,7 +110,6 @@ function placeOf<V, C>(profile: PortProfile<V>): Place<V, C> {
   return { profile, classes: null, inner: new Map() };
 }
 
-/** What the walks through one lane share. */
 interface LaneWalk<T extends Ruled, V, C> {
   readonly question: TrafficQuestion<T, V, C>;
   readonly protocol: Protocol;

@@ -2,7 +2,6 @@ import type { Action } from '../model/rule.ts';
 import { findNodesReached, type Ruled, type RuleIndex } from './rule-index.ts';
 import { compareDeciding, defaultVerdict, matches, type Packet, type Portless } from './verdict.ts';
 
-/** What happens to one packet, and why. */
 export interface Decision<T extends Ruled> {
   readonly verdict: Action;
   /** The rule that decides; null when none matches and the default applies. */

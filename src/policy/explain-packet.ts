@@ -16,7 +16,6 @@ export interface RuleKind {
   readonly withPorts: boolean;
 }
 
-/** The verdict on a packet, why, and what would change it. */
 export interface Explanation<T extends Ruled> extends Decision<T> {
   /** The fewest rules without which the verdict is the other one; null when no removal can do that. */
   readonly removals: readonly T[] | null;

@@ -20,17 +20,14 @@ export interface Fold<T extends Ruled, V> {
   readonly add: (outer: V, items: readonly T[]) => V;
 }
 
-/** The rank that decides, by port. */
 export type RankProfile = PortProfile<Rank | typeof noRank>;
 
-/** The lowest rank decides. */
 export const bestRank: Fold<Ruled, Rank | typeof noRank> = {
   nothing: noRank,
   keyOf: ({ rule }) => getRank(rule),
   add: (outer, [item]) => (item === undefined ? outer : (Math.min(outer, getRank(item.rule)) as typeof outer)),
 };
 
-/** The same value for every port. */
 export function makeFlatProfile<V>(value: V): PortProfile<V> {
   return { starts: [0], values: [value] };
 }
@@ -89,7 +86,6 @@ function toggle(numbers: number[], one: number): void {
   else numbers.splice(at, 0, one);
 }
 
-/** The value at a port. */
 export function getValueAt<V>(profile: PortProfile<V>, port: number): V {
   return profile.values[findPiece(profile, port)] as V;
 }

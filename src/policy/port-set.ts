@@ -10,7 +10,6 @@ export function getLastPort(protocol: Protocol): number {
   return protocol === 'other' ? 0 : 65_535;
 }
 
-/** A range that may still grow. */
 export interface OpenRange {
   low: number;
   high: number;
@@ -34,19 +33,16 @@ export function toPortSet(ranges: readonly PortRange[]): PortSet {
   return out;
 }
 
-/** Whether the set holds a port of the range. */
 export function touchesPorts(set: PortSet, { low, high }: PortRange): boolean {
   const reaching = set[findFirstPosition(set.length, (index) => (set[index]?.high ?? 0) >= low)];
   return reaching !== undefined && reaching.low <= high;
 }
 
-/** Whether both hold the same ports. */
 export function isSamePorts(a: PortSet, b: PortSet): boolean {
   if (a === b) return true;
   return a.length === b.length && a.every((range, i) => range.low === b[i]?.low && range.high === b[i]?.high);
 }
 
-/** How many ports. */
 export function countPorts(set: PortSet): number {
   return set.reduce((sum, { low, high }) => sum + high - low + 1, 0);
 }
@@ -56,12 +52,10 @@ export function formatPortsKey(set: PortSet): string {
   return set.map(({ low, high }) => `${low}-${high}`).join(',');
 }
 
-/** Ports in both. */
 export function intersectPorts(a: PortSet, b: PortSet): PortSet {
   return combinePorts(a, b, (inA, inB) => inA && inB);
 }
 
-/** Ports of `a` that are not in `b`. */
 export function subtractPorts(a: PortSet, b: PortSet): PortSet {
   return combinePorts(a, b, (inA, inB) => inA && !inB);
 }

@@ -86,7 +86,6 @@ export type TrafficSet = ReadonlyMap<string | null, LaneRegions>;
 
 export const noTraffic: LaneRegions = lanes.map(() => emptyRegion);
 
-/** Whether the source has no traffic. */
 export function isEmptyTraffic(regions: LaneRegions): boolean {
   return regions.every((region) => region.length === 0);
 }

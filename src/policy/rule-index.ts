@@ -75,7 +75,6 @@ function indexLanes<T extends Ruled>(scope: readonly T[]): readonly LaneIndex<T>
   return found.map(laneIndex);
 }
 
-/** The scope's rules in the lane. */
 export function getLaneRules<T extends Ruled>(index: RuleIndex<T>, user: string | null, lane: number): LaneIndex<T> {
   return index.lanesOf(user)[lane] ?? emptyLane;
 }

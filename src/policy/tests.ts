@@ -82,7 +82,6 @@ export function findAlwaysFailures(
   });
 }
 
-/** What all cases are checked against. */
 interface Checked<T extends Ruled> {
   readonly index: RuleIndex<T>;
   readonly bounds: PortBounds;

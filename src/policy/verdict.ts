@@ -15,7 +15,6 @@ export function compareDeciding(a: Rule, b: Rule): number {
   return getRank(a) - getRank(b) || compareRules(a, b);
 }
 
-/** What the packet filter does when no rule matches. */
 export const defaultVerdict: Action = 'accept';
 
 /** Below every rank: no rule matches. Even, since the default verdict is accept. */
@@ -34,7 +33,6 @@ export interface Packet {
   readonly port: number;
 }
 
-/** A packet whose port is not looked at. */
 export type Portless = Omit<Packet, 'port'>;
 
 /** Whether the rule matches the packet. Port rules match only tcp or udp; families never mix. */

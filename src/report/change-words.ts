@@ -104,13 +104,11 @@ export function formatNotes({ owner, ticket, notBefore, expires }: RuleNotes, ha
     .join(', ');
 }
 
-/** The notes as members of a JSON document. */
 export function makeNotesMembers({ owner, ticket, notBefore, expires }: RuleNotes): Readonly<Record<string, string>> {
   const [from, until] = [notBefore, expires].map((time) => (time === undefined ? undefined : formatInstant(time)));
   return omitUndefined({ owner, ticket, not_before: from, expires: until });
 }
 
-/** A rule that begins or ends. */
 export interface ShownBoundary {
   readonly at: number;
   readonly what: 'begins' | 'ends';

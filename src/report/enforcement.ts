@@ -36,7 +36,6 @@ export function summariseEnforcement({ report, waitedMs }: Kernel): string {
   }
 }
 
-/** The kernel's part of the JSON document. */
 export function makeEnforcementDocument({ report, waitedMs }: Kernel): Readonly<Record<string, unknown>> {
   return {
     state: report.state,

@@ -193,7 +193,6 @@ ${options(sets.map(({ title }) => title))}</select></label>
 ${sets.map((set) => setMarkup(report, set))}</section>`;
 }
 
-/** Whom a change is about. */
 function whoseText({ userNames }: RunReport, { change }: ShownChange): string {
   if (change.kind === 'Configuration') return 'everyone';
   const { userId } = (change.desired ?? change.live)?.rule ?? { userId: null };
@@ -207,12 +206,13 @@ function setMarkup(report: RunReport, { title, changed, total, changes }: SetOfC
 }
 
 function rowMarkup(report: RunReport, shown: ShownChange): Markup {
-  const { symbol, tone, name, what, why, place, wasThere, fields, change } = shown;
+  const { symbol, tone, name, what, why, fields, change } = shown;
+  const { source } = change;
   const label = name === '' && change.id !== null && change.kind === 'Rule' ? change.id.slice(0, 8) : name;
   const lines = fields.map(({ path, text }) => html`<br><code>${path}: ${text}</code>`);
   return html`<tr data-kind="${symbol}" data-who="${whoseText(report, shown)}"><td class="${tone}">${symbol}</td>
 <th scope="row">${label}</th><td>${what}${why === '' ? '' : html` <small>${why}</small>`}${lines}</td>
-<td class="place">${place === null ? '' : wasThere ? `was ${formatWhere(report, place)}` : placeMarkup(report, place)}</td></tr>`;
+<td class="place">${source === null ? '' : change.action === 'delete' ? `was ${formatWhere(report, source)}` : placeMarkup(report, source)}</td></tr>`;
 }
 
 function formatWhere({ root }: RunReport, { file, line }: Place): string {
@@ -228,7 +228,6 @@ function timesSection(report: RunReport, { at }: Plan): Markup {
   return at === undefined || !desired ? '' : renderBoundaries(report, showBoundaries(desired, at, userNames));
 }
 
-/** When rules begin and end next. */
 export function renderBoundaries(report: RunReport, boundaries: readonly ShownBoundary[]): Markup {
   const lines = boundaries.map(
     ({ at, what, name, rule, place }) => html`<li>${timeMarkup(at)}: <b>${escapeControls(name)}</b> ${what}, ${rule}
@@ -260,7 +259,6 @@ function testsSection(report: RunReport, { refusals }: Plan): Markup {
 <table class="marked"><tbody>${tests.slice(0, mostTraffic).map(row)}</tbody></table></details></section>`;
 }
 
-/** Problems with the lines that they are about. */
 export function renderProblemList(report: RunReport): Markup {
   const { problems } = report;
   if (problems.length === 0) return '';

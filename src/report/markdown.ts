@@ -132,16 +132,13 @@ function changesSection(report: RunReport, { sets }: PlanPage, limit: number): s
   return folded(`Changes (${changed})`, list(lines, limit), changed <= 10);
 }
 
-function changeLine(
-  { symbol, what, why, place, wasThere, fields, change }: ShownChange,
-  set: string,
-  report: RunReport,
-): string {
+function changeLine({ symbol, what, why, fields, change }: ShownChange, set: string, report: RunReport): string {
+  const { source } = change;
   const named = change.kind === 'Configuration' || change.name === null ? set : change.name;
   const where =
-    place === null
+    source === null
       ? ''
-      : ` ${wasThere ? 'was ' : ''}${quoteCode(`${stripRoot(place.file, report.root)}:${place.line}`)}`;
+      : ` ${change.action === 'delete' ? 'was ' : ''}${quoteCode(`${stripRoot(source.file, report.root)}:${source.line}`)}`;
   // A live rule without a name is known by its content.
   const label = change.name === null && change.kind === 'Rule' ? '' : ` ${quoteCode(named)}`;
   const id = label === '' && change.id !== null ? ` ${quoteCode(change.id.slice(0, 8))}` : '';

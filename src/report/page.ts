@@ -1,7 +1,6 @@
 import { getOrMake } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { escapeControls, joinSome } from '../model/printable.ts';
-import type { Place } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { listBoundaries } from '../model/state.ts';
 import type { Change, Plan } from '../plan/plan.ts';
@@ -37,6 +36,7 @@ export interface SetOfChanges {
 }
 
 export interface ShownChange {
+  /** Its source is where a deleted rule stood, not a line of today's file. */
   readonly change: Change;
   readonly symbol: string;
   readonly tone: Tone;
@@ -46,9 +46,6 @@ export interface ShownChange {
   readonly what: string;
   /** Why, where the mark does not tell. */
   readonly why: string;
-  readonly place: Place | null;
-  /** The place is where a deleted rule stood, not a line of today's file. */
-  readonly wasThere: boolean;
   readonly fields: readonly FieldLine[];
 }
 
@@ -189,7 +186,6 @@ function setAndName(change: Change): readonly [set: string, name: string] {
   return slash < 0 ? [noSet, change.name] : [change.name.slice(0, slash), change.name.slice(slash + 1)];
 }
 
-/** For whom changes are shown, and as of when. */
 interface Shown {
   readonly names: UserNames;
   readonly at: number | undefined;
@@ -205,8 +201,6 @@ function showChange(change: Change, name: string, { names, at }: Shown): ShownCh
     name,
     what: change.kind === 'Configuration' ? '' : describeChange(change, names),
     why: formatWhy(change, at),
-    place: change.source,
-    wasThere: change.action === 'delete',
     fields: withFields ? listFieldLines(change.fields) : [],
   };
 }
@@ -232,7 +226,6 @@ function whomText(lines: readonly TrafficLine[]): string {
   return all.length <= 5 ? joinWords(all) : joinSome(all, 3);
 }
 
-/** What stands above the traffic that a gap left open. */
 export const leftOpenTitle = 'LEFT OPEN: rules that should drop this traffic are missing, or may be';
 
 /** Traffic that an apply whose gaps could not be closed left open: every format says it first. */

@@ -3,7 +3,6 @@ import { stripVTControlCharacters, styleText } from 'node:util';
 /** What a piece of text is; its colour follows. */
 export type Tone = 'risk' | 'plain' | 'error' | 'warning' | 'note' | 'strong' | 'faint';
 
-/** Colours a piece of text, or leaves it as it is. */
 export type Paint = (tone: Tone, text: string) => string;
 
 const styles = {
@@ -26,7 +25,6 @@ export function createPaint(color: boolean): Paint {
     styles[tone].length === 0 ? text : styleText([...styles[tone]], text, { validateStream: false });
 }
 
-/** Characters of the longest text. */
 export function measureLongest(texts: readonly string[]): number {
   return texts.reduce((most, { length }) => Math.max(most, length), 0);
 }

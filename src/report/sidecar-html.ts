@@ -33,7 +33,6 @@ export interface PageQuestion {
   readonly script: string;
 }
 
-/** The fields of the form about one packet. */
 export const packetFields = ['destination', 'protocol', 'port', 'user'] as const;
 
 /** More rows than this nobody reads: a search finds the rest. */

@@ -118,7 +118,6 @@ export function searchRules(lines: readonly RuleLine[], words: string): readonly
   return lines.filter(({ text }) => wanted.every((word) => text.includes(word)));
 }
 
-/** A rule as it is searched. */
 export interface RuleLine {
   readonly rule: NamedRule;
   readonly name: string;

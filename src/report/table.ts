@@ -35,7 +35,6 @@ function renderRecords([head = [], ...rows]: Table): string {
   return `${records.join('\n')}\n`;
 }
 
-/** A table for a comment or a page in Git. */
 export function renderTableMarkdown(table: Table): string {
   const row = (cells: readonly string[]): string => `| ${cells.map((cell) => escapeProse(cell)).join(' | ')} |`;
   const [head = [], ...rest] = table;

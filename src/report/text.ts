@@ -113,8 +113,8 @@ function changeText(
 }
 
 /** Where a change comes from; the short id of a rule that has neither place nor name. */
-function placeText({ name, place, wasThere, change }: ShownChange): string {
-  if (place !== null) return `${wasThere ? 'was ' : ''}${formatLine(place)}`;
+function placeText({ name, change }: ShownChange): string {
+  if (change.source !== null) return `${change.action === 'delete' ? 'was ' : ''}${formatLine(change.source)}`;
   return name === '' && change.id !== null ? change.id.slice(0, 8) : '';
 }
 

@@ -7,7 +7,6 @@ export function makeTrafficDocument({ ports, ...traffic }: Traffic): Readonly<Re
   return { user, destinations, protocol, ports: ports === null ? null : ports.map(formatShortPorts) };
 }
 
-/** What is opened and what is closed. */
 export function makeEffectDocument({ opens, closes }: Effect): Readonly<Record<string, unknown>> {
   return { opens: opens.map(makeTrafficDocument), closes: closes.map(makeTrafficDocument) };
 }

@@ -15,7 +15,6 @@ export interface Finding extends Omit<Problem, 'severity'> {
   readonly severity?: 'note';
 }
 
-/** The rule's name as problems show it. */
 export function quoteName({ name }: DesiredRule): string {
   return `\`${name}\``;
 }

@@ -48,7 +48,6 @@ export function findLeaders<T extends Ruled>(index: RuleIndex<T>, { items, keys 
   };
 }
 
-/** The two lowest of two ascending pairs. */
 function firstTwo(a: Pair, b: Pair): Pair {
   return a[0] <= b[0] ? [a[0], Math.min(a[1], b[0])] : [b[0], Math.min(b[1], a[0])];
 }

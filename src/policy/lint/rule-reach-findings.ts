@@ -173,7 +173,6 @@ export function computeRuleReach<T extends Ruled>(
   return new Map(items.map((item, key) => [item, reach[key] ?? 'never']));
 }
 
-/** The rules at consecutive addresses. */
 interface Place {
   readonly profile: PortProfile<number>;
   /** What is to be judged there: the values that differ from those around it, which were judged, or all of them. */

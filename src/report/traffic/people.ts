@@ -4,7 +4,6 @@ import type { DesiredState } from '../../model/state.ts';
 import type { Plan } from '../../plan/plan.ts';
 import type { RunReport } from '../run-report.ts';
 
-/** Whom a page can name. */
 export interface People {
   /** Names by UUID. */
   readonly names: ReadonlyMap<string, string>;
@@ -16,10 +15,8 @@ export interface People {
   readonly most?: number;
 }
 
-/** How many people a line names, by default. */
 const mostNamed = 6;
 
-/** The people of a plan. */
 export function collectPeople(plan: Plan | null, report: Pick<RunReport, 'userNames' | 'groups'>): People {
   const users = (plan?.changes ?? []).flatMap((change) =>
     change.kind === 'Rule' ? [change.live?.rule.userId ?? [], change.desired?.rule.userId ?? []].flat() : [],
