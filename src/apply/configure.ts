@@ -34,65 +34,56 @@ export async function configure(
 ): Promise<Settled> {
   const change = plan.changes[step.change];
   const live = change?.kind === 'Configuration' ? change.live : null;
-  const { settled, pinned } = await patch(step.desired, step.fields, session, order);
+  const [settled, pinned] = await patch(step, session, order);
   if (pinned.length === 0) return settled;
   for (const { field, by } of pinned) session.problems.push(pinnedProblem(step.desired, field, by));
   const names = pinned.map(({ field }) => field).join(', ');
   const rest = step.fields.filter((field) => !pinned.some((one) => one.field === field));
   const failed: Settled = { outcome: 'failed', status: settled.status };
   if (rest.length === 0) return { ...failed, message: `${request}: pinned by the server's environment: ${names}` };
-  if (!session.context.allowLockout && wouldLockOut(live, step.desired, rest)) {
+  if (!session.context.allowLockout && wouldLockOut(live, { ...step, fields: rest })) {
     session.problems.push(lockoutProblem(step.desired, names));
     return { ...failed, message: `${request}: nothing was sent, for without ${names} nobody could sign in` };
   }
-  const second = await patch(step.desired, rest, session, order);
-  if (second.settled.outcome !== 'done') return second.settled;
-  return {
-    ...failed,
-    status: second.settled.status,
-    message: `${request}: all but ${names}, pinned by the server's environment`,
-  };
+  const [second] = await patch({ ...step, fields: rest }, session, order);
+  if (second.outcome !== 'done') return second;
+  const message = `${request}: all but ${names}, pinned by the server's environment`;
+  return { ...failed, status: second.status, message };
 }
 
-interface Patched {
-  readonly settled: Settled;
-  /** Fields for which the server refused the request. */
-  readonly pinned: readonly PinnedField[];
-}
-
+/** Sends the fields; with the fields for which the server refused the request. */
 async function patch(
-  desired: DesiredConfiguration,
-  fields: readonly ConfigurationField[],
+  step: ConfigureStep,
   session: Session,
   order: WriteOrder,
-): Promise<Patched> {
+): Promise<readonly [Settled, readonly PinnedField[]]> {
   const { api } = session.context;
-  const body = bodyOf(desired, fields);
+  const body = bodyOf(step);
   let pinned: readonly PinnedField[] = [];
   const settled = await sendWrite(
     {
       method: 'PATCH',
       path: '/v0/configuration',
       call: (signal) => api.updateConfiguration(body, signal),
-      accept: (answer) => acceptConfigured(desired, fields, answer),
+      accept: (answer) => acceptConfigured(step, answer),
       refuse: (answer) => {
-        pinned = pinnedFields(answer, fields);
-        return pinned.length === 0 ? settleRefused(desired, answer) : null;
+        pinned = pinnedFields(answer, step.fields);
+        return pinned.length === 0 ? settleRefused(step, answer) : null;
       },
       find: async ({ status }) => {
         const read = await readConfiguration(session.reading);
         if (!read.ok) return fail(read.error.message);
-        return ok(selectDiffering(desired, fields, read.value).length === 0 ? { outcome: 'done', status } : null);
+        return ok(selectDiffering(step, read.value).length === 0 ? { outcome: 'done', status } : null);
       },
     },
     session,
     order,
   );
-  return { settled, pinned };
+  return [settled, pinned];
 }
 
 /** The server counts providers from the first that it had (observed: recordings/configuration_oidc); the problem names ours. */
-function settleRefused(desired: DesiredConfiguration, answer: ApiAnswer): Settled | null {
+function settleRefused({ desired }: ConfigureStep, answer: ApiAnswer): Settled | null {
   let place: Place | undefined;
   const nameField = (path: string): string => {
     for (const field of providerFields) {
@@ -121,25 +112,17 @@ function countErrors(body: unknown, field: ConfigurationField): number {
 }
 
 /** Null when the answer cannot be read. */
-function acceptConfigured(
-  desired: DesiredConfiguration,
-  fields: readonly ConfigurationField[],
-  answer: ApiAnswer,
-): Settled | null {
+function acceptConfigured(step: ConfigureStep, answer: ApiAnswer): Settled | null {
   const decoded = decodeLiveConfiguration(answer.body);
   if (!decoded.ok) return null;
-  const wrong = selectDiffering(desired, fields, decoded.value);
+  const wrong = selectDiffering(step, decoded.value);
   if (wrong.length === 0) return { outcome: 'done', status: answer.status };
   const message = `${request}: answered ${answer.status}, but the server did not take ${wrong.join(', ')}`;
   const problem: Problem = { code: 'answer-differs', severity: 'error', summary: message };
   return { outcome: 'failed', status: answer.status, message, problem };
 }
 
-function selectDiffering(
-  desired: DesiredConfiguration,
-  fields: readonly ConfigurationField[],
-  live: LiveConfiguration,
-): readonly ConfigurationField[] {
+function selectDiffering({ desired, fields }: ConfigureStep, live: LiveConfiguration): readonly ConfigurationField[] {
   return fields.filter((field) => {
     const wanted = desired.fields[field];
     return wanted !== undefined && compareField(field, wanted, live.fields[field]) === 'differs';
@@ -147,10 +130,7 @@ function selectDiffering(
 }
 
 /** The fields as the API spells them; secrets stay `Secret` until the adapter makes bytes of them. */
-function bodyOf(
-  desired: DesiredConfiguration,
-  fields: readonly ConfigurationField[],
-): Readonly<Record<string, unknown>> {
+function bodyOf({ desired, fields }: ConfigureStep): Readonly<Record<string, unknown>> {
   const body: Record<string, unknown> = {};
   for (const field of fields) {
     if (field === 'saml_identity_providers') body[field] = desired.fields[field]?.map(samlBody);
@@ -189,11 +169,7 @@ function pinnedFields(refusal: ApiAnswer, fields: readonly ConfigurationField[])
   return pinned;
 }
 
-function wouldLockOut(
-  live: LiveConfiguration | null,
-  desired: DesiredConfiguration,
-  fields: readonly ConfigurationField[],
-): boolean {
+function wouldLockOut(live: LiveConfiguration | null, { desired, fields }: ConfigureStep): boolean {
   if (live === null) return true; // nothing to check on
   const sent: Partial<ConfigurationFields> = Object.fromEntries(fields.map((field) => [field, desired.fields[field]]));
   return leavesNoSignIn({ ...live.fields, ...sent }) && !leavesNoSignIn(live.fields);
