@@ -16,7 +16,6 @@ import type { ApiAnswer } from '../ports.ts';
 import { describeAnswer, readFieldMessages } from './answer-text.ts';
 import type { Settled } from './outcome.ts';
 import { readConfiguration } from './read.ts';
-import type { Session } from './session.ts';
 import { sendWrite, type WriteOrder } from './write.ts';
 
 const request = 'PATCH /v0/configuration';
@@ -26,15 +25,11 @@ const request = 'PATCH /v0/configuration';
  * request (observed: recordings/configuration_env_override): then the others are sent alone, once the lock-out guard has
  * passed on what that would leave; else nothing is sent. A pinned field fails the step, with its own problem.
  */
-export async function configure(
-  step: ConfigureStep,
-  plan: Plan,
-  session: Session,
-  order: WriteOrder,
-): Promise<Settled> {
+export async function configure(step: ConfigureStep, plan: Plan, order: WriteOrder): Promise<Settled> {
+  const { session } = order;
   const change = plan.changes[step.change];
   const live = change?.kind === 'Configuration' ? change.live : null;
-  const [settled, pinned] = await patch(step, session, order);
+  const [settled, pinned] = await patch(step, order);
   if (pinned.length === 0) return settled;
   for (const { field, by } of pinned) session.problems.push(pinnedProblem(step.desired, field, by));
   const names = pinned.map(({ field }) => field).join(', ');
@@ -45,40 +40,32 @@ export async function configure(
     session.problems.push(lockoutProblem(step.desired, names));
     return { ...failed, message: `${request}: nothing was sent, for without ${names} nobody could sign in` };
   }
-  const [second] = await patch({ ...step, fields: rest }, session, order);
+  const [second] = await patch({ ...step, fields: rest }, order);
   if (second.outcome !== 'done') return second;
   const message = `${request}: all but ${names}, pinned by the server's environment`;
   return { ...failed, status: second.status, message };
 }
 
 /** Sends the fields; with the fields for which the server refused the request. */
-async function patch(
-  step: ConfigureStep,
-  session: Session,
-  order: WriteOrder,
-): Promise<readonly [Settled, readonly PinnedField[]]> {
-  const { api } = session.context;
+async function patch(step: ConfigureStep, order: WriteOrder): Promise<readonly [Settled, readonly PinnedField[]]> {
+  const { session } = order;
   const body = bodyOf(step);
   let pinned: readonly PinnedField[] = [];
-  const settled = await sendWrite(
-    {
-      method: 'PATCH',
-      path: '/v0/configuration',
-      call: (signal) => api.updateConfiguration(body, signal),
-      accept: (answer) => acceptConfigured(step, answer),
-      refuse: (answer) => {
-        pinned = pinnedFields(answer, step.fields);
-        return pinned.length === 0 ? settleRefused(step, answer) : null;
-      },
-      find: async ({ status }) => {
-        const read = await readConfiguration(session.reading);
-        if (!read.ok) return fail(read.error.message);
-        return ok(selectDiffering(step, read.value).length === 0 ? { outcome: 'done', status } : null);
-      },
+  const settled = await sendWrite(order, {
+    method: 'PATCH',
+    path: '/v0/configuration',
+    call: (signal) => session.context.api.updateConfiguration(body, signal),
+    accept: (answer) => acceptConfigured(step, answer),
+    refuse: (answer) => {
+      pinned = pinnedFields(answer, step.fields);
+      return pinned.length === 0 ? settleRefused(step, answer) : null;
     },
-    session,
-    order,
-  );
+    find: async ({ status }) => {
+      const read = await readConfiguration(session.reading);
+      if (!read.ok) return fail(read.error.message);
+      return ok(selectDiffering(step, read.value).length === 0 ? { outcome: 'done', status } : null);
+    },
+  });
   return [settled, pinned];
 }
 

@@ -1,6 +1,6 @@
 import type { Settled } from './outcome.ts';
 import type { Session } from './session.ts';
-import type { Priority } from './throttle.ts';
+import type { WriteOrder } from './write.ts';
 
 /** A look at the kernel's packet filter: whether it holds exactly the live rules, and in which table. */
 interface Look {
@@ -17,11 +17,8 @@ const noNames = new Map();
  * build itself anew from the database, so that nothing is left for the others to crash it. Blind, nobody knows which it is: the
  * first one is waited for; the others only where a rebuild is so long that what is sent meanwhile would be lost.
  */
-export async function deleteModified(
-  send: () => Promise<Settled>,
-  session: Session,
-  priority: Priority,
-): Promise<Settled> {
+export async function deleteModified(send: () => Promise<Settled>, order: WriteOrder): Promise<Settled> {
+  const { session } = order;
   const { throttle, known } = session;
   if (session.rebuilt === 'seen') return await send();
   if (session.rebuilt === 'waited' && throttle.isLossless(known.count())) {
@@ -32,7 +29,7 @@ export async function deleteModified(
   const look = await openKernel(session);
   const before = await look();
   const settled = await send();
-  if (settled.outcome !== 'failed') session.rebuilt = await outlastRebuild(before, session, priority);
+  if (settled.outcome !== 'failed') session.rebuilt = await outlastRebuild(before, order);
   return settled;
 }
 
@@ -54,7 +51,7 @@ const lookNowhere = (): Promise<null> => Promise.resolve(null);
  * Waits until the filter is expected to be rebuilt, or is seen to be. No write is sent meanwhile: what is created during a long
  * rebuild is lost (observed: recordings/packet_filter_rebuild). A stop ends the wait, with a gap open at the bound of a stop.
  */
-async function outlastRebuild(before: Look | null, session: Session, priority: Priority): Promise<Session['rebuilt']> {
+async function outlastRebuild(before: Look | null, { session, priority }: WriteOrder): Promise<Session['rebuilt']> {
   const { throttle, known, context } = session;
   const { clock, logger } = context;
   const startedAt = clock.now();

@@ -32,7 +32,7 @@ export async function restore(
     const free = staying.every((later) => !later.waitedFor.has(step.id) || mayGoBefore(step, later.step, session));
     const after =
       free && (ours || (mayBeGone && session.refusesCollisions()))
-        ? await undo(member, session, { priority: 'gap', note: noteOf(step) })
+        ? await undo(member, { session, priority: 'gap', note: noteOf(step) })
         : null;
     if (after === null) staying.push({ step, waitedFor: waitedForBy(step, plan) });
     if (after === null && (mayBeGone || (ours && step.type !== 'create'))) open.add(step.id);
@@ -62,15 +62,11 @@ function waitedForBy(step: Step, { steps }: Plan): ReadonlySet<string> {
 }
 
 /** Null when the step stays done, for undoing it failed. */
-async function undo(
-  { step, status, liveId: id }: Outcome,
-  session: Session,
-  order: WriteOrder,
-): Promise<Settled | null> {
+async function undo({ step, status, liveId: id }: Outcome, order: WriteOrder): Promise<Settled | null> {
   switch (step.type) {
     case 'delete': {
       const { rule, destinationText } = step.live;
-      const again = await createRule(rule, session, order, destinationText);
+      const again = await createRule(rule, order, destinationText);
       if (!isSuccess(again)) return null;
       const { liveId } = again;
       const message = 'deleted, and created again because its gap could not be closed';
@@ -80,11 +76,11 @@ async function undo(
       if (id === undefined) return null;
       // Until all is undone, the gap still needs what is deleted here.
       const note = { ...order.note, owes: [formatRuleKey(step.rule)] };
-      if (!isSuccess(await deleteRule(id, step.rule, session, { ...order, note }))) return null;
+      if (!isSuccess(await deleteRule(id, step.rule, { ...order, note }))) return null;
       return { outcome: 'failed', status, message: 'created, and deleted again because its gap could not be closed' };
     }
     case 'update': {
-      if (!(await setBack(step, session, order))) return null;
+      if (!(await setBack(step, order))) return null;
       return { outcome: 'failed', status, message: 'changed, and set back because its gap could not be closed' };
     }
     case 'configure':

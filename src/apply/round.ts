@@ -180,8 +180,8 @@ class Round {
       settle();
       this.#wake();
     };
-    const order = { priority, note: this.#noteOf(step) };
-    perform(step, this.#plan, this.#session, order).then(
+    const order = { session: this.#session, priority, note: this.#noteOf(step) };
+    perform(step, this.#plan, order).then(
       (settled) => ended(() => this.#settle({ step, ...settled })),
       (error: unknown) => ended(() => this.#broken.push(error)),
     );
@@ -259,21 +259,21 @@ class Round {
 }
 
 /** Carries one step out, to an outcome; never throws for what the server or the network does. */
-async function perform(step: Step, plan: Plan, session: Session, order: WriteOrder): Promise<Settled> {
-  if ((step.type === 'create' || step.type === 'update') && step.rule.ports !== null && session.noPorts) {
+async function perform(step: Step, plan: Plan, order: WriteOrder): Promise<Settled> {
+  if ((step.type === 'create' || step.type === 'update') && step.rule.ports !== null && order.session.noPorts) {
     return { outcome: 'failed', status: null, message: noPortsMessage };
   }
   switch (step.type) {
     case 'create':
-      return createRule(step.rule, session, order);
+      return createRule(step.rule, order);
     case 'delete': {
-      const send = (): Promise<Settled> => deleteRule(step.live.id, step.live.rule, session, order);
-      return step.mayRebuild ? deleteModified(send, session, order.priority) : send();
+      const send = (): Promise<Settled> => deleteRule(step.live.id, step.live.rule, order);
+      return step.mayRebuild ? deleteModified(send, order) : send();
     }
     case 'update':
-      return updateRule(step, session, order);
+      return updateRule(step, order);
     case 'configure':
-      return configure(step, plan, session, order);
+      return configure(step, plan, order);
     default:
       return assertNever(step);
   }

@@ -7,7 +7,6 @@ import { isOverlap } from './answer-text.ts';
 import { isSuccess, type Settled } from './outcome.ts';
 import { computeBackoffMs } from './send.ts';
 import type { Session } from './session.ts';
-import type { Priority } from './throttle.ts';
 import { sendWrite, settleFailed, settleUnknown, type WriteOrder } from './write.ts';
 
 const createRequest = 'POST /v0/rules';
@@ -16,39 +15,30 @@ const createRequest = 'POST /v0/rules';
  * Creates a rule exactly once: what a POST without an answer left is found by canonical value among ids not known before.
  * `spelled`: the destination as a rule that is created again was stored.
  */
-export function createRule(
-  rule: Rule,
-  session: Session,
-  order: WriteOrder,
-  spelled = toWire(rule).destination,
-): Promise<Settled> {
-  return sendWrite(
-    {
-      method: 'POST',
-      path: '/v0/rules',
-      rule: formatRuleKey(rule),
-      call: (signal) => session.context.api.createRule({ ...toWire(rule), destination: spelled }, signal),
-      accept: (answer) =>
-        acceptRule({ rule, request: createRequest }, answer, session, async ({ id, isSame }) => {
-          session.known.created(id);
-          if (isSame) noteStored(session);
-          if (isSame) return '';
-          const undone = await deleteRule(id, rule, session, { ...order, priority: 'gap' });
-          const failed = `could not be deleted again (${undone.message ?? ''})`;
-          return `it ${undone.outcome === 'done' ? 'was deleted again' : failed}, rule ${id}`;
-        }),
-      refuse: (answer, sentBefore) =>
-        isOverlap(answer) ? settleOverlap(rule, answer, sentBefore, session, order.priority) : null,
-      find: async ({ status }, sentAt) => {
-        const landed = await findLanded(rule, sentAt, session, order.priority);
-        if (!landed.ok || landed.value === null) return landed.ok ? ok(null) : landed;
-        noteStored(session);
-        return ok({ outcome: 'done', status, liveId: landed.value.id });
-      },
+export function createRule(rule: Rule, order: WriteOrder, spelled = toWire(rule).destination): Promise<Settled> {
+  const { session } = order;
+  return sendWrite(order, {
+    method: 'POST',
+    path: '/v0/rules',
+    rule: formatRuleKey(rule),
+    call: (signal) => session.context.api.createRule({ ...toWire(rule), destination: spelled }, signal),
+    accept: (answer) =>
+      acceptRule({ rule, request: createRequest }, answer, session, async ({ id, isSame }) => {
+        session.known.created(id);
+        if (isSame) noteStored(session);
+        if (isSame) return '';
+        const undone = await deleteRule(id, rule, { ...order, priority: 'gap' });
+        const failed = `could not be deleted again (${undone.message ?? ''})`;
+        return `it ${undone.outcome === 'done' ? 'was deleted again' : failed}, rule ${id}`;
+      }),
+    refuse: (answer, sentBefore) => (isOverlap(answer) ? settleOverlap(rule, answer, sentBefore, order) : null),
+    find: async ({ status }, sentAt) => {
+      const landed = await findLanded(rule, sentAt, order);
+      if (!landed.ok || landed.value === null) return landed.ok ? ok(null) : landed;
+      noteStored(session);
+      return ok({ outcome: 'done', status, liveId: landed.value.id });
     },
-    session,
-    order,
-  );
+  });
 }
 
 /** The filter crashes at a rule over what one modified in place left, and rebuilds (observed: recordings/packet_filter_crash). */
@@ -64,8 +54,7 @@ function noteStored({ throttle, known }: Session): void {
 async function findLanded(
   rule: Rule,
   sentAt: number,
-  session: Session,
-  priority: Priority,
+  { session, priority }: WriteOrder,
 ): Promise<Result<LiveRule | null, string>> {
   const { clock, limits } = session.context;
   const deadline = sentAt + limits.requestTimeoutMs;
@@ -84,8 +73,7 @@ async function settleOverlap(
   rule: Rule,
   answer: ApiAnswer,
   sentBefore: boolean,
-  session: Session,
-  priority: Priority,
+  { session, priority }: WriteOrder,
 ): Promise<Settled> {
   const listed = await session.freshRules(priority);
   if (!listed.ok && sentBefore) return settleUnknown(answer, createRequest, listed.error);
@@ -100,32 +88,29 @@ async function settleOverlap(
 }
 
 /** Deletes a rule. 404 is done; after an empty 500 (observed: recordings/concurrency) the list decides. */
-export function deleteRule(id: string, rule: Rule, session: Session, order: WriteOrder): Promise<Settled> {
+export function deleteRule(id: string, rule: Rule, order: WriteOrder): Promise<Settled> {
+  const { session, priority } = order;
   const settle = (status: number | null): Settled => {
     session.known.deleted(id);
     session.throttle.stored('delete');
     return { outcome: 'done', status };
   };
-  return sendWrite(
-    {
-      method: 'DELETE',
-      path: `/v0/rules/${id}`,
-      rule: formatRuleKey(rule),
-      call: (signal) => session.context.api.deleteRule(id, signal),
-      accept: ({ status }) => settle(status),
-      refuse: ({ status }, sentBefore) => {
-        if (status !== 404) return null;
-        return sentBefore ? settle(404) : { ...settle(404), byOther: true, message: 'it was gone already' };
-      },
-      find: async ({ status }) => {
-        const listed = await session.freshRules(order.priority);
-        if (!listed.ok) return listed;
-        return ok(listed.value.some((live) => live.id === id) ? null : settle(status));
-      },
+  return sendWrite(order, {
+    method: 'DELETE',
+    path: `/v0/rules/${id}`,
+    rule: formatRuleKey(rule),
+    call: (signal) => session.context.api.deleteRule(id, signal),
+    accept: ({ status }) => settle(status),
+    refuse: ({ status }, sentBefore) => {
+      if (status !== 404) return null;
+      return sentBefore ? settle(404) : { ...settle(404), byOther: true, message: 'it was gone already' };
     },
-    session,
-    order,
-  );
+    find: async ({ status }) => {
+      const listed = await session.freshRules(priority);
+      if (!listed.ok) return listed;
+      return ok(listed.value.some((live) => live.id === id) ? null : settle(status));
+    },
+  });
 }
 
 /** A PATCH: what it sends, and the rule that it asks for. */
@@ -136,61 +121,57 @@ interface Patch {
 }
 
 /** PATCHes a rule with the fields that change. */
-export function updateRule(step: UpdateStep, session: Session, order: WriteOrder): Promise<Settled> {
+export function updateRule(step: UpdateStep, order: WriteOrder): Promise<Settled> {
   const { live, rule } = step;
-  return patchRule({ id: live.id, fields: selectChanged(step), rule }, session, order, async () => {
-    const back = await setBack(step, session, order);
+  return patchRule({ id: live.id, fields: selectChanged(step), rule }, order, async () => {
+    const back = await setBack(step, order);
     return back ? 'it was set back' : 'it could not be set back';
   });
 }
 
 /** PATCHes the rule back to what was live, as it was spelled; false when that could not be done. */
-export async function setBack({ live }: UpdateStep, session: Session, order: WriteOrder): Promise<boolean> {
+export async function setBack({ live }: UpdateStep, order: WriteOrder): Promise<boolean> {
   const fields = { ...toWire(live.rule), destination: live.destinationText };
   const patch = { id: live.id, fields, rule: live.rule };
-  const settled = await patchRule(patch, session, { ...order, priority: 'gap' }, async () => 'it was left so');
+  const settled = await patchRule(patch, { ...order, priority: 'gap' }, async () => 'it was left so');
   return isSuccess(settled);
 }
 
 /** A rule that is gone, or an overlap that the plan did not know of, is a surprise: the plan is made again. */
-function patchRule(patch: Patch, session: Session, order: WriteOrder, undo: () => Promise<string>): Promise<Settled> {
-  const { id, fields, rule } = patch;
+function patchRule({ id, fields, rule }: Patch, order: WriteOrder, undo: () => Promise<string>): Promise<Settled> {
+  const { session, priority } = order;
   const request = `PATCH /v0/rules/${id}`;
   /** The live rule with that id, told apart by whether it is as it was asked for. */
   const look = async () => {
-    const listed = await session.freshRules(order.priority);
+    const listed = await session.freshRules(priority);
     if (!listed.ok) return listed;
     const live = listed.value.find((one) => one.id === id);
     return ok(live === undefined ? 'gone' : formatRuleKey(live.rule) === formatRuleKey(rule) ? 'done' : 'open');
   };
   const done = (status: number | null): Settled => ({ outcome: 'done', status, liveId: id });
-  return sendWrite(
-    {
-      method: 'PATCH',
-      path: `/v0/rules/${id}`,
-      rule: formatRuleKey(rule),
-      call: (signal) => session.context.api.updateRule(id, fields, signal),
-      accept: (answer) => acceptRule({ rule, request }, answer, session, async ({ isSame }) => (isSame ? '' : undo())),
-      refuse: async (answer) => {
-        const surprise = { ...settleFailed(answer, request), surprise: true };
-        if (answer.status === 404) return surprise;
-        if (!isOverlap(answer)) return null;
-        const seen = await look();
-        if (!seen.ok) return settleUnknown(answer, request, seen.error);
-        if (seen.value === 'done') return done(answer.status);
-        session.collisionsSeen ||= seen.value === 'open';
-        return surprise;
-      },
-      find: async (answer) => {
-        const seen = await look();
-        if (!seen.ok) return seen;
-        if (seen.value === 'gone') return ok({ ...settleFailed(answer, request), surprise: true });
-        return ok(seen.value === 'done' ? done(answer.status) : null);
-      },
+  return sendWrite(order, {
+    method: 'PATCH',
+    path: `/v0/rules/${id}`,
+    rule: formatRuleKey(rule),
+    call: (signal) => session.context.api.updateRule(id, fields, signal),
+    accept: (answer) => acceptRule({ rule, request }, answer, session, async ({ isSame }) => (isSame ? '' : undo())),
+    refuse: async (answer) => {
+      const surprise = { ...settleFailed(answer, request), surprise: true };
+      if (answer.status === 404) return surprise;
+      if (!isOverlap(answer)) return null;
+      const seen = await look();
+      if (!seen.ok) return settleUnknown(answer, request, seen.error);
+      if (seen.value === 'done') return done(answer.status);
+      session.collisionsSeen ||= seen.value === 'open';
+      return surprise;
     },
-    session,
-    order,
-  );
+    find: async (answer) => {
+      const seen = await look();
+      if (!seen.ok) return seen;
+      if (seen.value === 'gone') return ok({ ...settleFailed(answer, request), surprise: true });
+      return ok(seen.value === 'done' ? done(answer.status) : null);
+    },
+  });
 }
 
 /** The wire fields that differ; a destination that only differs in host bits is left as it is stored. */

@@ -17,8 +17,9 @@ export function settleUnknown(answer: ApiResult, request: string, why: string): 
   return { outcome: 'unknown', status: answer.status, message };
 }
 
-/** The step that a write belongs to. */
+/** The step that a write belongs to, and the apply. */
 export interface WriteOrder {
+  readonly session: Session;
   readonly priority: Priority;
   /** What the journal says beside the request. */
   readonly note: Pick<JournalEntry, 'step' | 'name' | 'place' | 'gap' | 'owes'>;
@@ -45,19 +46,20 @@ export interface Write {
  * a write that closes a gap is tried on until the bound of the stop. After an answer that leaves open what was done (none,
  * 5xx, a 503 of a proxy) it is never repeated before `find` has looked.
  */
-export async function sendWrite(write: Write, session: Session, { priority, note }: WriteOrder): Promise<Settled> {
+export async function sendWrite(order: WriteOrder, write: Write): Promise<Settled> {
+  const { session, note } = order;
   const { method, path, rule } = write;
   const { owes, ...where } = note;
   const entry = { ...where, method, path, ...(rule === undefined ? {} : { rule }) };
   const recorded = session.record({ event: 'step-started', ...entry, ...(owes === undefined ? {} : { owes }) });
   // A killed apply must find which gap it left open; of any other write the server itself tells what became of it.
   if (note.gap !== undefined) await recorded;
-  const settled = await settle(write, session, priority);
+  const settled = await settle(write, order);
   void session.record({ event: 'step-ended', ...entry, outcome: settled.outcome, status: settled.status });
   return settled;
 }
 
-function settle(write: Write, session: Session, priority: Priority): Promise<Settled> {
+function settle(write: Write, { session, priority }: WriteOrder): Promise<Settled> {
   const { clock } = session.context;
   const request = `${write.method} ${write.path}`;
   let sentAt = 0;
