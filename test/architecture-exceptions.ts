@@ -17,7 +17,7 @@ export const complexFunctions: Readonly<Record<string, string>> = {
 /** `FILE` that spreads a list into arguments. */
 export const spreads: Readonly<Record<string, string>> = {
   'model/instant.ts': 'two candidates',
-  'plan/order/cycles.ts': 'the members of one circle',
+  'plan/order/sharing.ts': 'the members of one circle',
   'plan/order/search.ts': 'a window of at most eight steps',
   'report/markdown.ts': 'runs of backticks in a text cut at 400 characters',
 };

@@ -8,9 +8,9 @@ import { guardPlan } from './guard/guard.ts';
 import { warnOfUnbound } from './guard/guard-secrets.ts';
 import type { PlanInput } from './input.ts';
 import { listOperations } from './operations.ts';
-import { breakCircles } from './order/cycles.ts';
 import { findExposure } from './order/exposure.ts';
 import { orderOperations } from './order/order.ts';
+import { breakCircles } from './order/sharing.ts';
 import {
   type Change,
   type ChangeAction,

@@ -4,18 +4,21 @@ import { findPacketInBoth, type Selection } from '../../policy/selection.ts';
 import { findAlwaysFailures, runPolicyTests } from '../../policy/tests.ts';
 import type { Effect } from '../../policy/traffic.ts';
 import { describeCase, describeFailure, describePacket } from '../../policy/words.ts';
+import type { ConfigurationDecision } from '../decide-configuration.ts';
 import type { PlanInput, Protected } from '../input.ts';
 import type { Change, Exposure, Refusal, RuleChange } from '../plan.ts';
 
-interface GuardedTraffic {
+/** What guards judge. */
+export interface Guarded {
   readonly input: PlanInput;
   readonly changes: readonly Change[];
+  readonly configuration: ConfigurationDecision | null;
   readonly effect: Effect;
   readonly exposure: readonly Exposure[];
 }
 
 /** Protected traffic that the plan opens or cuts off, for good or on the way: one refusal for each kind and protection. */
-export function protectRefusals({ input, changes, effect, exposure }: GuardedTraffic): readonly Refusal[] {
+export function protectRefusals({ input, changes, effect, exposure }: Guarded): readonly Refusal[] {
   if (input.options.protect.length === 0) return [];
   const users = collectNamedUsers(changes);
   const exposed = (direction: Exposure['direction']) =>
@@ -55,7 +58,7 @@ function describe({ destination, protocol, ports }: Protected): string {
 }
 
 /** Policy tests that the rules after the plan do not pass, and those that must always hold and do not on the way. */
-export function refuseFailedTests({ input, changes, exposure }: GuardedTraffic): readonly Refusal[] {
+export function refuseFailedTests({ input, changes, exposure }: Guarded): readonly Refusal[] {
   const { tests, userNames: names } = input.desired;
   if (tests.length === 0) return [];
   const { at = Number.POSITIVE_INFINITY } = input.desired;

@@ -2,21 +2,11 @@ import type { ConfigurationField, ConfigurationFields } from '../../model/config
 import type { Place } from '../../model/problem.ts';
 import { formatRuleKey } from '../../model/rule.ts';
 import { isInScope } from '../../model/state.ts';
-import type { Effect } from '../../policy/traffic.ts';
-import type { ConfigurationDecision } from '../decide-configuration.ts';
 import type { DeleteLimit, PlanInput } from '../input.ts';
-import type { Change, Exposure, Refusal } from '../plan.ts';
+import type { Change, Refusal } from '../plan.ts';
 import { refuseCollisions } from './guard-collisions.ts';
 import { refuseSecrets } from './guard-secrets.ts';
-import { protectRefusals, refuseFailedTests } from './guard-traffic.ts';
-
-export interface Guarded {
-  readonly input: PlanInput;
-  readonly changes: readonly Change[];
-  readonly configuration: ConfigurationDecision | null;
-  readonly effect: Effect;
-  readonly exposure: readonly Exposure[];
-}
+import { type Guarded, protectRefusals, refuseFailedTests } from './guard-traffic.ts';
 
 /** Every guard's refusals, in a fixed order; empty when the plan may be applied. */
 export function guardPlan(guarded: Guarded): readonly Refusal[] {

@@ -6,8 +6,7 @@ import { groupConnected } from '../union-find.ts';
 export function rebuildsLast(
   operations: readonly Operation[],
   components: readonly (readonly number[])[],
-  blockers: readonly (readonly number[])[],
-  { groupOf }: Gaps,
+  { groupOf, blockers }: Gaps,
 ): { readonly needs: readonly (readonly number[])[]; readonly late: ReadonlySet<number> } {
   const rebuilds = new Set([...operations.keys()].filter((operation) => mayRebuild(operations[operation])));
   const late = new Set(rebuilds);

@@ -47,12 +47,13 @@ export function orderOperations({ operations, kept, profile }: OrderInput): Orde
     for (let i = 0; i < sharing.length; i += 2) connect(sharing[i] as number, sharing[i + 1] as number);
   });
   const gaps = groupGaps(operations, blockers);
-  const { needs, late } = rebuildsLast(operations, components, blockers, gaps);
+  const { needs, late } = rebuildsLast(operations, components, gaps);
   const baseline = orderByRank(operations, needs);
   const place = new Int32Array(operations.length);
   for (let position = 0; position < baseline.length; position++) place[baseline[position] as number] = position;
+  // The others are at their best, and valid, in rank order.
   const bound = components
-    .filter((component) => isBound(component, operations, needs))
+    .filter((component) => component.some((one) => (needs[one]?.length ?? 0) > 0 || operations[one]?.type === 'update'))
     .map((component) => component.toSorted((a, b) => (place[a] as number) - (place[b] as number)))
     .sort((a, b) => (place[a[0] as number] as number) - (place[b[0] as number] as number));
   const around = findKeptRules(operations, bound, kept);
@@ -61,7 +62,7 @@ export function orderOperations({ operations, kept, profile }: OrderInput): Orde
     bound.map((members, index) => ({ members, kept: around[index] ?? [] })),
     context,
   );
-  const order = listed(operations, { baseline, found: found.flatMap(({ order: own }) => own) }, late);
+  const order = listed(operations, { baseline, found: found.flatMap(({ members }) => members) }, late);
   for (let position = 0; position < order.length; position++) place[order[position] as number] = position;
   const after = findDependencies({ operations, order, positions: place, sharing, needs, components });
   const names = nameGaps(order, gaps);
@@ -75,20 +76,11 @@ export function orderOperations({ operations, kept, profile }: OrderInput): Orde
     })),
     suspects: found
       .filter(({ suspect }) => suspect)
-      .map(({ order: own, kept: near }) => ({
-        positions: own.map((operation) => place[operation] as number).sort((a, b) => a - b),
+      .map(({ members, kept: near }) => ({
+        positions: members.map((operation) => place[operation] as number).sort((a, b) => a - b),
         kept: near,
       })),
   };
-}
-
-/** Whether rank order may not be the best, or not even valid. */
-function isBound(
-  component: readonly number[],
-  operations: readonly Operation[],
-  needs: readonly (readonly number[])[],
-): boolean {
-  return component.some((operation) => (needs[operation] ?? []).length > 0 || operations[operation]?.type === 'update');
 }
 
 function countUsers(operations: readonly Operation[], kept: readonly Rule[]): number {
@@ -125,16 +117,14 @@ interface ComponentContext {
   readonly users: number;
 }
 
-/** A component to be ordered: positions in `operations`, and the rules around it that stay. */
+/** Positions in `operations` in canonical order, and the rules around them that stay. */
 interface BoundComponent {
   readonly members: readonly number[];
   readonly kept: readonly Rule[];
 }
 
-/** A component's operations in their order, and whether that order may expose something. */
-interface OrderedComponent {
-  readonly order: readonly number[];
-  readonly kept: readonly Rule[];
+/** A component in the order found for it, and whether that order may expose something. */
+interface OrderedComponent extends BoundComponent {
   readonly suspect: boolean;
 }
 
@@ -165,9 +155,8 @@ function orderComponents(
     }),
   );
   return components.map(({ members, kept }, index) => {
-    const answer = answers.get(keys[index] ?? '');
-    if (answer === undefined) return { order: members, kept, suspect: true };
-    return { order: answer.order.map((number) => members[number] as number), kept, suspect: answer.suspect };
+    const { order, suspect } = answers.get(keys[index] ?? '') ?? { order: members.keys(), suspect: true };
+    return { members: Array.from(order, (number) => members[number] as number), kept, suspect };
   });
 }
 
