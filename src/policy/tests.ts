@@ -43,7 +43,7 @@ export function runPolicyTests<T extends Ruled>(
   return cases.map((one) => {
     const those: readonly (T | DesiredRule)[] = one.at?.rules ?? rules;
     const index = getOrMake(known, those, () => indexRules(those));
-    return { case: one, failure: failureOf(one, { index, bounds }) };
+    return { case: one, failure: failureOf(one, index, bounds) };
   });
 }
 
@@ -82,40 +82,59 @@ export function findAlwaysFailures(
   });
 }
 
-interface Checked<T extends Ruled> {
-  readonly index: RuleIndex<T>;
-  readonly bounds: PortBounds;
+function failureOf<T extends Ruled>(one: PolicyCase, index: RuleIndex<T>, bounds: PortBounds): CaseFailure<T> | null {
+  const { inner, edge } = findWrong(one, index, bounds);
+  const packet = inner ?? edge;
+  if (packet === null) return null;
+  const { verdict, rule } = decide(index, packet);
+  return { packet, verdict, rule, edgePortsOnly: inner === null };
 }
 
-function failureOf<T extends Ruled>(one: PolicyCase, checked: Checked<T>): CaseFailure<T> | null {
-  const users = one.user === 'any' ? [null, ...checked.index.users] : [one.user];
+interface Wrong {
+  inner: Packet | null;
+  edge: Packet | null;
+}
+
+/** The first packets that get the other verdict: one at a port that a rule can name, which ends the search, and one at any other. */
+function findWrong<T extends Ruled>(one: PolicyCase, index: RuleIndex<T>, bounds: PortBounds): Wrong {
+  const { destination } = one;
+  const users = one.user === 'any' ? [null, ...index.users] : [one.user];
   const ways = new Map(one.protocols.map((protocol) => [protocol, layersFor<T>(one, protocol)]));
-  let edge: CaseFailure<T> | null = null;
+  const found: Wrong = { inner: null, edge: null };
+  const visitFor =
+    (user: string | null, protocol: Protocol) => (first: bigint, _last: bigint, profile: RankProfile) => {
+      const nameable = protocol === 'other' ? { min: 0, max: 0 } : bounds;
+      const port = wrongPort(one, profile, protocol, nameable);
+      if (port === null) return true;
+      const address = makeNetwork(destination.family, first, getWidth(destination.family));
+      const kind = isNameable(port, nameable) ? 'inner' : 'edge';
+      found[kind] ??= { user, address, protocol, port };
+      return kind === 'edge';
+    };
   for (const user of users) {
     for (const [protocol, extend] of ways) {
+      const lane = getLane(destination.family, protocol);
+      const own = getLaneRules(index, user, lane);
+      const rules = user === null ? [own] : [own, getLaneRules(index, null, lane)];
       // Beyond a user's own rules her devices are treated as nobody's, which were looked at first.
       const ownOnly = one.user === 'any' && user !== null;
-      const failure = wrongPacket(one, checked, { user, protocol, ownOnly, extend });
-      if (failure !== null && !failure.edgePortsOnly) return failure;
-      edge ??= failure;
+      const visit = visitFor(user, protocol);
+      for (const area of ownOnly ? intersectIntervals([destination], own.named) : [destination]) {
+        sweep<T, RankProfile>(rules, area, { empty: unreached, extend, visit });
+        if (found.inner !== null) return found;
+      }
     }
   }
-  return edge;
-}
-
-interface Source<T extends Ruled> {
-  readonly user: string | null;
-  readonly protocol: Protocol;
-  /** Look only at addresses that the user's own rules name. */
-  readonly ownOnly: boolean;
-  /** The deciding rank by port one network further in. */
-  readonly extend: (outer: RankProfile, items: readonly T[]) => RankProfile;
+  return found;
 }
 
 const unreached = makeFlatProfile(bestRank.nothing);
 
-/** Lays rules on, only those that bear on the case, and those of the widest networks once for all users. */
-function layersFor<T extends Ruled>(one: PolicyCase, protocol: Protocol): Source<T>['extend'] {
+/** Lays on the rules of a network, only those that bear on the case, and those of the widest networks once for all users. */
+function layersFor<T extends Ruled>(
+  one: PolicyCase,
+  protocol: Protocol,
+): (outer: RankProfile, items: readonly T[]) => RankProfile {
   const outermost = new Map<readonly T[], RankProfile>();
   const lower = (outer: RankProfile, items: readonly T[]): RankProfile => {
     const bearing = items.filter(({ rule: { ports } }) => ports === null || touchesPorts([one.ports], ports));
@@ -127,55 +146,21 @@ function layersFor<T extends Ruled>(one: PolicyCase, protocol: Protocol): Source
   };
 }
 
-function wrongPacket<T extends Ruled>(one: PolicyCase, checked: Checked<T>, source: Source<T>): CaseFailure<T> | null {
-  const { index, bounds } = checked;
-  const { family } = one.destination;
-  const { user, protocol } = source;
-  const lane = getLane(family, protocol);
-  const own = getLaneRules(index, user, lane);
-  const rules = user === null ? [own] : [own, getLaneRules(index, null, lane)];
-  const found: { inner: Packet | null; edge: Packet | null } = { inner: null, edge: null };
-  for (const area of source.ownOnly ? intersectIntervals([one.destination], own.named) : [one.destination]) {
-    sweep<T, RankProfile>(rules, area, {
-      empty: unreached,
-      extend: source.extend,
-      visit: (first, _last, profile) => {
-        const wrong = wrongPort(one, profile, { protocol, bounds });
-        if (wrong === null) return true;
-        const packet = { user, address: makeNetwork(family, first, getWidth(family)), protocol, port: wrong.port };
-        found[wrong.kind] ??= packet;
-        return wrong.kind === 'edge';
-      },
-    });
-    if (found.inner !== null) break;
-  }
-  const packet = found.inner ?? found.edge;
-  if (packet === null) return null;
-  const { verdict, rule } = decide(index, packet);
-  return { packet, verdict, rule, edgePortsOnly: found.inner === null };
-}
-
-interface WrongPort {
-  readonly port: number;
-  /** `edge`: no rule can name the port. */
-  readonly kind: 'inner' | 'edge';
-}
-
-/** The lowest port of the case with the wrong verdict, an edge port only when no other is wrong. */
-function wrongPort(
-  one: PolicyCase,
-  profile: RankProfile,
-  { protocol, bounds }: { readonly protocol: Protocol; readonly bounds: PortBounds },
-): WrongPort | null {
+/** The lowest port of the case with the wrong verdict, one that no rule can name only when no other is wrong. */
+function wrongPort(one: PolicyCase, profile: RankProfile, protocol: Protocol, nameable: PortBounds): number | null {
   const asked = protocol === 'other' ? { low: 0, high: 0 } : one.ports;
-  let wrong: WrongPort | null = null;
+  let wrong: number | null = null;
   eachPortRange(profile, protocol, (low, high, rank) => {
     const from = Math.max(low, asked.low);
     const to = Math.min(high, asked.high);
-    if (from > to || wrong?.kind === 'inner' || getVerdict(rank) === one.expect) return;
-    const inner = protocol === 'other' ? 0 : Math.max(from, bounds.min);
-    if (protocol === 'other' || inner <= Math.min(to, bounds.max)) wrong = { port: inner, kind: 'inner' };
-    else wrong ??= { port: from, kind: 'edge' };
+    if (from > to || getVerdict(rank) === one.expect || (wrong !== null && isNameable(wrong, nameable))) return;
+    const inner = Math.max(from, nameable.min);
+    if (inner <= Math.min(to, nameable.max)) wrong = inner;
+    else wrong ??= from;
   });
   return wrong;
+}
+
+function isNameable(port: number, { min, max }: PortBounds): boolean {
+  return min <= port && port <= max;
 }
