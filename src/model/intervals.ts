@@ -12,7 +12,13 @@ export type Intervals = readonly Interval[];
 
 /** The addresses of all the networks or intervals, which must be of one family. */
 export function toIntervals(parts: readonly Interval[]): Intervals {
-  return mergeSorted([...parts].sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0)));
+  const out: { readonly first: bigint; last: bigint }[] = [];
+  for (const { first, last } of [...parts].sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0))) {
+    const previous = out.at(-1);
+    if (previous === undefined || previous.last + 1n < first) out.push({ first, last });
+    else if (previous.last < last) previous.last = last;
+  }
+  return out;
 }
 
 export function unionIntervals(a: Intervals, b: Intervals): Intervals {
@@ -53,19 +59,4 @@ export function pickLower(a: bigint, b: bigint): bigint {
 export function pickHigher(a: bigint, b: bigint): bigint {
   if (a < b) return b;
   return a;
-}
-
-function mergeSorted(sorted: readonly Interval[]): Intervals {
-  const out: Interval[] = [];
-  let current: Interval | null = null;
-  for (const next of sorted) {
-    if (current !== null && next.first <= current.last + 1n) {
-      if (next.last > current.last) current = { first: current.first, last: next.last };
-      continue;
-    }
-    if (current !== null) out.push(current);
-    current = { first: next.first, last: next.last };
-  }
-  if (current !== null) out.push(current);
-  return out;
 }

@@ -55,8 +55,8 @@ export function collectTraffic<T extends Ruled, V, C>(question: TrafficQuestion<
     return `${destination.text} ${ports?.type} ${ports?.low}-${ports?.high} ${describe(item)} ${asked.has(item)}`;
   };
   const nobody = new Map<C, LaneRegions>();
-  for (const [lane, walk] of walks.entries()) {
-    const found = collectRegions(walk, [getLaneRules(index, null, lane)], areas[lane] ?? []);
+  for (const [lane, collect] of walks.entries()) {
+    const found = collect([getLaneRules(index, null, lane)], areas[lane] ?? []);
     for (const [one, region] of found) setLane(nobody, one, lane, region);
   }
   const others = new Map<string, { users: string[]; readonly traffic: ClassTraffic<C> | null }>();
@@ -73,10 +73,10 @@ export function collectTraffic<T extends Ruled, V, C>(question: TrafficQuestion<
     );
     if (homes.every(({ length }) => length === 0)) return null;
     const traffic = new Map(nobody);
-    for (const [lane, home] of homes.entries()) {
+    for (const [lane, collect] of walks.entries()) {
+      const home = homes[lane] ?? [];
       if (home.length === 0) continue;
-      const [walk, rules] = [walks[lane] as LaneWalk<T, V, C>, own[lane] as LaneIndex<T>];
-      const inside = collectRegions(walk, [rules, getLaneRules(index, null, lane)], home);
+      const inside = collect([getLaneRules(index, user, lane), getLaneRules(index, null, lane)], home);
       for (const one of new Set([...nobody.keys(), ...inside.keys()])) {
         const theirs = nobody.get(one)?.[lane] ?? emptyRegion;
         const region = joinRegions(cutRegion(theirs, home), inside.get(one) ?? emptyRegion);
@@ -110,84 +110,45 @@ function placeOf<V, C>(profile: PortProfile<V>): Place<V, C> {
   return { profile, classes: null, inner: new Map() };
 }
 
-interface LaneWalk<T extends Ruled, V, C> {
-  readonly question: TrafficQuestion<T, V, C>;
-  readonly protocol: Protocol;
-  /** Where no rule reaches. */
-  readonly empty: Place<V, C>;
-  /** The rules of one network that touch the ports asked about, and what they add as a text. */
-  readonly select: (items: readonly T[]) => { readonly items: readonly T[]; readonly text: string };
-}
-
-function prepareWalk<T extends Ruled, V, C>(
-  question: TrafficQuestion<T, V, C>,
-  protocol: Protocol,
-  ports: PortSet,
-): LaneWalk<T, V, C> {
-  const { nothing, describe } = question;
-  const known = new Map<readonly T[], ReturnType<LaneWalk<T, V, C>['select']>>();
+/** Collects the regions of each class in addresses of one lane; the walks through it share what they find. */
+function prepareWalk<T extends Ruled, V, C>(question: TrafficQuestion<T, V, C>, protocol: Protocol, ports: PortSet) {
+  const { nothing, describe, classesOf } = question;
+  const empty = placeOf<V, C>(makeFlatProfile(nothing));
+  const known = new Map<readonly T[], { readonly items: readonly T[]; readonly text: string }>();
   const selectFrom = (all: readonly T[]) => {
     const items = all.filter(({ rule }) => rule.ports === null || touchesPorts(ports, rule.ports));
     return { items, text: items.map((one) => `${formatPorts(one)} ${describe(one)}`).join() };
   };
-  return {
-    question,
-    protocol,
-    empty: placeOf(makeFlatProfile(nothing)),
-    select: (items) => getOrMake(known, items, () => selectFrom(items)),
+  const extend = (outer: Place<V, C>, all: readonly T[]): Place<V, C> => {
+    const { items, text } = getOrMake(known, all, () => selectFrom(all));
+    if (items.length === 0) return outer;
+    if (outer.inner.size >= mostInner) outer.inner.clear();
+    return getOrMake(outer.inner, text, () => placeOf(extendProfile(outer.profile, items, question, protocol)));
+  };
+  const listClasses = (profile: PortProfile<V>): ReadonlyMap<C, PortSet> => {
+    const classes = new Map<C, OpenRange[]>();
+    eachPortRange(profile, protocol, (low, high, value) => {
+      for (const one of classesOf(value)) {
+        const ranges = getOrMake(classes, one, () => []);
+        appendPorts(ranges, low, high);
+      }
+    });
+    return classes;
+  };
+  return (rules: readonly LaneIndex<T>[], areas: Intervals): ReadonlyMap<C, Region> => {
+    const builders = new Map<C, RegionBuilder>();
+    const visit = (first: bigint, last: bigint, place: Place<V, C>): true => {
+      place.classes ??= listClasses(place.profile);
+      for (const [one, own] of place.classes) {
+        getOrMake(builders, one, () => new RegionBuilder()).add({ first, last, ports: own });
+      }
+      return true;
+    };
+    for (const area of areas) sweep(rules, area, { empty, extend, visit });
+    return new Map([...builders].map(([one, builder]) => [one, builder.build()]));
   };
 }
 
 function formatPorts({ rule: { ports } }: Ruled): string {
   return ports === null ? '' : `${ports.low}-${ports.high}`;
-}
-
-function collectRegions<T extends Ruled, V, C>(
-  walk: LaneWalk<T, V, C>,
-  rules: readonly LaneIndex<T>[],
-  areas: Intervals,
-): ReadonlyMap<C, Region> {
-  const builders = new Map<C, RegionBuilder>();
-  for (const area of areas) {
-    sweep<T, Place<V, C>>(rules, area, {
-      empty: walk.empty,
-      extend: (outer, items) => extendPlace(walk, outer, items),
-      visit: (first, last, place) => {
-        place.classes ??= listClasses(walk, place.profile);
-        for (const [one, ports] of place.classes) {
-          getOrMake(builders, one, () => new RegionBuilder()).add(first, last, ports);
-        }
-        return true;
-      },
-    });
-  }
-  return new Map([...builders].map(([one, builder]) => [one, builder.build()]));
-}
-
-function extendPlace<T extends Ruled, V, C>(
-  { select, question, protocol }: LaneWalk<T, V, C>,
-  outer: Place<V, C>,
-  all: readonly T[],
-): Place<V, C> {
-  const { items, text } = select(all);
-  if (items.length === 0) return outer;
-  if (outer.inner.size >= mostInner) outer.inner.clear();
-  return getOrMake(outer.inner, text, () => placeOf(extendProfile(outer.profile, items, question, protocol)));
-}
-
-function listClasses<T extends Ruled, V, C>(
-  { question, protocol }: LaneWalk<T, V, C>,
-  profile: PortProfile<V>,
-): ReadonlyMap<C, PortSet> {
-  const classes = new Map<C, OpenRange[]>();
-  eachPortRange(profile, protocol, (low, high, value) => {
-    for (const one of question.classesOf(value)) {
-      appendPorts(
-        getOrMake(classes, one, () => []),
-        low,
-        high,
-      );
-    }
-  });
-  return classes;
 }

@@ -16,21 +16,15 @@ export const emptyRegion: Region = [];
 export class RegionBuilder {
   readonly #slabs: Slab[] = [];
 
-  add(first: bigint, last: bigint, ports: PortSet): void {
-    if (ports.length === 0) return;
+  /** Kept as it is where it joins no other, so that regions cut from one another share their slabs. */
+  add(slab: Slab): void {
+    if (slab.ports.length === 0) return;
     const previous = this.#slabs.at(-1);
-    if (previous !== undefined && previous.last + 1n === first && isSamePorts(previous.ports, ports)) {
-      this.#slabs[this.#slabs.length - 1] = { first: previous.first, last, ports: previous.ports };
+    if (previous !== undefined && previous.last + 1n === slab.first && isSamePorts(previous.ports, slab.ports)) {
+      this.#slabs[this.#slabs.length - 1] = { first: previous.first, last: slab.last, ports: previous.ports };
     } else {
-      this.#slabs.push({ first, last, ports });
+      this.#slabs.push(slab);
     }
-  }
-
-  /** Adds a slab as it is, so that regions cut from one another share their slabs. */
-  addSlab(slab: Slab): void {
-    const previous = this.#slabs.at(-1);
-    if (previous !== undefined && previous.last + 1n === slab.first) this.add(slab.first, slab.last, slab.ports);
-    else if (slab.ports.length > 0) this.#slabs.push(slab);
   }
 
   build(): Region {
@@ -45,10 +39,10 @@ export function joinRegions(a: Region, b: Region): Region {
   const out = new RegionBuilder();
   let i = 0;
   for (const slab of a) {
-    for (let other = b[i]; other !== undefined && other.first < slab.first; other = b[++i]) out.addSlab(other);
-    out.addSlab(slab);
+    for (let other = b[i]; other !== undefined && other.first < slab.first; other = b[++i]) out.add(other);
+    out.add(slab);
   }
-  for (const slab of b.slice(i)) out.addSlab(slab);
+  for (const slab of b.slice(i)) out.add(slab);
   return out.build();
 }
 
@@ -61,13 +55,13 @@ export function cutRegion(region: Region, addresses: Intervals): Region {
     const { first, last, ports } = slab;
     let from = first;
     for (let cut = addresses[j]; cut !== undefined && cut.first <= last; cut = addresses[j]) {
-      if (cut.first > from) out.add(from, cut.first - 1n, ports);
+      if (cut.first > from) out.add({ first: from, last: cut.first - 1n, ports });
       if (cut.last >= from) from = cut.last + 1n;
       if (cut.last > last) break;
       j++;
     }
-    if (from === first) out.addSlab(slab);
-    else if (from <= last) out.add(from, last, ports);
+    if (from === first) out.add(slab);
+    else if (from <= last) out.add({ first: from, last, ports });
   }
   return out.build();
 }

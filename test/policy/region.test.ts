@@ -14,7 +14,11 @@ function regionOfCells(cells: ReadonlySet<number>): Region {
   const builder = new RegionBuilder();
   for (let address = 0; address < 12; address++) {
     const ports = [0, 1, 2, 3, 4, 5].filter((port) => cells.has(address * 6 + port));
-    builder.add(BigInt(address), BigInt(address), toPortSet(ports.map((port) => ({ low: port, high: port }))));
+    builder.add({
+      first: BigInt(address),
+      last: BigInt(address),
+      ports: toPortSet(ports.map((port) => ({ low: port, high: port }))),
+    });
   }
   return builder.build();
 }
