@@ -1,5 +1,5 @@
-import type { ApplyLimits } from '../apply/context.ts';
-import type { ApplyReport, Outcome } from '../apply/outcome.ts';
+import type { ApplyContext } from '../apply/context.ts';
+import type { ApplyReport } from '../apply/outcome.ts';
 import type { ReadFailure } from '../apply/read.ts';
 import type { Desired, DesiredContext } from '../desired/context.ts';
 import type { ParseFiles } from '../desired/parse-files.ts';
@@ -11,15 +11,12 @@ import type { DesiredState, LiveState } from '../model/state.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import type { PlanInput, PlanOptions } from '../plan/input.ts';
 import type { Plan } from '../plan/plan.ts';
-import type { Clock, Journal, LiveApi, Logger, SourceContent } from '../ports.ts';
+import type { SourceContent } from '../ports.ts';
 import type { BackOrder } from './go-back.ts';
 
 /** Everything one pass works with; the same for `--plan`, an apply and the controller. */
-export interface PassDependencies {
-  readonly api: LiveApi;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly journal: Journal | null;
+export interface PassDependencies
+  extends Pick<ApplyContext, 'api' | 'clock' | 'logger' | 'journal' | 'limits' | 'onOutcome'> {
   readonly parse: ParseFiles;
   readonly desired: DesiredContext;
   /** The state before an apply stands in for what manifests ask for; absent: the content's. */
@@ -41,14 +38,11 @@ export interface PassDependencies {
   readonly options: PlanOptions;
   /** Digests of plans that were reviewed: guards refuse these no more. */
   readonly approvals?: readonly string[];
-  readonly limits: ApplyLimits;
   readonly memory: PassMemory;
   /** Works on a part only (the controller's rules and Configuration fail independently); absent: on everything in scope. */
   readonly part?: PassPart;
   /** Aborting ends reading at once, and writing before the next step (open gaps are closed first). */
   readonly stop: AbortSignal;
-  /** Called as each step ends, for progress. */
-  readonly onOutcome?: (outcome: Outcome) => void;
   /** How the kernel's packet filter is looked at; absent: not at all. */
   readonly enforcement?: PassEnforcement;
 }

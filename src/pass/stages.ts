@@ -169,16 +169,12 @@ export function makeApplyContext(
   reading: LiveReading,
   origin: Pick<JournalEntry, 'revision' | 'plan'>,
 ): ApplyContext {
-  const { api, clock, logger, journal, limits, stop, memory, enforcement, onOutcome } = pass;
+  const { journal, memory, enforcement, ...shared } = pass;
   const { profile, scope } = pass.desired;
   return {
-    api,
-    clock,
-    logger,
+    ...shared,
     journal: journal && { path: journal.path, write: (entry) => journal.write({ ...entry, ...origin }) },
     profile,
-    limits,
-    stop,
     allowLockout: pass.options.allowLockout || pass.options.goesBack === true,
     afterOutage: reading.afterOutage || memory.serverWasDown,
     closeFirst: memory.openGaps,
@@ -191,7 +187,6 @@ export function makeApplyContext(
     },
     ...(enforcement === undefined ? {} : { enforcement: enforcement.kernel }),
     ...(enforcement?.learnt === undefined ? {} : { filterSlowness: enforcement.learnt.slowness }),
-    ...(onOutcome === undefined ? {} : { onOutcome }),
   };
 }
 
