@@ -1,4 +1,5 @@
 import { coverRange, type Family, getWidth, makeNetwork } from '../../model/address.ts';
+import { getOrMake } from '../../model/group-by.ts';
 import { countPorts, formatPortsKey, intersectPorts, subtractPorts } from '../../policy/port-set.ts';
 import { noProtocols, type Protocols } from './protocols.ts';
 
@@ -90,13 +91,22 @@ interface Node {
 
 function choosePrefixes(family: Family, pieces: readonly Piece[]): readonly Prefix[] {
   const bits = getWidth(family);
-  const interned = new Map<string, Protocols>([[formatPortsKey(noProtocols), noProtocols]]);
-  const own = pieces.map((piece) => {
-    const key = formatPortsKey(piece.protocols);
-    const protocols = interned.get(key) ?? piece.protocols;
-    interned.set(key, protocols);
-    return { ...piece, protocols };
+  const interned = new Map([[formatPortsKey(noProtocols), noProtocols]]);
+  const own = pieces.map(({ protocols, ...piece }) => {
+    return { protocols: getOrMake(interned, formatPortsKey(protocols), () => protocols), ...piece };
   });
+  const treeOf = (first: bigint, prefix: number, around: readonly Piece[]): Node => {
+    const last = first + (1n << BigInt(bits - prefix)) - 1n;
+    const inside = around.filter((piece) => piece.first <= last && first <= piece.last);
+    const [piece] = inside;
+    if (piece === undefined) return { candidates: [noProtocols], halves: null };
+    if (piece.first <= first && last <= piece.last) return { candidates: [piece.protocols], halves: null };
+    const left = treeOf(first, prefix + 1, inside);
+    const right = treeOf(first + (1n << BigInt(bits - prefix - 1)), prefix + 1, inside);
+    const both = left.candidates.filter((candidate) => right.candidates.includes(candidate));
+    const candidates = both.length > 0 ? both : [...new Set([...left.candidates, ...right.candidates])];
+    return { candidates, halves: [left, right] };
+  };
   const out: Prefix[] = [];
   const visit = (node: Node, first: bigint, prefix: number, inherited: Protocols): void => {
     const chosen = node.candidates.includes(inherited) ? inherited : chooseLargest(node.candidates);
@@ -105,32 +115,8 @@ function choosePrefixes(family: Family, pieces: readonly Piece[]): readonly Pref
     visit(node.halves[0], first, prefix + 1, chosen);
     visit(node.halves[1], first + (1n << BigInt(bits - prefix - 1)), prefix + 1, chosen);
   };
-  visit(treeOf(own, { bits, first: 0n, prefix: 0, from: 0, to: own.length }), 0n, 0, noProtocols);
+  visit(treeOf(0n, 0, own), 0n, 0, noProtocols);
   return out;
-}
-
-interface Area {
-  readonly bits: number;
-  readonly first: bigint;
-  readonly prefix: number;
-  /** The pieces that may touch it: those from index `from`, before `to`. */
-  readonly from: number;
-  readonly to: number;
-}
-
-function treeOf(pieces: readonly Piece[], { bits, first, prefix, from, to }: Area): Node {
-  const last = first + (1n << BigInt(bits - prefix)) - 1n;
-  while (from < to && (pieces[from]?.last ?? 0n) < first) from++;
-  while (to > from && (pieces[to - 1]?.first ?? 0n) > last) to--;
-  const piece = pieces[from];
-  if (piece === undefined || from === to) return { candidates: [noProtocols], halves: null };
-  if (piece.first <= first && last <= piece.last) return { candidates: [piece.protocols], halves: null };
-  const half = 1n << BigInt(bits - prefix - 1);
-  const left = treeOf(pieces, { bits, first, prefix: prefix + 1, from, to });
-  const right = treeOf(pieces, { bits, first: first + half, prefix: prefix + 1, from, to });
-  const both = left.candidates.filter((candidate) => right.candidates.includes(candidate));
-  const candidates = both.length > 0 ? both : [...new Set([...left.candidates, ...right.candidates])];
-  return { candidates, halves: [left, right] };
 }
 
 function chooseLargest(candidates: readonly Protocols[]): Protocols {
