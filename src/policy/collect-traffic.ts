@@ -137,12 +137,11 @@ function prepareWalk<T extends Ruled, V, C>(question: TrafficQuestion<T, V, C>, 
   };
   return (rules: readonly LaneIndex<T>[], areas: Intervals): ReadonlyMap<C, Region> => {
     const builders = new Map<C, RegionBuilder>();
-    const visit = (first: bigint, last: bigint, place: Place<V, C>): true => {
+    const visit = (first: bigint, last: bigint, place: Place<V, C>): void => {
       place.classes ??= listClasses(place.profile);
       for (const [one, own] of place.classes) {
         getOrMake(builders, one, () => new RegionBuilder()).add({ first, last, ports: own });
       }
-      return true;
     };
     for (const area of areas) sweep(rules, area, { empty, extend, visit });
     return new Map([...builders].map(([one, builder]) => [one, builder.build()]));

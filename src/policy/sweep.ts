@@ -9,7 +9,7 @@ export interface Sweep<T extends Ruled, S> {
   /** The state further in: `items` all have one network, and the array is the same one whenever the walk comes there. */
   readonly extend: (outer: S, items: readonly T[]) => S;
   /** Called for consecutive addresses that exactly the same rules reach, in ascending order, until it returns false. */
-  readonly visit: (first: bigint, last: bigint, state: S) => boolean | undefined;
+  readonly visit: (first: bigint, last: bigint, state: S) => unknown;
 }
 
 /** Walks an area over nested networks: `extend` for each network, `visit` for each stretch between edges; false when stopped. */

@@ -4,7 +4,7 @@ import { type LintCode, lintSeverities } from '../../model/problem-code.ts';
 import type { DesiredRule } from '../../model/rule.ts';
 import type { DesiredState } from '../../model/state.ts';
 import type { RuleIndex } from '../rule-index.ts';
-import type { Leaders, Ranking } from './leaders.ts';
+import type { Leaders } from './leaders.ts';
 
 /** What a check says of one place, before its code gives it a severity. */
 export interface Finding extends Omit<Problem, 'severity'> {
@@ -40,6 +40,5 @@ export interface Linted {
   readonly desired: DesiredState;
   readonly rules: readonly DesiredRule[];
   readonly index: RuleIndex<DesiredRule>;
-  readonly ranking: Ranking<DesiredRule>;
   readonly leaders: Leaders<DesiredRule>;
 }

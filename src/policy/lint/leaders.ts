@@ -3,8 +3,11 @@ import { extendProfile, type Fold, getValueAt, makeFlatProfile, type PortProfile
 import { findNodesReached, type LaneNode, type Ruled, type RuleIndex } from '../rule-index.ts';
 import { compareDeciding, type Packet } from '../verdict.ts';
 
-/** Finds the rule that decides on a packet, and the one that would without it. */
+/** Every rule of an index in the order in which they would decide, the one that decides on a packet, and the one that would without it. */
 export interface Leaders<T extends Ruled> {
+  readonly items: readonly T[];
+  /** The item's position there; behind all others for none. */
+  readonly keyOf: (item: T | undefined) => number;
   /** Null where no rule is left. */
   of(packet: Packet): readonly [T | null, T | null];
   /** The two rules of one network that come first at a port (of `other`: those without ports). */
@@ -14,8 +17,13 @@ export interface Leaders<T extends Ruled> {
 /** The keys of two rules, the lower one first. */
 type Pair = readonly [number, number];
 
-/** As `decide`, but asked very often: a network is looked at when first asked, and then found by port. */
-export function findLeaders<T extends Ruled>(index: RuleIndex<T>, { items, keys }: Ranking<T>): Leaders<T> {
+/**
+ * As `decide`, but asked very often: a network is looked at when first asked, and then found by port. Copies of one rule keep the
+ * index's order.
+ */
+export function findLeaders<T extends Ruled>(index: RuleIndex<T>): Leaders<T> {
+  const items = [...index.scopes.values()].flat().sort((a, b) => compareDeciding(a.rule, b.rule));
+  const keys = new Map(items.map((item, key) => [item, key]));
   const none = items.length;
   const keyOf = (item: T | undefined): number => (item === undefined ? none : (keys.get(item) ?? none));
   const fold: Fold<T, Pair> = {
@@ -38,6 +46,8 @@ export function findLeaders<T extends Ruled>(index: RuleIndex<T>, { items, keys 
     );
   const rulesOf = ([best, second]: Pair) => [items[best] ?? null, items[second] ?? null] as const;
   return {
+    items,
+    keyOf,
     at: (node, port) => rulesOf(keysAt(node, port)),
     of: (packet) =>
       rulesOf(
@@ -50,16 +60,4 @@ export function findLeaders<T extends Ruled>(index: RuleIndex<T>, { items, keys 
 
 function firstTwo(a: Pair, b: Pair): Pair {
   return a[0] <= b[0] ? [a[0], Math.min(a[1], b[0])] : [b[0], Math.min(b[1], a[0])];
-}
-
-/** Every rule of an index in the order in which they would decide; a rule's key is its position there. */
-export interface Ranking<T extends Ruled> {
-  readonly items: readonly T[];
-  readonly keys: ReadonlyMap<T, number>;
-}
-
-/** Ranks the rules. Copies of one rule keep the index's order. */
-export function rankRules<T extends Ruled>(index: RuleIndex<T>): Ranking<T> {
-  const items = [...index.scopes.values()].flat().sort((a, b) => compareDeciding(a.rule, b.rule));
-  return { items, keys: new Map(items.map((item, key) => [item, key])) };
 }

@@ -6,7 +6,7 @@ import type { DesiredState, Protocol } from '../../model/state.ts';
 import { getLane, getLaneRules, indexRules, type RuleIndex } from '../rule-index.ts';
 import { lintConfiguration } from './configuration-findings.ts';
 import { type Finding, type Linted, quoteName, toProblems } from './finding.ts';
-import { findLeaders, rankRules } from './leaders.ts';
+import { findLeaders } from './leaders.ts';
 import { lintRuleReach } from './rule-reach-findings.ts';
 import { lintUsers } from './user-findings.ts';
 
@@ -14,8 +14,7 @@ import { lintUsers } from './user-findings.ts';
 export function lint(desired: DesiredState): readonly Problem[] {
   const { rules } = desired;
   const index = indexRules(rules);
-  const ranking = rankRules(index);
-  const linted: Linted = { desired, rules, index, ranking, leaders: findLeaders(index, ranking) };
+  const linted: Linted = { desired, rules, index, leaders: findLeaders(index) };
   const findings = [
     ...lintRuleReach(linted),
     ...lintFamilies(linted),

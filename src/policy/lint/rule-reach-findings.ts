@@ -14,13 +14,13 @@ import {
 import { sweep } from '../sweep.ts';
 import { compareDeciding, getRank, getVerdict, noRank, type Packet } from '../verdict.ts';
 import { type Finding, type Linted, quoteName } from './finding.ts';
-import type { Ranking } from './leaders.ts';
+import type { Leaders } from './leaders.ts';
 
 /** Rules that another one always forestalls, and rules that could go without a trace. */
 export function lintRuleReach(linted: Linted): readonly Finding[] {
-  const { rules, index, ranking } = linted;
+  const { rules, index, leaders } = linted;
   const open = nothingDropped(rules);
-  const reach = computeRuleReach(index, ranking);
+  const reach = computeRuleReach(index, leaders);
   const findings = rules.flatMap((rule) => {
     const found = reach.get(rule);
     if (found === 'never') return [neverDecides(rule, linted)];
@@ -70,7 +70,7 @@ function forestalling(rule: DesiredRule, linted: Linted): DesiredRule | null {
 /** The first such rule of one network: nearly always one of its two leaders at the rule's lowest port, else any. */
 function firstForestalling(rule: DesiredRule, node: LaneNode<DesiredRule>, linted: Linted): DesiredRule | null {
   for (const leader of linted.leaders.at(node, rule.rule.ports?.low ?? 0)) {
-    if (leader === null || keyOf(leader, linted) >= keyOf(rule, linted)) return null;
+    if (leader === null || linted.leaders.keyOf(leader) >= linted.leaders.keyOf(rule)) return null;
     if (isForestalled(rule.rule, leader.rule)) return leader;
   }
   return first(
@@ -79,12 +79,8 @@ function firstForestalling(rule: DesiredRule, node: LaneNode<DesiredRule>, linte
   );
 }
 
-function first(rules: readonly DesiredRule[], linted: Linted): DesiredRule | null {
-  return rules.toSorted((a, b) => keyOf(a, linted) - keyOf(b, linted))[0] ?? null;
-}
-
-function keyOf(rule: DesiredRule, { ranking }: Linted): number {
-  return ranking.keys.get(rule) ?? ranking.items.length;
+function first(rules: readonly DesiredRule[], { leaders }: Linted): DesiredRule | null {
+  return rules.toSorted((a, b) => leaders.keyOf(a) - leaders.keyOf(b))[0] ?? null;
 }
 
 function isForestalled(rule: Rule, by: Rule): boolean {
@@ -130,10 +126,10 @@ export type RuleReach = 'never' | 'idle' | 'matters';
 /** The reach of every rule, exactly. A global rule is judged on nobody's packets, a user's rule on that user's. */
 export function computeRuleReach<T extends Ruled>(
   index: RuleIndex<T>,
-  { items, keys }: Ranking<T>,
+  { items, keyOf }: Pick<Leaders<T>, 'items' | 'keyOf'>,
 ): ReadonlyMap<T, RuleReach> {
   const reach = new Array<RuleReach>(items.length).fill('never');
-  const fold = firstAndNext(items, keys);
+  const fold = firstAndNext(items, keyOf);
   for (const [lane, { protocol }] of lanes.entries()) {
     const global = getLaneRules(index, null, lane);
     const empty: Place = { profile: makeFlatProfile(fold.nothing), changed: [], isJudged: true };
@@ -153,10 +149,9 @@ export function computeRuleReach<T extends Ruled>(
     };
     for (const scope of [null, ...index.users]) {
       const own = getLaneRules(index, scope, lane);
-      const visit = (_first: bigint, _last: bigint, place: Place): true => {
+      const visit = (_first: bigint, _last: bigint, place: Place): void => {
         if (!place.isJudged) for (const value of place.changed) judge(value, scope);
         place.isJudged = true;
-        return true;
       };
       for (const area of own.named) sweep(scope === null ? [own] : [own, global], area, { empty, extend, visit });
     }
@@ -183,9 +178,8 @@ interface Place {
 const ranks = noRank + 1;
 
 /** One small number for the key of the rule that decides and the rank of the next one: there are very many of them. */
-function firstAndNext<T extends Ruled>(items: readonly T[], keys: ReadonlyMap<T, number>): Fold<T, number> {
+function firstAndNext<T extends Ruled>(items: readonly T[], keyOf: Leaders<T>['keyOf']): Fold<T, number> {
   const none = items.length;
-  const keyOf = (item: T | undefined): number => (item === undefined ? none : (keys.get(item) ?? none));
   const ranksByKey = [...items.map(({ rule }) => getRank(rule)), noRank];
   const pack = (key: number, next: number): number => key * ranks + next;
   return {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { formatRuleKey, type Rule } from '../../../src/model/rule.ts';
 import { decide } from '../../../src/policy/decide-packet.ts';
-import { rankRules } from '../../../src/policy/lint/leaders.ts';
+import { findLeaders } from '../../../src/policy/lint/leaders.ts';
 import { computeRuleReach, type RuleReach } from '../../../src/policy/lint/rule-reach-findings.ts';
 import { indexRules } from '../../../src/policy/rule-index.ts';
 import { runs } from '../../property/runs.ts';
@@ -24,7 +24,7 @@ describe('computeRuleReach', () => {
           if (verdicts(rules.filter((one) => one !== rule)) !== whole) return 'matters';
           return decides.has(rule) ? 'idle' : 'never';
         });
-        const found = computeRuleReach(index, rankRules(index));
+        const found = computeRuleReach(index, findLeaders(index));
         expect(items.map((item) => found.get(item))).toEqual(expected);
       }),
       { numRuns: runs(2500) },
