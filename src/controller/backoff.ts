@@ -13,17 +13,13 @@ const patient: ReadonlySet<Trigger> = new Set<Trigger>(['interval', 'retry', 'fi
 /** How long the loop waits after transient failures. It holds for what was tried: another revision is tried at once. */
 export class Backoff {
   readonly #clock: Clock;
-  #failures = 0;
+  /** Transient failures in a row, of the same revision. */
+  failures = 0;
   #retryAt = 0;
   #tried: { readonly revision: string; readonly complained: boolean } | null = null;
 
   constructor(clock: Clock) {
     this.#clock = clock;
-  }
-
-  /** Transient failures in a row, of the same revision. */
-  get failures(): number {
-    return this.#failures;
   }
 
   /** Whether a failure is waiting to be tried again. */
@@ -42,20 +38,20 @@ export class Backoff {
     const isSame = before?.revision === revision;
     const isAsked = [...triggers].some((trigger) => !patient.has(trigger));
     if (this.leftMs() > 0 && isSame && (complained || !before.complained) && !isAsked) return false;
-    if (before !== null && !isSame) this.#failures = 0;
+    if (before !== null && !isSame) this.failures = 0;
     this.#tried = { revision, complained };
     return true;
   }
 
   ended(verdict: Verdict): void {
     if (verdict.kind !== 'transient') {
-      this.#failures = 0;
+      this.failures = 0;
       this.#retryAt = 0;
       return;
     }
-    this.#failures += 1;
+    this.failures += 1;
     const askedMs = Math.min(verdict.askedMs ?? 0, longestAskedMs);
-    this.#retryAt = this.#clock.now() + pickBackoff(this.#failures, this.#clock.random(), askedMs);
+    this.#retryAt = this.#clock.now() + pickBackoff(this.failures, this.#clock.random(), askedMs);
   }
 }
 

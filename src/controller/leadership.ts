@@ -9,9 +9,10 @@ import { notRecorded, type PassOrder, unconfirmedBefore } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { countLiveRules, type PassEnding } from './pass-ending.ts';
 import { logInternalError } from './pass-log.ts';
-import type { PassRunner } from './pass-runner.ts';
+import { PassRunner } from './pass-runner.ts';
 import { type LoopRecord, listRevisions, lostRecord, recordEnding, recordGivenUp, recordSecrets } from './record.ts';
 import { type RevisionSelection, SourceHistory } from './revision-selection.ts';
+import type { StatusBoard } from './status-board.ts';
 import { Trial } from './trial.ts';
 
 const nothingPending = { pendingRevision: null, pendingUntil: null, graceGiven: false };
@@ -38,16 +39,15 @@ export class Leadership {
   /** A newer revision need not wait: what the pending one changed cannot be taken back, or it is confirmed and not in effect. */
   #mayLeave = false;
 
-  /** `stop` aborts with the process too. */
-  constructor(parts: LoopParts, record: LoopRecord, runner: PassRunner, signal: AbortSignal, stop: AbortSignal) {
+  constructor(parts: LoopParts, record: LoopRecord, board: StatusBoard, signal: AbortSignal) {
     this.#parts = parts;
     this.signal = signal;
-    this.runner = runner;
-    this.#stop = stop;
     this.#record = record;
-    this.history = new SourceHistory(parts, stop);
+    this.#stop = AbortSignal.any([parts.stop, signal]);
+    this.runner = new PassRunner(parts, board, this.#stop);
+    this.history = new SourceHistory(parts, this.#stop);
     this.backoff = new Backoff(parts.clock);
-    this.#trial = new Trial(parts, stop);
+    this.#trial = new Trial(parts, this.#stop);
   }
 
   get record(): LoopRecord {

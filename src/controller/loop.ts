@@ -5,13 +5,12 @@ import { describeConditions, isInForce, type Verdict } from './failure.ts';
 import { Leadership } from './leadership.ts';
 import { describeStandby } from './lease.ts';
 import type { LoopParts } from './loop-parts.ts';
-import { Announcer } from './observer.ts';
+import { createAnnouncer } from './observer.ts';
 import { type PassEnding, viewPass } from './pass-ending.ts';
 import { logPass } from './pass-log.ts';
-import { PassRunner } from './pass-runner.ts';
 import { viewRecord } from './record.ts';
 import { explainSourceError, type RevisionSelection } from './revision-selection.ts';
-import { createStatus, type Status } from './status.ts';
+import type { Status } from './status.ts';
 import { StatusBoard } from './status-board.ts';
 import { makeAgenda, runBack, runWithTimes } from './times.ts';
 import type { Trigger } from './trigger.ts';
@@ -40,17 +39,14 @@ const askedAnew: readonly Trigger[] = ['settings', 'signal', 'token'];
 export class Loop {
   readonly #parts: LoopParts;
   readonly #board: StatusBoard;
-  readonly #announcer: Announcer;
+  readonly #announce: ReturnType<typeof createAnnouncer>;
   /** Null while another replica holds the lease. */
   #lead: Leadership | null = null;
-  #progressAt: number;
 
   constructor(parts: LoopParts) {
-    const { clock, source, version, notify, server } = parts;
     this.#parts = parts;
-    this.#progressAt = clock.now();
-    this.#board = new StatusBoard(createStatus(version, source.description, clock.wallTime(), server), clock);
-    this.#announcer = new Announcer(notify);
+    this.#board = new StatusBoard(parts);
+    this.#announce = createAnnouncer(parts.notify);
   }
 
   status(): Status {
@@ -68,7 +64,7 @@ export class Loop {
   /** Liveness: the loop did something lately. It looks once an interval, and a reload may change that. */
   isAlive(): boolean {
     const { clock, settings } = this.#parts;
-    return clock.now() - this.#progressAt < stuckMs + settings().intervalMs;
+    return clock.now() - this.#board.progressAt < stuckMs + settings().intervalMs;
   }
 
   /** Readiness: this replica takes part in the election, and either stands by or has judged a pass. */
@@ -87,7 +83,7 @@ export class Loop {
     while (!stop.aborted) {
       const { waitMs, judged, unsettled: again, at } = await this.#turn(triggers);
       if (judged !== null) verdict = judged;
-      this.#touch();
+      this.#board.touch();
       // The command may have confirmed it before this turn was over.
       const isSettled = judged !== null && !unsettled.has(judged.reason) && this.#board.status.confirmBy === null;
       if (once && isSettled) break;
@@ -109,9 +105,7 @@ export class Loop {
       return null;
     }
     if (this.#lead?.signal === signal) return this.#lead;
-    const stop = AbortSignal.any([this.#parts.stop, signal]);
-    const runner = new PassRunner(this.#parts, this.#board, stop, () => this.#touch());
-    this.#lead = new Leadership(this.#parts, await store.load(), runner, signal, stop);
+    this.#lead = new Leadership(this.#parts, await store.load(), this.#board, signal);
     const { appliedRevision: applied, inForceRevision, drift } = this.#lead.record;
     this.#board.revisions(viewRecord(this.#lead.record));
     this.#board.update({ drift });
@@ -133,7 +127,7 @@ export class Loop {
     await lead.giveUp();
     await lead.recall(reading);
     const selection = await lead.choose(reading);
-    this.#touch();
+    this.#board.touch();
     if (selection.settlingMs !== null) this.#reconciling('Settling', 'waiting until the content is stable');
     if (selection.early !== undefined) void this.#parts.prepare(selection.early);
     const revision = selection.back ?? selection.content?.revision;
@@ -150,7 +144,7 @@ export class Loop {
     const firstSeen = this.#lead?.record.firstSeen ?? {};
     const reading = await source.read(stop, firstSeen).catch((error: unknown) => explainSourceError(error, stop));
     observer.phaseEnded('source', clock.now() - from);
-    this.#touch();
+    this.#board.touch();
     const observed = reading.content?.revision ?? reading.observed;
     if (observed === undefined) return reading;
     if (observed !== this.#board.status.revisions.observed) {
@@ -221,7 +215,7 @@ export class Loop {
     observer.passEnded(view);
     const isNew = before !== null && before !== applied;
     const soon = await leadership.announce(agenda.soon);
-    this.#announcer.tell(end, { isNew, soon }, this.status());
+    this.#announce(end, { isNew, soon, status: this.status() });
     const interval = pickInterval(settings().intervalMs, clock.random());
     const retryMs = backoff.pending ? backoff.leftMs() : interval;
     return { waitMs: Math.min(interval, retryMs, end.verdict.waitMs ?? interval), judged: verdict, at: agenda.wakeAt };
@@ -229,9 +223,5 @@ export class Loop {
 
   #reconciling(reason: 'Settling' | 'Progressing', message: string): void {
     this.#board.set({ type: 'Reconciling', status: 'True', reason, message });
-  }
-
-  #touch(): void {
-    this.#progressAt = this.#parts.clock.now();
   }
 }

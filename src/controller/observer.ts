@@ -27,32 +27,27 @@ const passing: ReadonlySet<Verdict['reason']> = new Set([
   ...(['Settling', 'AwaitingConfirmation', 'Waiting', 'Stopped', 'Standby'] as const),
 ]);
 
-/** Tells people about a change, not about a state: once broken, once recovered, and what was applied. */
-export class Announcer {
-  readonly #notify: (turn: Turn) => void;
-  #told: string | null = null;
-
-  constructor(notify: (turn: Turn) => void) {
-    this.#notify = notify;
-  }
-
-  /** A pass has ended. `isNew`: another revision is in effect now, perhaps without a write. `soon`: rules to tell of beforehand. */
-  tell(
-    { complaint, verdict: pass, turned = [] }: Pick<PassEnding, 'complaint' | 'verdict' | 'turned'>,
-    { isNew, soon }: { readonly isNew: boolean; readonly soon: readonly Boundary[] },
-    status: Status,
-  ): void {
+/**
+ * Tells people, at the end of a pass, about a change and not about a state: once broken, once recovered, and what was applied.
+ * `isNew`: another revision is in effect now, perhaps without a write. `soon`: rules to tell of beforehand.
+ */
+export function createAnnouncer(notify: (turn: Turn) => void) {
+  let told: string | null = null;
+  return (
+    { complaint, verdict: pass, turned = [] }: PassEnding,
+    { isNew, soon, status }: { readonly isNew: boolean; readonly soon: readonly Boundary[]; readonly status: Status },
+  ): void => {
     const verdict = complaint ?? pass;
-    if (turned.length > 0) this.#notify({ what: 'boundary-passed', rules: turned, status });
-    if (soon.length > 0) this.#notify({ what: 'boundary-soon', rules: soon, status });
+    if (turned.length > 0) notify({ what: 'boundary-passed', rules: turned, status });
+    if (soon.length > 0) notify({ what: 'boundary-soon', rules: soon, status });
     if (!passing.has(verdict.reason)) {
-      const before = this.#told;
-      this.#told = verdict.kind === 'good' ? 'good' : verdict.reason;
-      if (this.#told !== 'good' && before !== this.#told) this.#notify({ what: 'broken', status });
-      if (this.#told === 'good' && before !== null && before !== 'good') this.#notify({ what: 'recovered', status });
+      const before = told;
+      told = verdict.kind === 'good' ? 'good' : verdict.reason;
+      if (told !== 'good' && before !== told) notify({ what: 'broken', status });
+      if (told === 'good' && before !== null && before !== 'good') notify({ what: 'recovered', status });
     }
-    if (pass.kind === 'good' && (pass.reason === 'Applied' || isNew)) this.#notify({ what: 'applied', status });
-  }
+    if (pass.kind === 'good' && (pass.reason === 'Applied' || isNew)) notify({ what: 'applied', status });
+  };
 }
 
 /** Measures, outcome by outcome, how long gaps are open: from the delete that opens one to the create that closes it. */

@@ -16,15 +16,13 @@ export class PassRunner {
   readonly gate: Gate;
   readonly #board: StatusBoard;
   readonly #stop: AbortSignal;
-  readonly #touch: () => void;
   #serverWasDown = false;
 
-  constructor(parts: LoopParts, board: StatusBoard, stop: AbortSignal, touch: () => void) {
+  constructor(parts: LoopParts, board: StatusBoard, stop: AbortSignal) {
     this.#parts = parts;
     this.gate = new Gate(parts);
     this.#board = board;
     this.#stop = stop;
-    this.#touch = touch;
   }
 
   /** One pass over everything; when a part of it stands in the way of the other, each part by itself. */
@@ -56,7 +54,7 @@ export class PassRunner {
         stop: this.#stop,
         approve: async (plan, desired) => {
           observer.phaseEnded('plan', clock.now() - from);
-          this.#touch();
+          this.#board.touch();
           approvedAt = clock.now();
           const isTimes = part === 'ends' || part === 'boundaries';
           const isDrift = !isTimes && isDriftOf(order, desired.state);
@@ -75,7 +73,6 @@ export class PassRunner {
           outcomes.push(outcome);
           followGap(outcome);
           this.#board.stepEnded();
-          this.#touch();
         },
       })
       .catch((error: unknown) => logInternalError(logger, error));

@@ -1,20 +1,23 @@
 import type { KernelState, PassResult } from '../pass/pass.ts';
-import type { Clock } from '../ports.ts';
 import { type ConditionUpdate, setConditions } from './conditions.ts';
 import { countDeletes } from './gate.ts';
+import type { LoopParts } from './loop-parts.ts';
 import { countLiveRules, type PassEnding } from './pass-ending.ts';
-import { type PassView, type Status, viewPlan } from './status.ts';
+import { createStatus, type PassView, type Status, viewPlan } from './status.ts';
 
 const shownFindings = 20;
 
 /** The status of one loop as it changes. Each change replaces it whole, so that no reader sees half of one. */
 export class StatusBoard {
-  readonly #clock: Clock;
+  readonly #clock: LoopParts['clock'];
   #status: Status;
+  /** When the loop last got on (monotonic, ms). */
+  progressAt = 0;
 
-  constructor(initial: Status, clock: Clock) {
-    this.#status = initial;
+  constructor({ clock, source, version, server }: LoopParts) {
     this.#clock = clock;
+    this.#status = createStatus(version, source.description, clock.wallTime(), server);
+    this.touch();
   }
 
   get status(): Status {
@@ -34,10 +37,15 @@ export class StatusBoard {
     this.update({ revisions: { ...this.#status.revisions, ...change } });
   }
 
+  touch(): void {
+    this.progressAt = this.#clock.now();
+  }
+
   /** Steps of plans that are made on the way count too. */
   stepEnded(): void {
     const { done = 0, total = 0 } = this.#status.progress ?? {};
     this.update({ progress: { done: done + 1, total: Math.max(total, done + 1) } });
+    this.touch();
   }
 
   ended(pass: PassView): void {

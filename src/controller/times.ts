@@ -26,11 +26,7 @@ const heldForAll: ReadonlySet<ConditionReason> = new Set([
  * | refused, waiting or stalled, over the revision in force   | what began or ended, after it                 |
  * | the same over a newer revision                            | what ended by the revision in force, after it |
  */
-export async function runWithTimes(
-  lead: Leadership,
-  content: SourceContent,
-  parts: Pick<LoopParts, 'build' | 'settings' | 'clock'>,
-): Promise<PassRun> {
+export async function runWithTimes(lead: Leadership, content: SourceContent, parts: LoopParts): Promise<PassRun> {
   const { base } = lead;
   const now = parts.clock.wallTime();
   const run = await runBoth(lead, content, parts, now);
@@ -40,7 +36,7 @@ export async function runWithTimes(
 async function runBoth(
   lead: Leadership,
   content: SourceContent,
-  { build, settings }: Pick<LoopParts, 'build' | 'settings'>,
+  { build, settings }: LoopParts,
   now: number,
 ): Promise<PassRun> {
   const { base, runner, record } = lead;

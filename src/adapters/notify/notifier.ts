@@ -19,12 +19,12 @@ export interface NotifierSettings {
 const attempts = 5;
 const longestQueue = 20;
 const largestAnswer = 65_536;
+// Not the global one: Node's own `fetch` may have put an older version there, which takes no such requests.
+const agent = new Agent();
 
 /** Sends what people are told, with a queue for each target. Only configured addresses are called; redirects are not followed. */
 export function createNotifier(settings: NotifierSettings) {
   const stop = new AbortController();
-  // Not the global one: Node's own `fetch` may have put an older version there, which takes no such requests.
-  const agent = new Agent();
   const queues = settings.targets.map((target) => ({ ...target, length: 0, last: Promise.resolve() }));
   return {
     turned(turn: Turn): void {
@@ -38,7 +38,7 @@ export function createNotifier(settings: NotifierSettings) {
         }
         queue.length++;
         queue.last = queue.last.then(async () => {
-          await deliver({ ...settings, agent }, name, delivery, stop.signal);
+          await deliver(settings, name, delivery, stop.signal);
           queue.length--;
         });
       }
@@ -52,7 +52,7 @@ export function createNotifier(settings: NotifierSettings) {
 }
 
 async function deliver(
-  settings: NotifierSettings & { readonly agent: Agent },
+  settings: NotifierSettings,
   target: string,
   delivery: Delivery,
   stop: AbortSignal,
@@ -61,7 +61,7 @@ async function deliver(
   let last = 'stopped';
   for (let attempt = 0; attempt < attempts && !stop.aborted; attempt++) {
     if (attempt > 0) await clock.sleep(1000 * 2 ** (attempt - 1) * (0.5 + clock.random()), stop);
-    const { status, code, retry } = await send(delivery, settings, stop);
+    const { status, code, retry } = await send(delivery, settings.timeoutMs ?? 10_000, stop);
     last = code;
     if (status >= 200 && status < 300) return onResult(target, 'sent');
     if (!retry) break;
@@ -73,7 +73,7 @@ async function deliver(
 
 async function send(
   delivery: Delivery,
-  { agent, timeoutMs = 10_000 }: Pick<NotifierSettings, 'timeoutMs'> & { readonly agent: Agent },
+  timeoutMs: number,
   stop: AbortSignal,
 ): Promise<{ status: number; code: string; retry: boolean }> {
   try {

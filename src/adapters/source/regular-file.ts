@@ -110,9 +110,7 @@ const reasons: Readonly<Record<string, string>> = {
 };
 
 /** What a path is, for a message. */
-export function getFileKind(
-  stats: Pick<BigIntStats, 'isDirectory' | 'isFIFO' | 'isSocket' | 'isCharacterDevice' | 'isBlockDevice'>,
-): string {
+export function getFileKind(stats: BigIntStats): string {
   if (stats.isDirectory()) return 'a directory';
   if (stats.isFIFO()) return 'a FIFO';
   if (stats.isSocket()) return 'a socket';
