@@ -10,7 +10,7 @@ import { openJournal } from '../src/adapters/journal.ts';
 import { applyPlan } from '../src/apply/apply.ts';
 import { defaultApplyLimits } from '../src/apply/context.ts';
 import { readLive } from '../src/apply/read.ts';
-import { makeNetwork } from '../src/model/address.ts';
+import { Network } from '../src/model/address.ts';
 import { findProfile } from '../src/model/profile.ts';
 import { ok } from '../src/model/result.ts';
 import { type Rule, toWire } from '../src/model/rule.ts';
@@ -27,7 +27,7 @@ const { concurrency } = defaultApplyLimits;
 
 const rules: readonly Rule[] = Array.from({ length: creates }, (_, index) => ({
   action: 'accept',
-  destination: makeNetwork(4, 0x0a000000n + BigInt(index) * 256n, 24),
+  destination: new Network(4, 0x0a000000n + BigInt(index) * 256n, 24),
   ports: null,
   userId: null,
 }));

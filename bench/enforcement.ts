@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { createNftEnforcement } from '../src/adapters/enforcement/nft.ts';
-import { makeNetwork } from '../src/model/address.ts';
+import { Network } from '../src/model/address.ts';
 import type { LiveRule, Rule } from '../src/model/rule.ts';
 import { NftTable } from '../src/simulator/nft.ts';
 import { makeSeedRow } from '../src/simulator/rules/change.ts';
@@ -16,7 +16,7 @@ function ruleAt(index: number): Rule {
   const address = six ? (0x20010db8n << 96n) + BigInt(index) * 256n : BigInt(0x0a000000 + index * 256);
   return {
     action: index % 3 === 0 ? 'accept' : 'drop',
-    destination: makeNetwork(six ? 6 : 4, address, six ? 120 : 24),
+    destination: new Network(six ? 6 : 4, address, six ? 120 : 24),
     ports: index % 4 === 1 ? { type: 'tcp', low: 80, high: 443 } : null,
     userId: users[index % users.length] ?? null,
   };

@@ -7,7 +7,7 @@ import { createManifestParser } from '../src/adapters/manifest-parser.ts';
 import { createDirectorySource } from '../src/adapters/source/directory.ts';
 import { defaultLimits } from '../src/desired/context.ts';
 import { assemble } from '../src/desired/desired.ts';
-import { makeNetwork } from '../src/model/address.ts';
+import { Network } from '../src/model/address.ts';
 import { findProfile } from '../src/model/profile.ts';
 import { ok } from '../src/model/result.ts';
 import { type Rule, toWire } from '../src/model/rule.ts';
@@ -142,7 +142,7 @@ function reachTime(): Costs {
     const user = `00000000-0000-4000-8000-${String(n % 300).padStart(12, '0')}`;
     return {
       action: n % 3 === 0 ? 'drop' : 'accept',
-      destination: makeNetwork(4, BigInt(0x0a000000 + (n << 8)), 24),
+      destination: new Network(4, BigInt(0x0a000000 + (n << 8)), 24),
       ports: n % 2 === 0 ? null : { type: 'tcp', low: 1 + (n % 1000), high: 1 + (n % 1000) + 10 },
       userId: user,
     };

@@ -1,4 +1,4 @@
-import { makeNetwork } from '../src/model/address.ts';
+import { Network } from '../src/model/address.ts';
 import type { DesiredRule, LiveRule, Rule } from '../src/model/rule.ts';
 
 /** A deterministic stream of numbers in [0, 1): the same worlds in every run. */
@@ -22,7 +22,7 @@ export function ruleNumber(n: number): Rule {
   const port = 1 + (n % 60_000);
   return {
     action: n % 2 === 0 ? 'accept' : 'drop',
-    destination: makeNetwork(4, BigInt(0x0a000000 + n * 16), 28),
+    destination: new Network(4, BigInt(0x0a000000 + n * 16), 28),
     ports: n % 3 === 0 ? { type: 'tcp', low: port, high: port + 10 } : null,
     userId: userId(n),
   };
@@ -34,13 +34,13 @@ export function edited(rule: Rule, n: number): Rule {
     case 0:
       return { ...rule, action: rule.action === 'accept' ? 'drop' : 'accept' };
     case 1:
-      return { ...rule, destination: makeNetwork(4, rule.destination.first, 29) };
+      return { ...rule, destination: new Network(4, rule.destination.first, 29) };
     case 2:
       return { ...rule, ports: { type: 'udp', low: 53, high: 53 } };
     case 3:
-      return { ...rule, destination: makeNetwork(4, rule.destination.first + 8n, 30) };
+      return { ...rule, destination: new Network(4, rule.destination.first + 8n, 30) };
     default:
-      return { ...rule, destination: makeNetwork(4, rule.destination.first + 0x10000000n, 28) };
+      return { ...rule, destination: new Network(4, rule.destination.first + 0x10000000n, 28) };
   }
 }
 
@@ -77,11 +77,11 @@ export function allChanged(
   related: number,
 ): { readonly before: readonly Rule[]; readonly after: readonly Rule[] } {
   const random = randomStream(11);
-  const shared = makeNetwork(4, 0xc0a80000n, 16);
+  const shared = new Network(4, 0xc0a80000n, 16);
   const order = Array.from({ length: related }, (_, n) => ({ n, key: random() })).sort((a, b) => a.key - b.key);
   const inGroup = (n: number, shift: number): Rule => {
     const low = 1 + n * 10 + shift;
-    const destination = makeNetwork(4, shared.first + BigInt((n % 7) * 4096), n % 7 === 0 ? 16 : 20);
+    const destination = new Network(4, shared.first + BigInt((n % 7) * 4096), n % 7 === 0 ? 16 : 20);
     return {
       action: n % 2 === 0 ? 'accept' : 'drop',
       destination,
@@ -100,7 +100,7 @@ export function allChanged(
 
 /** `count` port rules of one user on one address, of which every 20th names another port afterwards. */
 export function oneAddress(count: number): { readonly before: readonly Rule[]; readonly after: readonly Rule[] } {
-  const destination = makeNetwork(4, 0x0a000001n, 32);
+  const destination = new Network(4, 0x0a000001n, 32);
   const portRule = (n: number, port: number): Rule => ({
     action: n % 2 === 0 ? 'accept' : 'drop',
     destination,

@@ -1,4 +1,4 @@
-import { makeNetwork } from '../src/model/address.ts';
+import { Network } from '../src/model/address.ts';
 import { type Rule, toWire } from '../src/model/rule.ts';
 import type { PolicyCase } from '../src/model/state.ts';
 import { decide } from '../src/policy/decide-packet.ts';
@@ -18,7 +18,7 @@ function overlapping(count: number): { readonly before: readonly Rule[]; readonl
     const user = `00000000-0000-4000-8000-${String(below(500)).padStart(12, '0')}`;
     return {
       action: random() < 0.5 ? 'accept' : 'drop',
-      destination: makeNetwork(4, BigInt(0x0a000000 + below(2 ** 22)), 32 - below(12)),
+      destination: new Network(4, BigInt(0x0a000000 + below(2 ** 22)), 32 - below(12)),
       ports: random() < 0.5 ? null : { type: random() < 0.7 ? 'tcp' : 'udp', low, high: low + below(1000) },
       userId: random() < 0.5 ? null : user,
     };
@@ -40,7 +40,7 @@ function verdicts(count: number): Costs {
   const random = randomStream(5);
   const packets = Array.from({ length: 10_000 }, () => ({
     user: null,
-    address: makeNetwork(4, BigInt(0x0a000000 + Math.floor(random() * 2 ** 22)), 32),
+    address: new Network(4, BigInt(0x0a000000 + Math.floor(random() * 2 ** 22)), 32),
     protocol: 'tcp' as const,
     port: 1 + Math.floor(random() * 60_000),
   }));
@@ -55,7 +55,7 @@ function policyTests(count: number): Costs {
   const rules = desiredOf(before);
   const cases = Array.from({ length: 100 }, (_, n): PolicyCase => {
     const place = { file: 'tests.yaml', line: n + 1, column: 1 };
-    const destination = makeNetwork(4, BigInt(0x0a000000 + n * 65_536), 16);
+    const destination = new Network(4, BigInt(0x0a000000 + n * 65_536), 16);
     const ports = { low: 0, high: 65_535 };
     return {
       name: `${n}`,

@@ -1,4 +1,4 @@
-import { makeNetwork } from '../src/model/address.ts';
+import { Network } from '../src/model/address.ts';
 import type { Rule } from '../src/model/rule.ts';
 
 /** The rules of a server, and those of a repository. */
@@ -17,7 +17,7 @@ function ports(low: number, high = low): Rule['ports'] {
   return { type: 'tcp', low, high };
 }
 
-const everything = makeNetwork(4, 0n, 0);
+const everything = new Network(4, 0n, 0);
 
 /** `n` port rules on everything, and `n` networks, nested 20 deep, with a port rule each. */
 export function portsOverNestedNetworks(n: number): readonly Rule[] {
@@ -25,7 +25,7 @@ export function portsOverNestedNetworks(n: number): readonly Rule[] {
     { action: i % 2 === 0 ? 'accept' : 'drop', destination: everything, ports: ports(1 + i * 3), userId: null },
     {
       action: i % 3 === 0 ? 'accept' : 'drop',
-      destination: makeNetwork(4, 0x0a000000n + BigInt(Math.floor(i / 20) << 12), 12 + (i % 20)),
+      destination: new Network(4, 0x0a000000n + BigInt(Math.floor(i / 20) << 12), 12 + (i % 20)),
       ports: ports(2 + i * 3),
       userId: null,
     },
@@ -47,7 +47,7 @@ export function portsOverHosts(n: number): readonly Rule[] {
     { length: n },
     (_, i): Rule => ({
       action: 'accept',
-      destination: makeNetwork(4, 0x0a000000n + BigInt(i), 32),
+      destination: new Network(4, 0x0a000000n + BigInt(i), 32),
       ports: ports(1 + (i % 7) * 3, 2 + (i % 7) * 3),
       userId: null,
     }),
@@ -60,7 +60,7 @@ export function redrawnPorts(users: number, n: number): World {
   const rulesOf = (u: number, shift: number): readonly Rule[] =>
     Array.from({ length: n }, (_, i) => ({
       action: (i * 7 + shift) % 2 === 0 ? 'accept' : 'drop',
-      destination: makeNetwork(4, 0x0a000000n, 8),
+      destination: new Network(4, 0x0a000000n, 8),
       ports: ports(1 + i * 30 + shift, 10 + i * 30 + shift * 2),
       userId: user(u),
     }));
@@ -73,7 +73,7 @@ export function movedRanges(users: number, n: number): World {
   const all = (shift: number): readonly Rule[] =>
     Array.from({ length: users * n }, (_, i) => ({
       action: 'accept',
-      destination: makeNetwork(4, 0x0a000000n, 8),
+      destination: new Network(4, 0x0a000000n, 8),
       ports: ports(1000 + (i % n) * 10 + shift, 1009 + (i % n) * 10 + shift),
       userId: user(Math.floor(i / n)),
     }));
@@ -85,7 +85,7 @@ export function nestedFlip(n: number): World {
   const all = (flip: number): readonly Rule[] =>
     Array.from({ length: n }, (_, i) => ({
       action: (i + flip) % 2 === 0 ? 'accept' : 'drop',
-      destination: makeNetwork(4, 0x0a000000n + BigInt(Math.floor(i / 8) * 65_536), 17 + (i % 8)),
+      destination: new Network(4, 0x0a000000n + BigInt(Math.floor(i / 8) * 65_536), 17 + (i % 8)),
       ports: null,
       userId: null,
     }));
@@ -97,7 +97,7 @@ export function flippedForUsers(users: number, own: number, global: number): Wor
   const all = (flip: number): readonly Rule[] => {
     const rule = (i: number, userId: string | null): Rule => ({
       action: (i + flip) % 2 === 0 ? 'accept' : 'drop',
-      destination: makeNetwork(4, 0x0a000000n + BigInt(i << 8), 24),
+      destination: new Network(4, 0x0a000000n + BigInt(i << 8), 24),
       ports: null,
       userId,
     });
@@ -124,7 +124,7 @@ export function gapsForUsers(gaps: number, users: number): World {
       { length: users },
       (_, u): Rule => ({
         action: 'accept',
-        destination: makeNetwork(4, 0x0a000000n + BigInt(u), 32),
+        destination: new Network(4, 0x0a000000n + BigInt(u), 32),
         ports: ports(22),
         userId: user(u),
       }),

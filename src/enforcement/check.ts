@@ -1,4 +1,4 @@
-import { compareNetworks, makeNetwork, readNetworks } from '../model/address.ts';
+import { compareNetworks, Network, readNetworks } from '../model/address.ts';
 import { groupBy } from '../model/group-by.ts';
 import { formatRuleKey, isModifiedInPlace, type LiveRule, type Rule } from '../model/rule.ts';
 import { computeEffect } from '../policy/effect.ts';
@@ -132,7 +132,7 @@ function structureFinding(
   const rules = live.filter((entry) => isConcerned(getSetKind(entry), defect)).map(refer);
   const summary = `${what} ${rules.length === 1 ? 'one live rule has' : `${rules.length} live rules have`} no effect`;
   const parts = (family === null ? ([4, 6] as const) : [family]).map((one): Part => {
-    return { userId, destination: makeNetwork(one, 0n, 0), ports: null };
+    return { userId, destination: new Network(one, 0n, 0), ports: null };
   });
   return { kind, summary, rules, elements: [], parts, dormant };
 }

@@ -2,8 +2,10 @@ import { fail, ok, type Result } from './result.ts';
 
 export type Family = 4 | 6;
 
-/** A set of addresses that share a prefix, from `first` to `last`, host bits cleared; `text` is the canonical spelling. */
-export interface Network {
+const widths = { 4: 32, 6: 128 } as const;
+
+/** A set of addresses that share a prefix, from `first` to `last`, host bits cleared; `text` is the canonical spelling, and its JSON. */
+export class Network {
   readonly family: Family;
   readonly prefix: number;
   readonly first: bigint;
@@ -11,6 +13,25 @@ export interface Network {
   readonly text: string;
   /** Lower for networks of a lower family or address, and equal where both are, or round to one number; compared much faster. */
   readonly sortKey: number;
+
+  /** The network of the prefix around an address (that address alone without one). A canonical text that was written is kept. */
+  constructor(family: Family, address: bigint, prefix: number = widths[family], written?: string) {
+    const hostWidth = BigInt(widths[family] - prefix);
+    const first = (address >> hostWidth) << hostWidth;
+    const lowest = formatAddress(family, first);
+    const text = prefix === widths[family] ? lowest : `${lowest}/${prefix}`;
+    this.family = family;
+    this.prefix = prefix;
+    this.first = first;
+    this.last = prefix === widths[family] ? first : first + (1n << hostWidth) - 1n;
+    this.text = text === written ? written : text;
+    // Those of IPv4 are small integers, which take no memory of their own.
+    this.sortKey = family === 4 ? Number(first) - 2 ** 31 : Number(first) + 2 ** 31;
+  }
+
+  toJSON(): string {
+    return this.text;
+  }
 }
 
 /** Why a text is not an address or network. The server accepts or mangles most of these silently (docs/reference/server.md). */
@@ -36,8 +57,6 @@ export interface ParsedNetwork {
   readonly written: string;
 }
 
-const widths = { 4: 32, 6: 128 } as const;
-
 /** Number of bits of an address of the family: 32 or 128. */
 export function getWidth(family: Family): number {
   return widths[family];
@@ -52,14 +71,14 @@ export function parseNetwork(input: string): Result<ParsedNetwork, AddressFault>
   const family: Family = addressText.includes(':') ? 6 : 4;
   const value = family === 4 ? parseV4(addressText) : parseV6(addressText);
   if (value === null) return fail(diagnose(text, addressText, family));
-  let prefix = widths[family] as number;
+  let prefix: number = widths[family];
   if (slash >= 0) {
     const mask = text.slice(slash + 1);
     if (!/^(0|[1-9][0-9]{0,2})$/.test(mask)) return fail(/^[0-9]+\.[0-9.]+$/.test(mask) ? 'dotted-mask' : 'mask');
     prefix = Number(mask);
     if (prefix > widths[family]) return fail('mask');
   }
-  const network = makeNetwork(family, value, prefix, text);
+  const network = new Network(family, value, prefix, text);
   return ok({ network, hostBits: network.first !== value, written: text });
 }
 
@@ -68,48 +87,13 @@ export function readNetworks(texts: readonly string[]): readonly Network[] {
   return texts.map(parseNetwork).flatMap((parsed) => (parsed.ok ? [parsed.value.network] : []));
 }
 
-/** The network of the given prefix around an address, host bits cleared. A canonical text that was written is kept. */
-export function makeNetwork(family: Family, address: bigint, prefix: number, written?: string): Network {
-  const hostWidth = BigInt(widths[family] - prefix);
-  const first = (address >> hostWidth) << hostWidth;
-  const last = prefix === widths[family] ? first : first + (1n << hostWidth) - 1n;
-  const address0 = formatAddress(family, first);
-  const text = prefix === widths[family] ? address0 : `${address0}/${prefix}`;
-  // Those of IPv4 are small integers, which take no memory of their own.
-  const sortKey = family === 4 ? Number(first) - 2 ** 31 : Number(first) + 2 ** 31;
-  return new JsonNetwork({ family, prefix, first, last, text: text === written ? written : text, sortKey });
-}
-
-/** Its numbers are too large for JSON, where a network is its text. */
-class JsonNetwork implements Network {
-  readonly family: Family;
-  readonly prefix: number;
-  readonly first: bigint;
-  readonly last: bigint;
-  readonly text: string;
-  readonly sortKey: number;
-
-  constructor({ family, prefix, first, last, text, sortKey }: Network) {
-    this.family = family;
-    this.prefix = prefix;
-    this.first = first;
-    this.last = last;
-    this.text = text;
-    this.sortKey = sortKey;
-  }
-
-  toJSON(): string {
-    return this.text;
-  }
-}
-
 /** The fewest networks that cover exactly the addresses from `first` to `last`, in ascending order. */
 export function coverRange(family: Family, first: bigint, last: bigint): Network[] {
   const networks: Network[] = [];
   for (let from = first; from <= last; ) {
     let size = 0;
     while (size < widths[family] && isBlock(from, size + 1, last)) size++;
-    const network = makeNetwork(family, from, widths[family] - size);
+    const network = new Network(family, from, widths[family] - size);
     networks.push(network);
     from = network.last + 1n;
   }

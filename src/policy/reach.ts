@@ -1,4 +1,4 @@
-import { contains, makeNetwork, type Network, readNetworks } from '../model/address.ts';
+import { contains, Network, readNetworks } from '../model/address.ts';
 import type { PortRange } from '../model/port-range.ts';
 import type { Rule } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
@@ -34,7 +34,7 @@ export function computeReach(
 }
 
 const dropAll = ([4, 6] as const).map((family): Rule => {
-  return { action: 'drop', destination: makeNetwork(family, 0n, 0), ports: null, userId: null };
+  return { action: 'drop', destination: new Network(family, 0n, 0), ports: null, userId: null };
 });
 
 /** The traffic inside a part. Networks nest or are disjoint, so that each is kept, cut to the part's, or left out. */

@@ -1,4 +1,4 @@
-import { getWidth, makeNetwork, type Network, readNetworks } from '../model/address.ts';
+import { Network, readNetworks } from '../model/address.ts';
 import type { PortRange } from '../model/port-range.ts';
 import type { Protocol } from '../model/state.ts';
 import { restrictTraffic } from './reach.ts';
@@ -37,6 +37,6 @@ function packetOf(piece: Traffic, { user, destination, protocols, ports }: Selec
   const [inside] = restrictTraffic([piece], { network: destination, protocol: null, ports });
   const [lowest] = readNetworks(inside?.destinations.slice(0, 1) ?? []);
   if (inside === undefined || lowest === undefined) return null;
-  const address = makeNetwork(lowest.family, lowest.first, getWidth(lowest.family));
+  const address = new Network(lowest.family, lowest.first);
   return { user: piece.user, address, protocol: piece.protocol, port: inside.ports?.[0]?.low ?? 0 };
 }

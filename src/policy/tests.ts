@@ -1,4 +1,4 @@
-import { getWidth, makeNetwork } from '../model/address.ts';
+import { getWidth, Network } from '../model/address.ts';
 import { getOrMake } from '../model/group-by.ts';
 import { intersectIntervals } from '../model/intervals.ts';
 import type { PortBounds } from '../model/port-range.ts';
@@ -106,7 +106,7 @@ function findWrong<T extends Ruled>(one: PolicyCase, index: RuleIndex<T>, bounds
       const nameable = protocol === 'other' ? { min: 0, max: 0 } : bounds;
       const port = wrongPort(one, profile, protocol, nameable);
       if (port === null) return true;
-      const address = makeNetwork(destination.family, first, getWidth(destination.family));
+      const address = new Network(destination.family, first, getWidth(destination.family));
       const kind = isNameable(port, nameable) ? 'inner' : 'edge';
       found[kind] ??= { user, address, protocol, port };
       return kind === 'edge';

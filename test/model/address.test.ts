@@ -8,7 +8,7 @@ import {
   contains,
   formatAddress,
   intersects,
-  makeNetwork,
+  Network,
   parseNetwork,
 } from '../../src/model/address.ts';
 
@@ -109,7 +109,7 @@ describe('networks', () => {
   it('nest or are disjoint, and the order puts a parent right before what it holds', () => {
     const network = fc
       .tuple(fc.bigInt(0n, (1n << 32n) - 1n), fc.nat(32))
-      .map(([address, prefix]) => makeNetwork(4, address, prefix));
+      .map(([address, prefix]) => new Network(4, address, prefix));
     fc.assert(
       fc.property(network, network, (a, b) => {
         expect(intersects(a, b)).toBe(contains(a, b) || contains(b, a));

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { makeNetwork, parseNetwork } from '../../src/model/address.ts';
+import { Network, parseNetwork } from '../../src/model/address.ts';
 import { formatPortRange, type PortFault, parsePortRange } from '../../src/model/port-range.ts';
 import { collides, compareRules, formatRuleKey, type Rule, toWire } from '../../src/model/rule.ts';
 
@@ -81,7 +81,7 @@ describe('a rule', () => {
       userId: fc.constantFrom(null, alice),
     })
     .map(({ action, address, prefix, low, ports, userId }): Rule => {
-      const destination = makeNetwork(4, BigInt(address), prefix);
+      const destination = new Network(4, BigInt(address), prefix);
       return { action, destination, ports: ports === null ? null : { type: ports, low, high: 4 }, userId };
     });
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { intersects, makeNetwork } from '../../src/model/address.ts';
+import { intersects, Network } from '../../src/model/address.ts';
 import { portsIntersect } from '../../src/model/port-range.ts';
 import type { Rule } from '../../src/model/rule.ts';
 import { eachMeeting } from '../../src/plan/meeting.ts';
@@ -9,7 +9,7 @@ import { runs } from '../property/runs.ts';
 
 /** Half of the rules name one network, so that it has more rules than are looked at one by one. */
 const crowded = fc.array(ruleArbitrary, { maxLength: 60 }).map((rules) => {
-  const shared = makeNetwork(4, 0xc0000200n, 30);
+  const shared = new Network(4, 0xc0000200n, 30);
   return rules.map((rule, n) => (n % 2 === 0 ? { ...rule, destination: shared } : rule));
 });
 

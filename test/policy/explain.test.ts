@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { makeNetwork } from '../../src/model/address.ts';
+import { Network } from '../../src/model/address.ts';
 import { formatRuleKey, type Rule } from '../../src/model/rule.ts';
 import { decide } from '../../src/policy/decide-packet.ts';
 import { explainPacket, explainRule, type RuleKind } from '../../src/policy/explain-packet.ts';
@@ -25,7 +25,7 @@ const packetArbitrary = fc
     protocol: fc.constantFrom('tcp', 'udp', 'other'),
     port: fc.integer({ min: 0, max: 7 }),
   })
-  .map(({ offset, ...packet }): Packet => ({ ...packet, address: makeNetwork(4, 0xc0000200n + offset, 32) }));
+  .map(({ offset, ...packet }): Packet => ({ ...packet, address: new Network(4, 0xc0000200n + offset, 32) }));
 
 const everyPort = { min: 0, max: 65_535 };
 
@@ -34,7 +34,7 @@ describe('explainPacket', () => {
     const index = indexRules([
       { rule: { action: 'drop' as const, destination: networkNamed('192.0.2.0/29'), ports: null, userId: null } },
     ]);
-    const packet: Packet = { user: null, address: makeNetwork(4, 0xc0000200n, 32), protocol: 'tcp', port: 65_535 };
+    const packet: Packet = { user: null, address: new Network(4, 0xc0000200n, 32), protocol: 'tcp', port: 65_535 };
     const withPorts = (max: number) =>
       explainPacket(index, packet, { min: 1, max }).additions.map((kind) => kind.withPorts);
     expect(withPorts(65_534)).toEqual([false]);

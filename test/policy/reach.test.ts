@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { contains, makeNetwork, type Network, parseNetwork } from '../../src/model/address.ts';
+import { contains, Network, parseNetwork } from '../../src/model/address.ts';
 import type { Rule } from '../../src/model/rule.ts';
 import type { Protocol } from '../../src/model/state.ts';
 import { decide } from '../../src/policy/decide-packet.ts';
@@ -69,7 +69,7 @@ function addressOf(rules: readonly Rule[], { near, step, end, far }: Packet): Ne
   const { family, [end]: edge } = rules[near % Math.max(1, rules.length)]?.destination ?? networkOf('10.0.0.0');
   const width = family === 4 ? 32 : 128;
   const value = far === null ? BigInt.asUintN(width, edge + step) : BigInt(0x0a00_0000 + far);
-  return makeNetwork(family, value, width);
+  return new Network(family, value, width);
 }
 
 // 100 packets in each of at least 100 policies: `runs` gives a twentieth of its number.

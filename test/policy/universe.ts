@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { makeNetwork, type Network, parseNetwork } from '../../src/model/address.ts';
+import { Network, parseNetwork } from '../../src/model/address.ts';
 import type { Ports } from '../../src/model/port-range.ts';
 import type { Rule } from '../../src/model/rule.ts';
 import type { Traffic } from '../../src/policy/traffic.ts';
@@ -13,7 +13,7 @@ const highestPort = 6;
 
 const network: fc.Arbitrary<Network> = fc
   .record({ family: fc.constantFrom(4, 6), offset: fc.bigInt(0n, 7n), size: fc.integer({ min: 0, max: 3 }) })
-  .map(({ family, offset, size }) => makeNetwork(family, bases[family] + offset, (family === 4 ? 32 : 128) - size));
+  .map(({ family, offset, size }) => new Network(family, bases[family] + offset, (family === 4 ? 32 : 128) - size));
 
 const ports: fc.Arbitrary<Ports | null> = fc.option(
   fc
@@ -40,7 +40,7 @@ export function* packets(sources: readonly (string | null)[]): Generator<Packet>
   for (const user of sources) {
     for (const family of [4, 6] as const) {
       for (let offset = -1n; offset <= 8n; offset++) {
-        const address = makeNetwork(family, bases[family] + offset, family === 4 ? 32 : 128);
+        const address = new Network(family, bases[family] + offset, family === 4 ? 32 : 128);
         for (const protocol of ['tcp', 'udp', 'other'] as const) {
           for (let port = 0; port <= (protocol === 'other' ? 0 : highestPort + 1); port++) {
             yield { user, address, protocol, port };
@@ -72,7 +72,7 @@ export function expandTraffic(traffic: readonly Traffic[]): string[] {
   for (const { user, destinations, protocol, ports } of traffic) {
     for (const { first, last, family } of destinations.map(networkNamed)) {
       for (let number = first; number <= last; number++) {
-        const address = makeNetwork(family, number, family === 4 ? 32 : 128);
+        const address = new Network(family, number, family === 4 ? 32 : 128);
         for (const { low, high } of ports ?? [{ low: 0, high: 0 }]) {
           for (let port = low; port <= Math.min(high, highestPort + 1); port++) {
             keys.push(packetKey({ user, address, protocol, port }));

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { makeNetwork, parseNetwork } from '../../src/model/address.ts';
+import { Network, parseNetwork } from '../../src/model/address.ts';
 import { collides, formatRuleKey, type LiveRule, type Rule, toWire } from '../../src/model/rule.ts';
 import type { Protocol } from '../../src/model/state.ts';
 import type { Plan } from '../../src/plan/plan.ts';
@@ -15,7 +15,7 @@ const base = 0x0a000000n;
 
 const network = fc
   .tuple(fc.integer({ min: 29, max: 32 }), fc.integer({ min: 0, max: 7 }))
-  .map(([prefix, host]) => makeNetwork(4, base + BigInt(host), prefix));
+  .map(([prefix, host]) => new Network(4, base + BigInt(host), prefix));
 
 const ports = fc.oneof(
   { weight: 3, arbitrary: fc.constant(null) },
@@ -80,7 +80,7 @@ const protocols: readonly (readonly [Protocol, number])[] = [
 
 /** Every packet that rules of this world can tell apart, or nearly. */
 export const packets: readonly Packet[] = [null, ...users].flatMap((user) =>
-  Array.from({ length: 9 }, (_, host) => makeNetwork(4, base + BigInt(host), 32)).flatMap((address) =>
+  Array.from({ length: 9 }, (_, host) => new Network(4, base + BigInt(host), 32)).flatMap((address) =>
     protocols.map(([protocol, port]) => ({ user, address, protocol, port })),
   ),
 );

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { makeNetwork } from '../../src/model/address.ts';
+import { Network } from '../../src/model/address.ts';
 import { collides, formatRuleKey, type LiveRule, type Rule } from '../../src/model/rule.ts';
 import type { Plan, Step } from '../../src/plan/plan.ts';
 import { getRank, matches, type Packet } from '../../src/policy/verdict.ts';
@@ -20,7 +20,7 @@ function withoutCollisions(rules: readonly Rule[]): readonly Rule[] {
 /** Rules that meet often: global IPv4, mostly without ports. */
 const crowded: fc.Arbitrary<Rule> = ruleArbitrary.map((rule) => ({
   ...rule,
-  destination: makeNetwork(4, 0xc0000200n + (rule.destination.first & 7n), Math.max(29, rule.destination.prefix % 33)),
+  destination: new Network(4, 0xc0000200n + (rule.destination.first & 7n), Math.max(29, rule.destination.prefix % 33)),
   ports: rule.userId === null ? rule.ports : null,
   userId: null,
 }));
@@ -28,7 +28,7 @@ const crowded: fc.Arbitrary<Rule> = ruleArbitrary.map((rule) => ({
 /** Rules of users that are often equal: two networks, few forms. */
 const alike: fc.Arbitrary<Rule> = fc.record({
   action: fc.constantFrom('accept', 'drop'),
-  destination: fc.constantFrom(makeNetwork(4, 0xc0000200n, 31), makeNetwork(4, 0xc0000204n, 31)),
+  destination: fc.constantFrom(new Network(4, 0xc0000200n, 31), new Network(4, 0xc0000204n, 31)),
   ports: fc.constantFrom(null, null, { type: 'tcp' as const, low: 1, high: 3 }),
   userId: fc.constantFrom(...users),
 });

@@ -1,4 +1,4 @@
-import { contains, getWidth, makeNetwork, type Network, readNetworks } from '../../model/address.ts';
+import { contains, Network, readNetworks } from '../../model/address.ts';
 import type { ConfigurationField, DesiredConfiguration } from '../../model/configuration.ts';
 import { type Intervals, intersectIntervals, toIntervals } from '../../model/intervals.ts';
 import type { Place } from '../../model/problem.ts';
@@ -69,7 +69,7 @@ function resolverFindings(linted: Linted, configuration: DesiredConfiguration): 
   const routes = routesOf(configuration);
   const resolvers = readNetworks(configuration.fields.default_client_dns ?? []);
   return resolvers.flatMap(({ family, first, text }) => {
-    const address = makeNetwork(family, first, getWidth(family));
+    const address = new Network(family, first);
     const findings: Finding[] = [];
     const isPrivate = privateNetworks.some((network) => contains(network, address));
     if (routes !== null && isPrivate && intersectIntervals([address], routes[family]).length === 0) {

@@ -1,4 +1,4 @@
-import { contains, type Family, getWidth, makeNetwork } from '../../model/address.ts';
+import { contains, type Family, getWidth, Network } from '../../model/address.ts';
 import { unionIntervals } from '../../model/intervals.ts';
 import { compareProblems, type Problem } from '../../model/problem.ts';
 import type { DesiredRule } from '../../model/rule.ts';
@@ -61,7 +61,7 @@ function leftOpen(index: RuleIndex<DesiredRule>, user: string | null, { closed, 
   return [{ code: open === 6 ? 'ipv6-left-open' : 'ipv4-left-open', place: widest.place, summary, hint }];
 }
 
-const mappedRange = makeNetwork(6, 0xffff_0000_0000n, 96);
+const mappedRange = new Network(6, 0xffff_0000_0000n, 96);
 
 function mapped(rule: DesiredRule): readonly Finding[] {
   const { destination } = rule.rule;
@@ -82,7 +82,7 @@ function lintProtocols(linted: Linted): readonly Finding[] {
 /** Whether the lowest address of the rule's destination can be reached in another way. */
 function isOpen({ rule }: DesiredRule, protocol: Protocol, port: number, { leaders }: Linted): boolean {
   const { family, first } = rule.destination;
-  const address = makeNetwork(family, first, getWidth(family));
+  const address = new Network(family, first);
   return leaders.of({ user: rule.userId, address, protocol, port })[0]?.rule.action !== 'drop';
 }
 

@@ -1,4 +1,4 @@
-import { contains, getWidth, makeNetwork } from '../../model/address.ts';
+import { contains, Network } from '../../model/address.ts';
 import { getOrMake } from '../../model/group-by.ts';
 import type { DesiredRule, Rule } from '../../model/rule.ts';
 import { extendProfile, type Fold, makeFlatProfile, type PortProfile } from '../port-profile.ts';
@@ -98,7 +98,7 @@ function samples(
   const { family, first, last } = rule.destination;
   return [first, last].flatMap((address) =>
     (rule.ports === null ? [0] : [rule.ports.low, rule.ports.high]).map((port) => {
-      const host = makeNetwork(family, address, getWidth(family));
+      const host = new Network(family, address);
       const packet: Packet = { user: rule.userId, address: host, protocol: rule.ports?.type ?? 'other', port };
       return leaders.of(packet);
     }),

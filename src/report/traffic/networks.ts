@@ -1,4 +1,4 @@
-import { coverRange, type Family, getWidth, makeNetwork } from '../../model/address.ts';
+import { coverRange, type Family, getWidth, Network } from '../../model/address.ts';
 import { getOrMake } from '../../model/group-by.ts';
 import { countPorts, formatPortsKey, intersectPorts, subtractPorts } from '../../policy/port-set.ts';
 import { noProtocols, type Protocols } from './protocols.ts';
@@ -110,7 +110,7 @@ function choosePrefixes(family: Family, pieces: readonly Piece[]): readonly Pref
   const out: Prefix[] = [];
   const visit = (node: Node, first: bigint, prefix: number, inherited: Protocols): void => {
     const chosen = node.candidates.includes(inherited) ? inherited : chooseLargest(node.candidates);
-    if (chosen !== inherited) out.push({ ...makeNetwork(family, first, prefix), protocols: chosen });
+    if (chosen !== inherited) out.push({ ...new Network(family, first, prefix), protocols: chosen });
     if (node.halves === null) return;
     visit(node.halves[0], first, prefix + 1, chosen);
     visit(node.halves[1], first + (1n << BigInt(bits - prefix - 1)), prefix + 1, chosen);

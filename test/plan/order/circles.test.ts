@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { makeNetwork } from '../../../src/model/address.ts';
+import { Network } from '../../../src/model/address.ts';
 import { findProfile } from '../../../src/model/profile.ts';
 import type { Rule } from '../../../src/model/rule.ts';
 import { makePlan } from '../../../src/plan/make-plan.ts';
@@ -14,7 +14,7 @@ const places = 7;
 function ruleAt(place: number, narrower: boolean): Rule {
   return {
     action: 'drop',
-    destination: makeNetwork(4, BigInt(0x0a000000 + place * 256), narrower ? 25 : 24),
+    destination: new Network(4, BigInt(0x0a000000 + place * 256), narrower ? 25 : 24),
     ports: null,
     userId: null,
   };

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { applySuppressions } from '../../../src/manifest/suppressions.ts';
-import { makeNetwork } from '../../../src/model/address.ts';
+import { Network } from '../../../src/model/address.ts';
 import { lintSeverities } from '../../../src/model/problem-code.ts';
 import type { DesiredRule } from '../../../src/model/rule.ts';
 import { lint } from '../../../src/policy/lint/lint.ts';
@@ -220,7 +220,7 @@ describe('lint', () => {
   it('judges 10,000 rules without trying all pairs', () => {
     const place = { file: 'a.yaml', line: 1, column: 1 };
     const rules = Array.from({ length: 10_000 }, (_, i): DesiredRule => {
-      const destination = makeNetwork(4, BigInt(i % 5000) << 8n, i % 10 === 0 ? 16 : 28);
+      const destination = new Network(4, BigInt(i % 5000) << 8n, i % 10 === 0 ? 16 : 28);
       const ports = i % 2 === 0 ? null : ({ type: 'tcp', low: 1 + i, high: 1 + i } as const);
       return {
         name: `r${i}`,
