@@ -110,11 +110,7 @@ function subtract(a: FilterElement, b: FilterElement): readonly FilterElement[] 
   return parts;
 }
 
-/**
- * Attributes surplus elements to live rules that were changed in place and do not stand in the kernel as they are: one
- * element to one rule, the most alike first (same set, then same user, action and intersecting destination). Which of
- * several rules left which element cannot be known; any pairing says the same about the traffic.
- */
+/** One element to one rule that was changed in place, the most alike first: any pairing says the same about the traffic. */
 function attributeSurplus(surplus: readonly (readonly Rule[])[], changed: readonly LiveRule[]): readonly Leftover[] {
   const free = new Set(changed);
   const leftovers = surplus

@@ -97,11 +97,7 @@ class Reader {
   }
 }
 
-/**
- * Reads the answer of GET or PATCH /v0/configuration. Secrets become `Secret` at once, and no message quotes a value.
- * Unknown fields are ignored; an optional text that is missing is null; any other field that is missing or of
- * another type fails the pass and is named.
- */
+/** Reads the answer of GET or PATCH /v0/configuration; no message quotes a value. A field that cannot be read is named. */
 export function decodeLiveConfiguration(body: unknown): Result<LiveConfiguration, string> {
   const data = unwrapData(body);
   if (!isObject(data)) return fail('the configuration is not {"data": {...}}');

@@ -19,11 +19,7 @@ export function sealText(token: string, text: string): string {
 
 const hidden = '(secret)';
 
-/**
- * A value that cannot be printed: text conversion, JSON and `util.inspect` all give `(secret)`.
- * A secret without a value is one whose reference could not be resolved here (a plan on a fork, say): it compares as
- * `unknown` and never causes a write.
- */
+/** A value that cannot be printed. One without a value, whose reference is not known here, compares as `unknown` and causes no write. */
 export class Secret {
   readonly #value: string | undefined;
 

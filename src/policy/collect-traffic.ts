@@ -35,10 +35,7 @@ export interface CollectedTraffic<C> {
   readonly others: readonly { readonly users: readonly string[]; readonly traffic: ClassTraffic<C> }[];
 }
 
-/**
- * The exact traffic of each class. Users none of whose rules touch the addresses asked about fare like nobody; for the others
- * only the addresses of their own rules are walked again, and once for all users with equal rules.
- */
+/** The exact traffic of each class. Users are walked only at addresses of their own rules, and once for all with equal rules. */
 export function collectTraffic<T extends Ruled, V, C>(question: TrafficQuestion<T, V, C>): CollectedTraffic<C> {
   const { index, within, describe } = question;
   const { scopes, lanesOf } = indexRules(within);

@@ -32,14 +32,11 @@ export interface LaneNode<T extends Ruled> {
   readonly items: readonly T[];
 }
 
-/**
- * The rules of one user scope in one lane, sorted by network, wider first, so that the rules inside an interval are
- * neighbours. `parents[i]` is the nearest earlier node whose network contains node i's, or -1: following it from a node
- * gives every rule that covers it.
- */
+/** The rules of one user scope in one lane, sorted by network, wider first: those inside an interval are neighbours. */
 export interface LaneIndex<T extends Ruled> {
   readonly items: readonly T[];
   readonly nodes: readonly LaneNode<T>[];
+  /** Of each node the nearest earlier one whose network contains it, or -1. */
   readonly parents: Int32Array;
   /** Every address that a rule of the lane names. */
   readonly named: Intervals;

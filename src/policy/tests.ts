@@ -30,10 +30,7 @@ export interface CaseResult<T extends Ruled> {
   readonly failure: CaseFailure<T> | null;
 }
 
-/**
- * Checks every case exactly, in order, one with a time of its own against the rules of then. `any` means nobody and every user with a rule;
- * `bounds`: ports that a rule can name.
- */
+/** Checks every case exactly, in order. `any` means nobody and every user with a rule; `bounds`: ports that a rule can name. */
 export function runPolicyTests<T extends Ruled>(
   cases: readonly PolicyCase[],
   rules: readonly T[],

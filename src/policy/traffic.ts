@@ -1,10 +1,7 @@
 import type { PortRange } from '../model/port-range.ts';
 import type { Protocol } from '../model/state.ts';
 
-/**
- * A canonical piece of traffic: from one user's devices (null: devices of nobody) to `destinations` (the fewest CIDRs that
- * cover the addresses, canonical order). `ports` are maximal ranges in ascending order; null for protocol `other`.
- */
+/** Traffic from one user's devices (null: nobody's) to the fewest CIDRs, in canonical order; `ports`: maximal ranges, null for `other`. */
 export interface Traffic {
   readonly user: string | null;
   readonly destinations: readonly string[];

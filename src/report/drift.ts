@@ -7,10 +7,7 @@ import { formatLine } from './problems.ts';
 import { formatRule, type UserNames } from './rule-text.ts';
 import { count } from './summary.ts';
 
-/**
- * What stands on the server instead of what was applied, in every format; the direction is from applied to live. Without a base a
- * difference may be an edit too: it is not called drift. Each object is a warning at the line that asks for it.
- */
+/** What stands on the server instead of what was applied. Without a base a difference may be an edit too: it is not called drift. */
 export function tellDrift({ changes }: Plan, names: UserNames, hasBase: boolean) {
   const words = hasBase ? driftWords : differenceWords;
   const drifted = changes.flatMap((change) => {

@@ -34,10 +34,7 @@ const unfolded = 200;
 /** Lines of traffic: a page is searched, not only read. */
 const mostTraffic = 1000;
 
-/**
- * The report as one self-contained HTML file: no request to anywhere, readable without scripts and on paper. What manifests and the
- * server wrote is text there, never markup.
- */
+/** The report as one HTML file that asks for no other. What manifests and the server wrote is text there, never markup. */
 export function renderHtml(report: RunReport, other: OtherAnswer = {}): string {
   return report.plan === null ? renderAnswer(report, other) : renderPlan(report, report.plan);
 }
@@ -207,12 +204,13 @@ function setMarkup(report: RunReport, { title, changed, total, changes }: SetOfC
 
 function rowMarkup(report: RunReport, shown: ShownChange): Markup {
   const { symbol, tone, name, what, why, fields, change } = shown;
-  const { source } = change;
+  const { source, action } = change;
+  const link = source && (action === 'delete' ? `was ${formatWhere(report, source)}` : placeMarkup(report, source));
   const label = name === '' && change.id !== null && change.kind === 'Rule' ? change.id.slice(0, 8) : name;
   const lines = fields.map(({ path, text }) => html`<br><code>${path}: ${text}</code>`);
   return html`<tr data-kind="${symbol}" data-who="${whoseText(report, shown)}"><td class="${tone}">${symbol}</td>
 <th scope="row">${label}</th><td>${what}${why === '' ? '' : html` <small>${why}</small>`}${lines}</td>
-<td class="place">${source === null ? '' : change.action === 'delete' ? `was ${formatWhere(report, source)}` : placeMarkup(report, source)}</td></tr>`;
+<td class="place">${link ?? ''}</td></tr>`;
 }
 
 function formatWhere({ root }: RunReport, { file, line }: Place): string {

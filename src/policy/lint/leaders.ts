@@ -5,6 +5,7 @@ import { compareDeciding, type Packet } from '../verdict.ts';
 
 /** Every rule of an index in the order in which they would decide, the one that decides on a packet, and the one that would without it. */
 export interface Leaders<T extends Ruled> {
+  /** Copies of one rule keep the index's order. */
   readonly items: readonly T[];
   /** The item's position there; behind all others for none. */
   readonly keyOf: (item: T | undefined) => number;
@@ -17,10 +18,7 @@ export interface Leaders<T extends Ruled> {
 /** The keys of two rules, the lower one first. */
 type Pair = readonly [number, number];
 
-/**
- * As `decide`, but asked very often: a network is looked at when first asked, and then found by port. Copies of one rule keep the
- * index's order.
- */
+/** As `decide`, but asked very often: a network is looked at when first asked, and then found by port. */
 export function findLeaders<T extends Ruled>(index: RuleIndex<T>): Leaders<T> {
   const items = [...index.scopes.values()].flat().sort((a, b) => compareDeciding(a.rule, b.rule));
   const keys = new Map(items.map((item, key) => [item, key]));
