@@ -1,17 +1,14 @@
 /** Text that is safe in a terminal, a log line and a table: what controls or hides text becomes `\u{…}`, the bracket of `##[` too. */
 export function escapeControls(text: string): string {
-  return (
-    text
-      .replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu, (character) => {
-        const code = character.codePointAt(0) ?? 0;
-        if (code === 10) return '\\n';
-        if (code === 13) return '\\r';
-        if (code === 9) return '\\t';
-        return `\\u{${code.toString(16)}}`;
-      })
-      // The runner of GitHub takes it for a command wherever it stands in a line.
-      .replaceAll('##[', '##\\u{5b}')
-  );
+  // The runner of GitHub takes `##[` for a command wherever it stands in a line.
+  const safe = text.replaceAll('##[', '##\\u{5b}');
+  return safe.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu, (character) => {
+    const code = character.codePointAt(0) ?? 0;
+    if (code === 10) return '\\n';
+    if (code === 13) return '\\r';
+    if (code === 9) return '\\t';
+    return `\\u{${code.toString(16)}}`;
+  });
 }
 
 /** At most so many characters; what is cut shows. */

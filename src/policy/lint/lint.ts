@@ -1,5 +1,5 @@
-import { contains, type Family, getWidth, Network } from '../../model/address.ts';
-import { unionIntervals } from '../../model/intervals.ts';
+import { contains, type Family, Network } from '../../model/address.ts';
+import { type Intervals, unionIntervals } from '../../model/intervals.ts';
 import { compareProblems, type Problem } from '../../model/problem.ts';
 import type { DesiredRule } from '../../model/rule.ts';
 import type { DesiredState, Protocol } from '../../model/state.ts';
@@ -28,37 +28,32 @@ export function lint(desired: DesiredState): readonly Problem[] {
 /** One family closed while the other stays open, and IPv6 spellings of IPv4 addresses. */
 function lintFamilies({ rules, index }: Linted): readonly Finding[] {
   return [
-    ...[null, ...index.users].flatMap((user) => [
-      ...leftOpen(index, user, { closed: 4, open: 6 }),
-      ...leftOpen(index, user, { closed: 6, open: 4 }),
-    ]),
+    ...[null, ...index.users].flatMap((user) => [...leftOpen(index, user, 4), ...leftOpen(index, user, 6)]),
     ...rules.flatMap(mapped),
   ];
 }
 
-interface Families {
-  readonly closed: Family;
-  readonly open: Family;
-}
-
-function leftOpen(index: RuleIndex<DesiredRule>, user: string | null, { closed, open }: Families): readonly Finding[] {
+function leftOpen(index: RuleIndex<DesiredRule>, user: string | null, closed: Family): readonly Finding[] {
+  const open = closed === 4 ? 6 : 4;
   const own = getLaneRules(index, user, getLane(closed, 'other'));
-  const [whole] = own.named;
-  const isClosed = whole?.first === 0n && whole.last === 2n ** BigInt(getWidth(closed)) - 1n;
   const widest = own.items
     .filter(({ rule }) => rule.action === 'drop')
     .sort((a, b) => a.rule.destination.prefix - b.rule.destination.prefix)[0];
-  if (!isClosed || widest === undefined) return [];
+  if (!isWhole(own.named, closed) || widest === undefined) return [];
   const scopes = user === null ? [null] : [user, null];
-  const [covered] = scopes
+  const covered = scopes
     .map((scope) => getLaneRules(index, scope, getLane(open, 'other')).named)
     .reduce((a, b) => unionIntervals(a, b));
-  if (covered?.first === 0n && covered.last === 2n ** BigInt(getWidth(open)) - 1n) return [];
+  if (isWhole(covered, open)) return [];
   const everything = open === 6 ? '::/0' : '0.0.0.0/0';
   const whose = user === null ? '' : ' for this user';
   const summary = `IPv${closed} is closed${whose} by ${quoteName(widest)}, and IPv${open} stays open: rules never reach from one family into the other.`;
   const hint = `Add a drop rule for ${everything}, and accept rules for what should pass.`;
   return [{ code: open === 6 ? 'ipv6-left-open' : 'ipv4-left-open', place: widest.place, summary, hint }];
+}
+
+function isWhole([covered]: Intervals, family: Family): boolean {
+  return covered?.first === 0n && covered.last === new Network(family, 0n, 0).last;
 }
 
 const mappedRange = new Network(6, 0xffff_0000_0000n, 96);

@@ -3,7 +3,7 @@ import { formatPortsKey, isSamePorts } from '../../policy/port-set.ts';
 import type { Traffic } from '../../policy/traffic.ts';
 import { describeNetworks, type Term } from './networks.ts';
 import { formatPeople, type People } from './people.ts';
-import { formatProtocols } from './protocols.ts';
+import { formatProtocols, noProtocols, type Protocols } from './protocols.ts';
 import { groupBySources } from './sources.ts';
 
 /** One line of traffic for people: `169.254.0.0/16 but for 169.254.169.254`, `everyone`. */
@@ -21,21 +21,12 @@ const brief = 8;
 /** The traffic in lines, those for most people first; with `isFull` the words, read back, are exactly the traffic. */
 export function describeTraffic(traffic: readonly Traffic[], people: People, isFull = false): readonly TrafficLine[] {
   const most = isFull ? Number.POSITIVE_INFINITY : brief;
-  const groups = groupBySources(traffic).map(({ users, pieces }) => ({
-    users,
-    pieces,
-    who: formatPeople(users, people),
-  }));
-  return groups
-    .sort((a, b) => Number(b.users.has(null)) - Number(a.users.has(null)) || b.users.size - a.users.size)
-    .flatMap(({ pieces, who }) =>
-      joinAlike(describeNetworks(pieces)).map((terms) => ({
-        who,
-        what: termsText(terms, most),
-        networks: terms[0]?.exceptions.length === 0 ? terms.map(({ network }) => network) : [],
-        words: terms[0] === undefined ? '' : formatProtocols(terms[0].protocols),
-      })),
-    );
+  return groupBySources(traffic)
+    .toSorted((a, b) => Number(b.users.has(null)) - Number(a.users.has(null)) || b.users.size - a.users.size)
+    .flatMap(({ users, pieces }) => {
+      const who = formatPeople(users, people);
+      return joinAlike(describeNetworks(pieces)).map((terms) => ({ who, ...describeTerms(terms, most) }));
+    });
 }
 
 /** `10.2.0.5 tcp 5432 for bob`: one line as a sentence's end. */
@@ -49,29 +40,23 @@ function joinAlike(terms: readonly Term[]): readonly (readonly Term[])[] {
   return [...groupBy(terms, keyOf).values()];
 }
 
-function termsText(terms: readonly Term[], most: number): string {
-  const [first] = terms;
-  if (first === undefined) return '';
-  const words = formatProtocols(first.protocols);
-  const networks = listText(
-    terms.map(({ network }) => network),
-    most,
-  );
-  const what = words === '' ? networks : `${networks} ${words}`;
-  return first.exceptions.length === 0 ? what : `${what} but for ${exceptionsText(first, most)}`;
-}
-
-function exceptionsText({ protocols, exceptions }: Term, most: number): string {
-  const wordsOf = (own: Term['protocols']): string => (isSamePorts(own, protocols) ? '' : formatProtocols(own));
-  const parts = [...groupBy(exceptions, (exception) => wordsOf(exception.protocols))].map(([words, alike]) => {
-    const networks = alike.map(({ network }) => network);
-    return words === '' ? listText(networks, most) : `${listText(networks, most)} ${words}`;
+function describeTerms(terms: readonly Term[], most: number): Omit<TrafficLine, 'who'> {
+  const { protocols = noProtocols, exceptions = [] } = terms[0] ?? {};
+  const networks = terms.map(({ network }) => network);
+  const words = formatProtocols(protocols);
+  const what = listText(networks, words, most);
+  if (exceptions.length === 0) return { what, networks, words };
+  const wordsOf = (own: Protocols): string => (isSamePorts(own, protocols) ? '' : formatProtocols(own));
+  const parts = [...groupBy(exceptions, (exception) => wordsOf(exception.protocols))].map(([own, alike]) => {
+    const inside = alike.map(({ network }) => network);
+    return listText(inside, own, most);
   });
-  return parts.join(' and ');
+  return { what: `${what} but for ${parts.join(' and ')}`, networks: [], words };
 }
 
-/** The first texts, and how many networks are left out; one more than allowed is not worth leaving out. */
-function listText(texts: readonly string[], most: number): string {
-  const left = texts.length - most;
-  return left <= 1 ? texts.join(', ') : `${texts.slice(0, most).join(', ')} and ${left} more networks`;
+/** The first networks and how many are left out, with words for their traffic; one more than allowed is not worth leaving out. */
+function listText(networks: readonly string[], words: string, most: number): string {
+  const left = networks.length - most;
+  const list = left <= 1 ? networks.join(', ') : `${networks.slice(0, most).join(', ')} and ${left} more networks`;
+  return words === '' ? list : `${list} ${words}`;
 }
