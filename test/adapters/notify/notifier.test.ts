@@ -222,15 +222,15 @@ describe('notifications', () => {
   });
 
   it('is sent once the receiver has said so, whatever else it sends; a receiver that says nothing is named for that', async () => {
-    const calls: string[] = [];
     const receiver = await startReceiver((request, _body, response) => {
-      calls.push(request.url ?? '');
-      if (request.url === '/endless') response.writeHead(200).write('and so on');
+      if (request.url === '/silent') return;
+      response.writeHead(200).write(request.url === '/endless' ? 'and so on'.repeat(20_000) : 'and so on');
     });
     const to = (path: string) => notifyWebhook(() => `${receiver.url}${path}`, null);
-    expect((await send(to('/endless'), [turn('broken')], 100)).results).toEqual(['hook sent']);
+    expect((await send(to('/endless'), [turn('broken')])).results).toEqual(['hook sent']);
+    expect((await send(to('/unfinished'), [turn('broken')], 2000)).results).toEqual(['hook sent']);
     const { results, warnings } = await send(to('/silent'), [turn('broken')], 100);
-    expect([results, calls]).toEqual([['hook failed'], ['/endless', ...Array.from({ length: 5 }, () => '/silent')]]);
+    expect(results).toEqual(['hook failed']);
     expect(warnings).toEqual([['A notification could not be delivered', { target: 'hook', code: 'timeout' }]]);
     await receiver.close();
   });
