@@ -2,13 +2,12 @@ import { systemClock } from '../adapters/clock.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { escapeControls } from '../model/printable.ts';
 import { makeError, type Problem } from '../model/problem.ts';
+import type { PassDependencies } from '../pass/pass.ts';
 import { findClosedWindow } from '../plan/guard/windows.ts';
 import type { Plan, Refusal } from '../plan/plan.ts';
-import type { Journal } from '../ports.ts';
 import { count, countActions } from '../report/summary.ts';
 import { joinWords } from '../report/traffic/people.ts';
 import type { Invocation, Settings } from './command.ts';
-import { createLogger } from './logger.ts';
 import { readWindows } from './plan-settings.ts';
 
 /** What keeps this run from writing, a closed `window` among them; null: nothing. Without `--yes` only a person at a terminal applies. */
@@ -39,10 +38,10 @@ export function explainWindow(settings: Settings, plan: Plan | null): Problem | 
 }
 
 /** Who applies outside a window says why: in the report, in the log, and in the journal where there is one. */
-export async function recordOverride(invocation: Invocation, journal: Journal | null): Promise<void> {
-  const { overrideWindow: reason } = invocation.settings;
+export async function recordOverride(settings: Settings, { logger, journal }: PassDependencies): Promise<void> {
+  const { overrideWindow: reason } = settings;
   if (reason === null) return;
-  (await createLogger(invocation)).warn('No window is open, and that was overridden', { reason });
+  logger.warn('No window is open, and that was overridden', { reason });
   await journal?.write({ event: 'window-overridden', reason });
 }
 

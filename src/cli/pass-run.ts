@@ -1,15 +1,12 @@
-import { systemClock } from '../adapters/clock.ts';
 import type { Desired } from '../desired/context.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { compareProblems, type Problem } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import type { BackOrder } from '../pass/go-back.ts';
-import type { Approve, PassDependencies, PassResult } from '../pass/pass.ts';
-import type { PlanDigest } from '../plan/digest.ts';
+import type { Approve, PassResult } from '../pass/pass.ts';
 import type { PlanOptions } from '../plan/input.ts';
 import { holdsBack, type Plan } from '../plan/plan.ts';
 import type { SourceContent } from '../ports.ts';
-import { makeDocument } from '../report/json.ts';
 import { makeProblemReport, type RunReport } from '../report/run-report.ts';
 import {
   announceDeletes,
@@ -29,7 +26,7 @@ import { findStateFolder, type LastApply, readLastApply, recordApply } from './l
 import { applyStrict, applyStrictToPass, isInvalid } from './manifests.ts';
 import { lookUpNames, type PlanNames } from './plan-names.ts';
 import { readRevision } from './revision.ts';
-import { compareWithSaved, type PlanOrigin, type SavedPlan, savePlan } from './saved-plan.ts';
+import { compareWithSaved, type SavedPlan, savePlan } from './saved-plan.ts';
 import { makeScreen, type Screen } from './screen.ts';
 import { runWired, type WiredPass, wirePass } from './wire.ts';
 
@@ -63,8 +60,8 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
       invocation,
       request,
       screen,
+      wired,
       base,
-      seal: wired.seal,
       obstacle: null,
       lastApply,
       names: null,
@@ -75,14 +72,11 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
         (rule) => lastApply?.rules.get(formatRuleKey(rule)),
       ),
     };
-    const result = await runBound(run, wired);
-    const stale = staleness(run, result.plan, result.digest);
-    if (result.plan !== null) await nameAll(run, wired.pass, result.plan, result.desired);
-    const report = reportOf(result, run, wired, stale);
-    if (save !== null && result.digest !== undefined) {
-      const savedAt = new Date(systemClock.wallTime()).toISOString();
-      savePlan(save, { digest: result.digest, document: makeDocument(report), savedAt }, originOf(run));
-    }
+    const result = await runBound(run);
+    const stale = staleness(run, result);
+    if (result.plan !== null) await nameAll(run, result.plan, result.desired);
+    const report = reportOf(result, run, stale);
+    if (save !== null && result.digest !== undefined) savePlan(save, result.digest, report, wired.origin);
     await run.history.end(result);
     const declined = result.end === 'declined' && stale.length === 0;
     const answer = screen.answerWith(report, exitCode(result, run, stale.length > 0), run.obstacle, declined);
@@ -97,9 +91,9 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
 }
 
 /** Runs the pass, and once more when a person lets secrets go where nothing else binds them to. */
-async function runBound(run: Run, wired: WiredPass): Promise<PassResult> {
-  const { request, base, screen, lastApply, invocation } = run;
-  const approve = request.planOnly ? null : (content: SourceContent) => approveOf(run, wired.pass, content);
+async function runBound(run: Run): Promise<PassResult> {
+  const { request, base, screen, lastApply, invocation, wired } = run;
+  const approve = request.planOnly ? null : (content: SourceContent) => approveOf(run, content);
   const nothing = request.back === undefined ? null : { revision: request.written, files: [] };
   const attempt = (granted: readonly SecretBinding[]): Promise<PassResult> => {
     const { options } = wired.pass;
@@ -124,10 +118,10 @@ interface Run {
   readonly invocation: Invocation;
   readonly request: PassRequest;
   readonly screen: Screen;
+  readonly wired: WiredPass;
   readonly base: Base | null;
   /** What the last apply left; null without a record. */
   readonly lastApply: LastApply | null;
-  readonly seal: WiredPass['seal'];
   /** Looked up once, when there is a plan to show. */
   names: PlanNames | null;
   readonly history: ReturnType<typeof createHistoryWriter>;
@@ -135,33 +129,30 @@ interface Run {
   obstacle: Problem | null;
 }
 
-function originOf({ invocation, seal }: Run): PlanOrigin {
-  return { server: findServer(invocation.settings), seal };
-}
-
-function staleness(run: Run, plan: Plan | null, digest: PlanDigest | undefined): readonly Problem[] {
-  const { saved } = run.request;
+function staleness(
+  { request: { saved }, wired }: Run,
+  { plan, digest }: Pick<PassResult, 'plan' | 'digest'>,
+): readonly Problem[] {
   if (saved === null || plan === null || digest === undefined) return [];
-  const approvals = run.invocation.settings.approve;
-  return compareWithSaved(saved, { digest, plan }, { ...originOf(run), approvals });
+  return compareWithSaved(saved, { digest, plan }, wired);
 }
 
 /** Shows the plan, and asks where `--yes` does not answer already; records what is approved. */
-function approveOf(run: Run, pass: PassDependencies, { revision }: SourceContent): Approve {
+function approveOf(run: Run, { revision }: SourceContent): Approve {
   const { settings, terminal } = run.invocation;
   const approve: Approve = async (plan, desired, digest) => {
     const known = knownProblems(run, desired, plan);
     if (isInvalid(known, settings)) return false;
-    if (staleness(run, plan, digest).length > 0) return false;
+    if (staleness(run, { plan, digest }).length > 0) return false;
     const window = explainWindow(settings, plan);
     const noted = window?.code === 'window-overridden' ? [window] : [];
     run.obstacle = findObstacle(run.invocation, window);
     const asks = run.obstacle === null && !settings.yes;
-    await nameAll(run, pass, plan, desired);
+    await nameAll(run, plan, desired);
     const problems = [...noted, ...known.toSorted(compareProblems)];
     run.screen.showPlan({ ...describePlan(run, { plan, desired, digest }, problems), revision }, asks);
     const isApproved = asks ? await askToApply(run.invocation, plan) : run.obstacle === null;
-    if (isApproved && noted.length > 0) await recordOverride(run.invocation, pass.journal);
+    if (isApproved && noted.length > 0) await recordOverride(settings, run.wired.pass);
     if (isApproved) run.screen.onApply();
     return isApproved;
   };
@@ -169,8 +160,9 @@ function approveOf(run: Run, pass: PassDependencies, { revision }: SourceContent
 }
 
 /** Looks names up that the plan's display needs; once, since a plan is shown before an apply and after it. */
-async function nameAll(run: Run, pass: PassDependencies, plan: Plan, desired: Desired | null): Promise<void> {
+async function nameAll(run: Run, plan: Plan, desired: Desired | null): Promise<void> {
   const { path } = run.request;
+  const { pass } = run.wired;
   const lastApply = run.lastApply?.rules ?? null;
   run.names ??= await lookUpNames(run.invocation, { path, pass, plan, userNames: findUserNames(desired), lastApply });
 }
@@ -208,8 +200,8 @@ function describePlan(
   };
 }
 
-function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonly Problem[]): RunReport {
-  const { invocation, request, base, obstacle } = run;
+function reportOf(result: PassResult, run: Run, stale: readonly Problem[]): RunReport {
+  const { invocation, request, base, obstacle, wired } = run;
   const { settings } = invocation;
   const failure = result.failure === null ? [] : [wired.explain(result.failure)];
   const other = result.end === 'refused' && settings.approve.length > 0 ? [approvesAnother] : [];

@@ -55,8 +55,12 @@ export interface NamedManifest {
   readonly bytes: Uint8Array;
 }
 
-/** The manifests at a path: one file, or all below a directory; `-`: one on stdin. */
-export async function readManifestFiles(invocation: Invocation, written: string): Promise<readonly NamedManifest[]> {
+/** The manifests at each operand: one file, or all below a directory; `-`: one on stdin. */
+export async function readManifestFiles(invocation: Invocation): Promise<readonly NamedManifest[]> {
+  return (await Promise.all(invocation.operands.map((written) => readFilesAt(invocation, written)))).flat();
+}
+
+async function readFilesAt(invocation: Invocation, written: string): Promise<readonly NamedManifest[]> {
   const { settings, terminal } = invocation;
   if (written === '-' && terminal.readStdin !== undefined) {
     const bytes = await terminal.readStdin(readLimits(settings).fileBytes);

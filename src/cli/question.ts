@@ -15,12 +15,8 @@ import { buildOperand, type OfflineBuild } from './manifests.ts';
 import { askServer } from './wire.ts';
 
 /** The packet on the command line, its user as it was written; throws a `Failure` for none, or for what is no packet. */
-export function readPacket({
-  destination,
-  protocol,
-  port,
-  user,
-}: Pick<Settings, 'destination' | 'protocol' | 'port' | 'user'>) {
+export function readPacket(settings: Pick<Settings, 'destination' | 'protocol' | 'port' | 'user'>) {
+  const { destination, protocol, port, user } = settings;
   if (destination === null) {
     throw makeFailure(
       'usage',

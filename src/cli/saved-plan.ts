@@ -1,11 +1,13 @@
 import { timingSafeEqual } from 'node:crypto';
+import { systemClock } from '../adapters/clock.ts';
 import { joinSome } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
 import { decodeJsonObject, isObject } from '../model/result.ts';
+import type { PassDependencies } from '../pass/pass.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import type { Plan } from '../plan/plan.ts';
 import { formatVersion, makeDocument } from '../report/json.ts';
-import { makeProblemReport } from '../report/run-report.ts';
+import { makeProblemReport, type RunReport } from '../report/run-report.ts';
 import { makeFailure } from './command.ts';
 import { readNamedText, writeNamedFile } from './read-file.ts';
 
@@ -30,15 +32,11 @@ export interface PlanOrigin {
 const largest = 200_000_000;
 
 /** Writes a plan for `reconcile apply FILE`: its digest, its JSON document and a seal over both; no secret is in any. */
-export function savePlan(
-  file: string,
-  plan: { readonly digest: PlanDigest; readonly document: unknown; readonly savedAt: string },
-  { server, seal }: PlanOrigin,
-): void {
+export function savePlan(file: string, digest: PlanDigest, report: RunReport, { server, seal }: PlanOrigin): void {
   const origin = seal === null ? {} : { server };
-  const { digest, document, savedAt } = plan;
+  const savedAt = new Date(systemClock.wallTime()).toISOString();
   const head = { format_version: formatVersion, kind: 'saved-plan', saved_at: savedAt, ...origin };
-  const saved = { ...head, digest, plan: document };
+  const saved = { ...head, digest, plan: makeDocument(report) };
   const sealed = seal === null ? saved : { ...saved, seal: seal(JSON.stringify(saved)) };
   writeNamedFile(file, `${JSON.stringify(sealed, null, 2)}\n`, '--save');
 }
@@ -114,11 +112,11 @@ function distrust(
 export function compareWithSaved(
   savedPlan: SavedPlan,
   { digest: now, plan }: { readonly digest: PlanDigest; readonly plan: Plan },
-  { approvals, ...origin }: PlanOrigin & { readonly approvals: readonly string[] },
+  { origin, pass }: { readonly origin: PlanOrigin; readonly pass: Pick<PassDependencies, 'approvals'> },
 ): readonly Problem[] {
   const { digest: saved, changes, reviewed } = savedPlan;
   const moved = movedParts(saved, now);
-  const problem = distrust(savedPlan, now, origin, approvals.includes(now.plan));
+  const problem = distrust(savedPlan, now, origin, pass.approvals?.includes(now.plan) === true);
   if (problem !== null) return [problem];
   if (saved.unknownSecrets || now.unknownSecrets) {
     const when = saved.unknownSecrets ? 'when the plan was saved' : 'here';

@@ -14,6 +14,7 @@ import { type Approve, emptyMemory, type PassDependencies, type PassResult } fro
 import { endPass } from '../pass/stages.ts';
 import type { ApiResult, Logger, SourceContent } from '../ports.ts';
 import { reconcile } from '../reconcile.ts';
+import { findServer } from './approval.ts';
 import { Failure, type Invocation, makeFailure, mustHave, type Settings } from './command.ts';
 import { createLogger } from './logger.ts';
 import { makeDesiredContext, makeParser, readTimeAsked } from './manifests.ts';
@@ -125,8 +126,8 @@ export async function wirePass(invocation: Invocation, root: string, snapshotFil
     explain,
     /** When the snapshot was taken; null: the server itself is read. */
     snapshot: snapshot && { takenAt: snapshot.takenAt, ageMs: systemClock.wallTime() - Date.parse(snapshot.takenAt) },
-    /** Seals a saved plan; null against a snapshot. */
-    seal: token?.seal ?? null,
+    /** What a saved plan is tied to. */
+    origin: { server: findServer(settings), seal: token?.seal ?? null },
     source: createDirectorySource(root, readLimits(settings)),
     close: () => Promise.all([api.close(), opened?.journal.close()]),
   };

@@ -4,13 +4,13 @@ import type { GitConnection } from './git-process.ts';
 /** Everything about the operator's access to the remote; files are read by git, ssh and the askpass script themselves. */
 export interface GitAccess {
   /** Holds the token for https; read anew for every request that asks for it. */
-  readonly tokenFile?: string;
+  readonly tokenFile?: string | null;
   /** User name beside the token; GitHub, GitLab and Gitea accept any that is not empty. Default `x-access-token`. */
   readonly username?: string;
-  readonly sshKeyFile?: string;
-  readonly knownHostsFile?: string;
+  readonly sshKeyFile?: string | null;
+  readonly knownHostsFile?: string | null;
   /** Certificates to trust for https instead of the system's. */
-  readonly caFile?: string;
+  readonly caFile?: string | null;
 }
 
 /** How to reach the remote: by its own protocol alone, with credentials from the script at `askpass` or a key file. */
@@ -21,12 +21,12 @@ export function connectTo(remote: GitRemote, access: GitAccess, askpass: string)
     'http.followRedirects=false',
     'http.lowSpeedLimit=100',
     'http.lowSpeedTime=30',
-    ...(access.caFile === undefined ? [] : [`http.sslCAInfo=${access.caFile}`]),
+    ...(access.caFile == null ? [] : [`http.sslCAInfo=${access.caFile}`]),
   ];
   if (protocol === 'ssh') {
     return { protocol, env: { GIT_SSH_COMMAND: writeSshCommand(access), GIT_SSH_VARIANT: 'ssh' }, config };
   }
-  if (access.tokenFile === undefined) return { protocol, env: {}, config };
+  if (access.tokenFile == null) return { protocol, env: {}, config };
   const username = access.username ?? 'x-access-token';
   const [scheme, host] = readOrigin(remote).split('://');
   const env = {
@@ -67,7 +67,7 @@ function writeSshCommand(access: GitAccess): string {
     ...['ForwardAgent=no', 'PermitLocalCommand=no', 'ClearAllForwardings=yes'],
     ...['ConnectTimeout=20', 'ServerAliveInterval=10', 'ServerAliveCountMax=3'],
   ];
-  const key = access.sshKeyFile === undefined ? [] : ['-i', access.sshKeyFile];
+  const key = access.sshKeyFile == null ? [] : ['-i', access.sshKeyFile];
   const command = ['ssh', '-F', '/dev/null', ...settings.flatMap((setting) => ['-o', setting]), ...key];
   return command.map(quoteForShell).join(' ');
 }

@@ -8,9 +8,9 @@ import { readOperatorFile } from './regular-file.ts';
 /** Whose signatures count. A commit must be signed by one of these; both may be given. */
 export interface SignatureKeys {
   /** OpenPGP public keys (armoured or binary). */
-  readonly openpgpFile?: string;
+  readonly openpgpFile?: string | null;
   /** SSH allowed signers, in ssh-keygen's format. */
-  readonly sshFile?: string;
+  readonly sshFile?: string | null;
 }
 
 export interface SignedCommit {
@@ -76,7 +76,7 @@ async function refuseSignature(
 }
 
 async function refuseSsh(payload: Buffer, file: string, { keys, seenAt }: Judgement): Promise<string | null> {
-  if (keys.sshFile === undefined) return notAllowed;
+  if (keys.sshFile == null) return notAllowed;
   const at = new Date(seenAt).toISOString().replace(/\D/g, '').slice(0, 14);
   const given = ['-f', path.resolve(keys.sshFile), '-s', file, `-Overify-time=${at}`];
   const found = await runTool('ssh-keygen', ['-Y', 'find-principals', ...given], { TZ: 'UTC' }, '');
@@ -110,10 +110,10 @@ async function refuseOpenpgp(payload: Buffer, file: string, { folder, seenAt }: 
   return run.code === 0 && words.includes('VALIDSIG') ? null : notAllowed;
 }
 
-async function makeKeyring(folder: string, keysFile: string | undefined): Promise<string | null> {
+async function makeKeyring(folder: string, keysFile: string | null = null): Promise<string | null> {
   let keys: Buffer | null = null;
   try {
-    keys = keysFile === undefined ? null : readOperatorFile(keysFile, 10_000_000);
+    keys = keysFile === null ? null : readOperatorFile(keysFile, 10_000_000);
   } catch {
     return 'the file with the OpenPGP keys cannot be read';
   }

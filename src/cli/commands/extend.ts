@@ -20,7 +20,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
     const hint = 'reconcile extend SET/RULE policy --until 2026-12-31';
     throw makeFailure('usage', 'extend takes the name of a rule or set, its PATH, and --until', hint);
   }
-  const files = await readManifestFiles(invocation, written);
+  const files = await readManifestFiles({ ...invocation, operands: [written] });
   // Files are named with PATH here, and so is the overlay.
   const overlay = settings.overlay === null ? null : join(written, settings.overlay).replace(/\/+$/, '');
   const build = async (these: readonly NamedManifest[]): Promise<DesiredState> => {

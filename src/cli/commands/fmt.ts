@@ -12,9 +12,7 @@ import { readProfile } from '../plan-settings.ts';
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
   readPathOperand(invocation, 'fmt');
-  const files = (
-    await Promise.all(invocation.operands.map((written) => readManifestFiles(invocation, written)))
-  ).flat();
+  const files = await readManifestFiles(invocation);
   growHeapSlowly(files);
   const problems: Problem[] = [];
   const left: Problem[] = [];

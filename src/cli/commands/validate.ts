@@ -47,6 +47,6 @@ async function build(
   const { path, written } = readPathOperand(invocation, 'validate');
   const isFile = written === '-' || statSync(path, { throwIfNoEntry: false })?.isFile() === true;
   if (operands.length === 1 && !isFile) return { ...(await buildOffline(invocation, path)), written, root: written };
-  const files = (await Promise.all(operands.map((operand) => readManifestFiles(invocation, operand)))).flat();
+  const files = await readManifestFiles(invocation);
   return { ...(await buildFiles(invocation, files, terminal.cwd)), written: operands.join(' '), root: null };
 }

@@ -47,30 +47,23 @@ function readGitSettings(
   }
   if (remote === null || target === null || parts === null || problems.length > 0) throw new Failure(problems);
   const { gitVerifyOpenpgp, gitVerifySsh } = settings;
-  const verify =
-    gitVerifyOpenpgp === null && gitVerifySsh === null
-      ? null
-      : { ...given('openpgpFile', gitVerifyOpenpgp), ...given('sshFile', gitVerifySsh) };
+  const isSigned = gitVerifyOpenpgp !== null || gitVerifySsh !== null;
   return {
     remote,
     target,
     path: parts,
     access: {
       username: settings.gitUsername,
-      ...given('tokenFile', settings.gitTokenFile),
-      ...given('sshKeyFile', settings.gitSshKey),
-      ...given('knownHostsFile', settings.gitKnownHosts),
-      ...given('caFile', settings.gitCaFile),
+      tokenFile: settings.gitTokenFile,
+      sshKeyFile: settings.gitSshKey,
+      knownHostsFile: settings.gitKnownHosts,
+      caFile: settings.gitCaFile,
     },
-    verify,
+    verify: isSigned ? { openpgpFile: gitVerifyOpenpgp, sshFile: gitVerifySsh } : null,
     limits: readLimits(settings),
     timeoutMs: settings.gitTimeout,
     ...context,
   };
-}
-
-function given<K extends string>(name: K, value: string | null): Partial<Record<K, string>> {
-  return value === null ? {} : ({ [name]: value } as Partial<Record<K, string>>);
 }
 
 function checked<T>(result: Result<T, string>, problems: Problem[]): T | null {
