@@ -25,6 +25,8 @@ export interface BackOrder {
   readonly withoutSecrets?: true;
   /** The rules that were live before the apply, by `formatRuleKey`: any other that it did not create was made by others since. */
   readonly known?: ReadonlySet<string>;
+  /** Another way back came first: what is as before by now is no news. */
+  readonly isRest?: boolean;
 }
 
 /** The fields that an apply wrote and whose secrets of before its record does not hold. */
@@ -66,20 +68,21 @@ const nowhere: Place = { file: 'former-rules.yaml', line: 1, column: 1 };
 /** The rules that stay, and those that come back. */
 function rulesBefore(
   live: readonly LiveRule[],
-  { record, known, context: { now, profile }, problems }: Finding,
+  { record, known, isRest = false, context: { now, profile }, problems }: Finding,
 ): readonly DesiredRule[] {
   const taken = new Set<string>();
   const liveKeys = new Set(live.map(({ rule }) => formatRuleKey(rule)));
   const created = new Set(record.created.map(({ rule }) => formatRuleKey(rule)));
   const kept = live.filter(({ rule }) => !created.has(formatRuleKey(rule)));
   const leave = (rule: Rule, why: string): void => void problems.push(changedSince(`${nameOf(rule, record)} ${why}`));
+  const leaveAsBefore = isRest ? (): void => undefined : leave;
   for (const { rule } of record.created)
-    if (!liveKeys.has(formatRuleKey(rule))) leave(rule, 'was created by that apply, and is not live any more');
+    if (!liveKeys.has(formatRuleKey(rule))) leaveAsBefore(rule, 'was created by that apply, and is not live any more');
   const back = record.deleted.flatMap(({ rule }): readonly DesiredRule[] => {
     const key = formatRuleKey(rule);
     const expires = record.expires.get(key);
     const blocker = profile.refusesCollisions ? kept.find((other) => collides(other.rule, rule)) : undefined;
-    if (liveKeys.has(key) && !created.has(key)) leave(rule, 'is live again already');
+    if (liveKeys.has(key) && !created.has(key)) leaveAsBefore(rule, 'is live again already');
     else if (expires !== undefined && expires <= now) leave(rule, `expired at ${new Date(expires).toISOString()}`);
     else if (blocker !== undefined) leave(rule, `cannot come back beside ${formatRuleKey(blocker.rule)}, made since`);
     else {
@@ -109,7 +112,7 @@ function changedSince(what: string): Problem {
 /** The fields that go back, with the secrets of before as far as the record knows them. */
 function configurationBefore(
   live: LiveConfiguration | null,
-  { record, withoutSecrets, context, problems }: Finding,
+  { record, withoutSecrets, isRest = false, context, problems }: Finding,
 ): DesiredConfiguration | null {
   const { fields, before, after } = record;
   if (before === null || after === null || live === null) return null;
@@ -118,7 +121,10 @@ function configurationBefore(
   const wanted = fields.filter((field) => {
     if (withoutSecrets && waiting.has(field)) return false;
     // The record holds no secrets, so that providers that differ in nothing else are `hidden`, and others `blocked`.
-    const changed = ['differs', 'blocked'].includes(compareField(field, after.fields[field], live.fields[field]));
+    const isNot = ({ fields: { [field]: value } }: LiveConfiguration): boolean =>
+      ['differs', 'blocked'].includes(compareField(field, value, live.fields[field]));
+    const changed = isNot(after);
+    if (changed && isRest && !isNot(before)) return false;
     const isLost = field === 'saml_identity_providers' && waiting.has(field);
     const leave = (why: string): void => void problems.push(changedSince(`\`${field}\` ${why}`));
     if (changed) leave('was changed again');

@@ -110,7 +110,7 @@ export function createWatchPasses(wiring: PassWiring) {
       const origin = { by, server: findServer(settings), revision: content.revision };
       const result = await reconcile(content, pass, history.recordApproved(approve, origin));
       await history.end(result);
-      if (back === 'before') logStays(logger, result);
+      if (back === 'before' || back === 'rest') logStays(logger, result);
       if (result.end === 'in-sync' || result.apply?.end === 'converged') openGaps = new Set();
       return result;
     },
@@ -140,7 +140,6 @@ async function parseEarly(
   }
 }
 
-/** After the confirmed revision (`rest`) most of it is as it was: that is no news. */
 function logStays(logger: Logger, { problems }: PassResult): void {
   for (const { summary } of problems.filter(({ code }) => code === 'changed-since').slice(0, 50))
     logger.warn('Something is not taken back', { detail: summary });
@@ -167,7 +166,7 @@ async function prepareBack(
   if (record === null) return fail({ code: 'no-record', status: null, message });
   for (const field of listWaiting(record))
     logger.error('A field is not taken back: its former secret is not known here', { field });
-  return ok({ own: { ...own, takesBack: { record, withoutSecrets: true } }, options });
+  return ok({ own: { ...own, takesBack: { record, withoutSecrets: true, isRest: back === 'rest' } }, options });
 }
 
 /** What is to be confirmed must be known after a restart too, and so must what is put back without it. */

@@ -169,6 +169,27 @@ describe('confirmWith over Git', () => {
     expect([(await watchGit('exit 0')).code, live()]).toEqual([0, ['drop 10.7.0.0/16']]);
   });
 
+  it('names a field that others changed meanwhile, which stays', async () => {
+    upstream.commit({ 'rules.yaml': rulesOf(...before) });
+    expect((await watchGit('exit 0')).code).toBe(0);
+    const { url } = world.simulator;
+    const headers = {
+      authorization: `Bearer ${token}`,
+      'content-type': 'application/json',
+      accept: 'application/json',
+    };
+    const body = JSON.stringify({ configuration: { default_client_mtu: 1500 } });
+    const request = JSON.stringify({ method: 'PATCH', headers, body });
+    world.write('change.mjs', `await fetch('${url}/v0/configuration', ${request});\n`);
+    upstream.commit({ 'rules.yaml': rulesOf(...after) + configuration('{default_client_mtu: 1400}') });
+    const back = await watchGit(`${process.execPath} ${join(world.folder, 'change.mjs')}; exit 1`);
+    expect([back.code, live()], back.err).toEqual([3, before]);
+    expect(back.err.match(/Something is not taken back.*/g)).toEqual([
+      'Something is not taken back detail="Not undone: `default_client_mtu` was changed again."',
+    ]);
+    expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: 1500 });
+  });
+
   it('no guard, window, policy test or required note holds it (long)', async () => {
     const guarded = `---\napiVersion: firezone/v0\nkind: PolicyTest\nmetadata: {name: t}\nspec:\n  cases:\n    - {name: c, destination: 10.0.0.1, expect: drop, always: true}\n`;
     upstream.commit({ 'rules.yaml': rulesOf(...before) + guarded.replace('expect: drop', 'expect: accept') });
