@@ -1,4 +1,3 @@
-import { groupBy } from '../model/group-by.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { findClosedWindow } from '../plan/guard/windows.ts';
@@ -28,14 +27,6 @@ const fightAt = 3;
 const fightWindowMs = 14_400_000;
 const [firstPauseMs, maxPauseMs] = [120_000, 1_800_000];
 
-/** A step that was written to undo drift; `at` is monotonic, ms. */
-interface Correction {
-  readonly step: string;
-  readonly at: number;
-}
-
-const stepOf = ({ step }: Correction): string => step;
-
 /** A goal, and what may hold it back. */
 export interface PassOrder extends PassGoal {
   /** Called before the first write; null: it may be written. */
@@ -50,7 +41,8 @@ export class Gate {
   /** A plan of these steps alone is not written again while nothing changes. */
   #stalled: { readonly steps: ReadonlySet<string>; readonly verdict: Verdict } | null = null;
   #unconverged = { key: '', times: 0 };
-  #corrections: readonly Correction[] = [];
+  /** When each step was written to undo drift (monotonic, ms). */
+  #corrections: ReadonlyMap<string, readonly number[]> = new Map();
 
   constructor(parts: Pick<LoopParts, 'clock' | 'lease' | 'settings'>) {
     this.#parts = parts;
@@ -58,7 +50,7 @@ export class Gate {
 
   /** Corrections that another writer keeps undoing. */
   get fights(): number {
-    return [...groupBy(this.#corrections, stepOf).values()].filter((times) => times.length >= fightAt).length;
+    return [...this.#corrections.values()].filter((times) => times.length >= fightAt).length;
   }
 
   /**
@@ -103,12 +95,12 @@ export class Gate {
   }
 
   #findFight(steps: readonly string[], now: number): Verdict | null {
-    const written = groupBy(this.#listRecent(now), stepOf);
+    const written = this.#listRecent(now);
     const fought = steps.filter((step) => (written.get(step)?.length ?? 0) >= fightAt);
     const waitMs = fought.reduce((longest, step) => {
       const times = written.get(step) ?? [];
       const pauseMs = Math.min(maxPauseMs, firstPauseMs * 2 ** (times.length - fightAt));
-      return Math.max(longest, (times.at(-1)?.at ?? now) + pauseMs - now);
+      return Math.max(longest, (times.at(-1) ?? now) + pauseMs - now);
     }, 0);
     if (waitMs === 0) return null;
     const message = `another writer keeps undoing ${fought.length} corrections (${fought[0]}); the next one waits`;
@@ -118,12 +110,16 @@ export class Gate {
   /** This plan, which corrects drift, is written now. */
   correct(plan: Plan): void {
     const now = this.#parts.clock.now();
-    const written = plan.steps.map((step) => ({ step: formatStepKey(step), at: now }));
-    this.#corrections = [...this.#listRecent(now), ...written];
+    const written = this.#listRecent(now);
+    for (const step of plan.steps.map(formatStepKey)) written.set(step, [...(written.get(step) ?? []), now]);
+    this.#corrections = written;
   }
 
-  #listRecent(now: number): readonly Correction[] {
-    return this.#corrections.filter(({ at }) => now - at < fightWindowMs);
+  #listRecent(now: number): Map<string, readonly number[]> {
+    const recent = [...this.#corrections].map(([step, times]) => {
+      return [step, times.filter((at) => now - at < fightWindowMs)] as const;
+    });
+    return new Map(recent.filter(([, times]) => times.length > 0));
   }
 
   /** The verdict on a pass; terminal when it wrote and the same plan will not be written again. */

@@ -11,8 +11,8 @@ export interface Lease {
   signal(): AbortSignal;
   /** Who holds it, for people; null when nobody is known to. */
   holder(): string | null;
-  /** Whether this replica takes part in the election. */
-  election(): Election;
+  /** Why this replica cannot take part in the election (null: it can), and how old what it knows of the holder is, ms (null: nothing). */
+  election(): { readonly problem: string | null; readonly ageMs: number | null };
   /** What lies with the lease; null: nothing can, since there is only one replica. */
   readonly record: RecordText | null;
   /** Gives it up, so that another replica need not wait for it to run out. */
@@ -24,14 +24,6 @@ export interface LeaseHolder {
   readonly name: string;
   /** The record with the lease says that the holder is asked not to write; false also where it cannot be read. */
   readonly suspended: boolean;
-}
-
-/** How a replica knows who holds the lease. */
-export interface Election {
-  /** Why it cannot take part now: it reaches the lease no more, or may not use it; null: it can. */
-  readonly problem: string | null;
-  /** Age of what it knows of the holder, ms; null: it never knew. */
-  readonly ageMs: number | null;
 }
 
 /** One replica: always the writer. */

@@ -1,6 +1,6 @@
 import type { OutcomeKind } from '../apply/outcome.ts';
 import type { PassResult } from '../pass/pass.ts';
-import { makeRequest, type PlanSummary } from '../plan/plan.ts';
+import { makeRequest } from '../plan/plan.ts';
 import { type Conditions, createConditions, setConditions } from './conditions.ts';
 import type { Verdict } from './failure.ts';
 
@@ -20,23 +20,7 @@ export interface PassView {
 }
 
 /** The plan at hand, without field values: what an operator needs to see what would be done, and nothing secret. */
-export interface PlanView {
-  readonly revision: string;
-  /** What `--approve` takes, when a guard refused the plan. */
-  readonly digest: string | null;
-  readonly summary: PlanSummary;
-  /** At most 100. */
-  readonly changes: readonly {
-    readonly kind: string;
-    readonly name: string | null;
-    readonly action: string;
-    readonly reason: string;
-    readonly origin: string | null;
-    readonly fields: readonly string[];
-  }[];
-  readonly steps: readonly { readonly method: string; readonly path: string }[];
-  readonly refusals: readonly { readonly code: string; readonly summary: string; readonly hint: string }[];
-}
+export type PlanView = NonNullable<ReturnType<typeof viewPlan>>;
 
 /** What is known of the kernel's packet filter (docs/how-to/enforcement.md). Times are ms since 1970, durations ms. */
 export interface EnforcementView {
@@ -104,14 +88,16 @@ export interface Status {
   readonly tokenExpiresAt: number | null;
 }
 
+/** Changes, and steps, of a plan at most. */
 const shown = 100;
 
 /** The plan of a pass without values; null when it came to none, or when it is carried out: nothing of it is at hand any more. */
-export function viewPlan({ plan, content, digest, apply }: PassResult): PlanView | null {
+export function viewPlan({ plan, content, digest, apply }: PassResult) {
   if (plan === null || apply?.end === 'converged') return null;
   const changing = plan.changes.filter((change) => change.action !== 'keep');
   return {
     revision: content?.revision ?? '',
+    // What `--approve` takes, when a guard refused the plan.
     digest: digest?.plan ?? null,
     summary: plan.summary,
     changes: changing.slice(0, shown).map((change) => ({

@@ -26,20 +26,14 @@ const heldForAll: ReadonlySet<ConditionReason> = new Set([
  * | refused, waiting or stalled, over the revision in force   | what began or ended, after it                 |
  * | the same over a newer revision                            | what ended by the revision in force, after it |
  */
-export async function runWithTimes(lead: Leadership, content: SourceContent, parts: LoopParts): Promise<PassRun> {
-  const { base } = lead;
-  const now = parts.clock.wallTime();
-  const run = await runBoth(lead, content, parts, now);
-  return { ...run, turned: base === null ? [] : listTurned(base, run, now) };
-}
-
-async function runBoth(
+export async function runWithTimes(
   lead: Leadership,
   content: SourceContent,
-  { build, settings }: LoopParts,
-  now: number,
+  { build, settings, clock }: LoopParts,
 ): Promise<PassRun> {
   const { base, runner, record } = lead;
+  const now = clock.wallTime();
+  const tellTurned = (run: PassRun): PassRun => ({ ...run, turned: base === null ? [] : listTurned(base, run, now) });
   const runTimes = async (of: SourceContent, part: 'ends' | 'boundaries'): Promise<PassRun['outcomes']> => {
     const run = await runner.runTimes(lead.order(of), part);
     if (run.verdict.kind === 'good') await lead.turned(of, run.result?.desired?.state ?? null);
@@ -50,12 +44,13 @@ async function runBoth(
   const run = await runner.run(lead.order(content));
   const { lastGood } = lead.history;
   const waits = !isInForce(run.verdict) && run.verdict.kind !== 'transient' && !heldForAll.has(run.verdict.reason);
-  if (!waits || lastGood === null || before.length > 0) return { ...run, outcomes: [...before, ...run.outcomes] };
+  if (!waits || lastGood === null || before.length > 0)
+    return tellTurned({ ...run, outcomes: [...before, ...run.outcomes] });
   // Of a record under other settings no base is known.
   const turned = base === null ? (await build(lastGood, null))?.expired?.length : hasTurned(base, now);
-  if (!turned) return run;
+  if (!turned) return tellTurned(run);
   const after = await runTimes(lastGood, lastGood.revision === content.revision ? 'boundaries' : 'ends');
-  return { ...run, outcomes: [...run.outcomes, ...after] };
+  return tellTurned({ ...run, outcomes: [...run.outcomes, ...after] });
 }
 
 function hasTurned(base: DesiredState, now: number): boolean {

@@ -58,12 +58,7 @@ export class Trial {
    * A pass over it has ended: what it wrote has to be confirmed too, within the same time, which may have begun in another process
    * (`time`). Gives the time from now on.
    */
-  passEnded(
-    revision: string,
-    end: Pick<PassEnding, 'outcomes' | 'result'>,
-    withinMs: number,
-    time: TrialTime,
-  ): TrialTime {
+  passEnded(revision: string, end: PassEnding, withinMs: number, time: TrialTime): TrialTime {
     const { clock, logger } = this.#parts;
     const word = this.wordOn(revision);
     const wrote = (end.outcomes ?? []).some(({ outcome }) => outcome === 'done' || outcome === 'unknown');

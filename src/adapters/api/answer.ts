@@ -2,16 +2,8 @@ import type { ApiAnswer, ApiResult, NoAnswer } from '../../ports.ts';
 import type { BaseUrl } from './base-url.ts';
 import type { RawAnswer } from './exchange.ts';
 
-/** What reading an answer needs to know of its request. */
-export interface AnswerContext {
-  /** The request, for messages: `GET /v0/rules to HOST`. */
-  readonly where: string;
-  readonly base: BaseUrl;
-  readonly parse: (text: string) => ParsedBody;
-}
-
-/** What is made of the text of an answer. Parsing throws where it is no JSON. */
-export type ParsedBody = Pick<ApiAnswer, 'body' | 'version'>;
+/** Makes something of the text of an answer; throws where it is no JSON. */
+export type ParseBody = (text: string) => Pick<ApiAnswer, 'body' | 'version'>;
 
 /** Objects and lists in one answer; a rule is one, and the server does not start with 100,000 of them. */
 const mostParts = 1_000_000;
@@ -25,18 +17,18 @@ function isOfFewParts(text: string): boolean {
   return parts <= mostParts;
 }
 
-/** Turns a response into an answer. A success, and a 404, count only as JSON; an error status with whatever body. */
-export function readAnswer(answer: RawAnswer, context: AnswerContext): ApiResult {
+/** Turns a response to `where` into an answer. A success, and a 404, count only as JSON; an error status with whatever body. */
+export function readAnswer(where: string, answer: RawAnswer, base: BaseUrl, parse: ParseBody): ApiResult {
   const { status, headers, text } = answer;
   const lose = (code: string, because: string): NoAnswer => {
-    return { kind: 'no-answer', sent: 'maybe', code, message: `${context.where}: ${because}`, status };
+    return { kind: 'no-answer', sent: 'maybe', code, message: `${where}: ${because}`, status };
   };
   const serverTime = Date.parse(first(headers['date']) ?? '');
   const retryAfterMs = retryAfter(first(headers['retry-after']));
   const time = Number.isNaN(serverTime) ? {} : { serverTime };
   const bare: ApiAnswer = { kind: 'answer', status, body: undefined, retryAfterMs, ...time };
   if (status >= 300 && status < 400) {
-    return lose('redirect', redirectText(first(headers['location']), context.base));
+    return lose('redirect', redirectText(first(headers['location']), base));
   }
   if (!isOfFewParts(text)) return lose('too-large', 'the answer is larger than the limit');
   if (text === '') return bare;
@@ -46,7 +38,7 @@ export function readAnswer(answer: RawAnswer, context: AnswerContext): ApiResult
     return lose('not-json', `the answer (${status}) is not JSON but ${kindOf(text)}; is the base URL right?`);
   }
   try {
-    return { ...bare, ...context.parse(text) };
+    return { ...bare, ...parse(text) };
   } catch {
     return bodyCounts ? lose('torn-body', `the answer (${status}) is not complete JSON`) : bare;
   }

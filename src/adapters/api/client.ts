@@ -3,7 +3,7 @@ import { fail, getErrorCode, ok, type Result } from '../../model/result.ts';
 import { reveal, Secret } from '../../model/secret.ts';
 import type { ApiResult, LiveApi, NoAnswer } from '../../ports.ts';
 import { readOperatorFile } from '../source/regular-file.ts';
-import { type ParsedBody, readAnswer } from './answer.ts';
+import { type ParseBody, readAnswer } from './answer.ts';
 import { type BaseUrl, parseBaseUrl } from './base-url.ts';
 import { exchange } from './exchange.ts';
 import { explainNoAnswer } from './no-answer.ts';
@@ -55,7 +55,7 @@ interface Request {
   /** What an error of the server must not repeat of the body. */
   readonly secrets?: ReadonlySet<string>;
   /** Replaces `JSON.parse` for the answer. */
-  readonly parse?: (text: string) => ParsedBody;
+  readonly parse?: ParseBody;
 }
 
 /** A client of the API; fails when the settings cannot work. No call throws, follows a redirect or repeats a request. */
@@ -126,7 +126,7 @@ function methodsOf(connection: Connection): ApiClient {
 const mostKept = 8_000_000;
 
 /** Parses JSON, unless the text is that of the version that the caller knows. The text alone is kept, not what was made of it. */
-function parseUnlessKnown(): (text: string, known: object | undefined) => ParsedBody {
+function parseUnlessKnown(): (text: string, known: object | undefined) => ReturnType<ParseBody> {
   let last: { readonly text: string; readonly version: object } | null = null;
   return (text, known) => {
     if (text.length > mostKept) return parseBody(text);
@@ -137,7 +137,7 @@ function parseUnlessKnown(): (text: string, known: object | undefined) => Parsed
   };
 }
 
-function parseBody(text: string): ParsedBody {
+function parseBody(text: string): ReturnType<ParseBody> {
   return { body: JSON.parse(text) };
 }
 
@@ -159,8 +159,8 @@ async function send(connection: Connection, request: Request): Promise<ApiResult
     ...{ timeoutMs, signal, maxBodyBytes },
   });
   const where = `${method} ${path} to ${base.host}`;
-  if (!answer.ok) return explainNoAnswer({ where, timeoutMs, aborted: signal.aborted, ...answer.error });
-  const read = readAnswer(answer.value, { where, base, parse });
+  if (!answer.ok) return explainNoAnswer(where, answer.error, timeoutMs, signal.aborted);
+  const read = readAnswer(where, answer.value, base, parse);
   // An error of the server, or of a proxy, may quote the request with its headers.
   const quotes = read.kind === 'answer' && read.status >= 300;
   return quotes ? { ...read, body: scrub(read.body, spellingsOf([token, ...secrets])) } : read;

@@ -2,14 +2,6 @@ import { isObject } from '../../model/result.ts';
 import type { NoAnswer } from '../../ports.ts';
 import type { CutAnswer } from './exchange.ts';
 
-interface FailedRequest extends CutAnswer {
-  /** The request, for messages: `GET /v0/rules to HOST`. */
-  readonly where: string;
-  readonly timeoutMs: number;
-  /** The caller's signal aborted. */
-  readonly aborted: boolean;
-}
-
 /** Before a connection stands nothing can have reached the server. */
 const notSent: Readonly<Record<string, readonly [code: string, because: string]>> = {
   ECONNREFUSED: ['refused', 'the connection was refused; is the server running, and the base URL right?'],
@@ -42,12 +34,13 @@ export function explainTlsError(code: string): string {
   return tlsReasons[code] ?? `no secure connection (${code}); is the base URL's scheme right?`;
 }
 
-/** Turns whatever undici or a socket threw into one clear sentence. The error's own text is never used: it may quote. */
-export function explainNoAnswer({ where, timeoutMs, aborted, timedOut, status, error }: FailedRequest): NoAnswer {
+/** Turns whatever undici or a socket threw at `where` into one clear sentence. The error's own text is never used: it may quote. */
+export function explainNoAnswer(where: string, cut: CutAnswer, timeoutMs: number, isStopped: boolean): NoAnswer {
+  const { timedOut, status, error } = cut;
   const tell = (sent: NoAnswer['sent'], code: string, because: string): NoAnswer => {
     return { kind: 'no-answer', sent, code, message: `${where}: ${because}`, status };
   };
-  if (aborted) return tell('maybe', 'aborted', 'the request was stopped');
+  if (isStopped) return tell('maybe', 'aborted', 'the request was stopped');
   if (timedOut) return tell('maybe', 'timeout', `no complete answer within ${timeoutMs / 1000} s`);
   const codes = codesOf(error);
   for (const code of codes) {

@@ -21,25 +21,21 @@ export interface SignedCommit {
 }
 
 /** Checks a commit's signature; null when it is good. Only the operator's keys count, whatever trust. `home`: a private folder. */
-export async function checkSignature(
-  { id, bytes, seenAt }: SignedCommit,
-  keys: SignatureKeys,
-  home: string,
-): Promise<Problem | null> {
+export async function checkSignature(commit: SignedCommit, keys: SignatureKeys, home: string): Promise<Problem | null> {
   const folder = path.join(home, 'gnupg');
   const failure = await makeKeyring(folder, keys.openpgpFile);
   if (failure !== null) return makeError('git-signature-keys', failure, 'check --git-verify-openpgp');
-  const refusal = await refuseSignature(splitSigned(bytes, id), { keys, folder, seenAt });
+  const refusal = await refuseSignature(commit, keys, folder);
   if (refusal === null) return null;
   return makeError(
     'git-signature',
-    `commit ${id.slice(0, 12)} is refused: ${refusal}`,
+    `commit ${commit.id.slice(0, 12)} is refused: ${refusal}`,
     'sign it with an allowed key and push again; the last good revision stays in force',
   );
 }
 
 /** What was signed, and every signature of the commit: header lines `gpgsig`, with continuation lines that begin with a space. */
-function splitSigned(bytes: Buffer, id: string) {
+function splitSigned({ bytes, id }: SignedCommit) {
   const text = bytes.toString('latin1'); // every byte is one character, and comes back as it was
   const end = text.indexOf('\n\n');
   const head = end < 0 ? text : text.slice(0, end);
@@ -52,30 +48,23 @@ function splitSigned(bytes: Buffer, id: string) {
   return { payload: Buffer.from(kept + text.slice(head.length), 'latin1'), signatures };
 }
 
-interface Judgement {
-  readonly keys: SignatureKeys;
-  readonly folder: string;
-  readonly seenAt: number;
-}
-
 const notAllowed = 'its key is not among the allowed ones, or was not valid when the commit was first seen';
 
 /** Why a signature does not count; null when it does. */
-async function refuseSignature(
-  { payload, signatures }: ReturnType<typeof splitSigned>,
-  judgement: Judgement,
-): Promise<string | null> {
+async function refuseSignature(commit: SignedCommit, keys: SignatureKeys, folder: string): Promise<string | null> {
+  const { payload, signatures } = splitSigned(commit);
   const [signature, ...more] = signatures;
   if (signature === undefined) return 'it is not signed';
   if (more.length > 0) return 'it has more than one signature';
-  const file = path.join(judgement.folder, 'signature');
+  const file = path.join(folder, 'signature');
   await writeFile(file, signature, { encoding: 'latin1', mode: 0o600 });
-  if (signature.startsWith('-----BEGIN SSH SIGNATURE-----')) return await refuseSsh(payload, file, judgement);
-  if (signature.startsWith('-----BEGIN PGP')) return await refuseOpenpgp(payload, file, judgement);
+  const { seenAt } = commit;
+  if (signature.startsWith('-----BEGIN SSH SIGNATURE-----')) return await refuseSsh(payload, file, keys, seenAt);
+  if (signature.startsWith('-----BEGIN PGP')) return await refuseOpenpgp(payload, file, folder, seenAt);
   return notAllowed;
 }
 
-async function refuseSsh(payload: Buffer, file: string, { keys, seenAt }: Judgement): Promise<string | null> {
+async function refuseSsh(payload: Buffer, file: string, keys: SignatureKeys, seenAt: number): Promise<string | null> {
   if (keys.sshFile == null) return notAllowed;
   const at = new Date(seenAt).toISOString().replace(/\D/g, '').slice(0, 14);
   const given = ['-f', path.resolve(keys.sshFile), '-s', file, `-Overify-time=${at}`];
@@ -97,7 +86,7 @@ const openpgpRefusals: Readonly<Record<string, string>> = {
   REVKEYSIG: 'its key has been revoked',
 };
 
-async function refuseOpenpgp(payload: Buffer, file: string, { folder, seenAt }: Judgement): Promise<string | null> {
+async function refuseOpenpgp(payload: Buffer, file: string, folder: string, seenAt: number): Promise<string | null> {
   const at = ['--faked-system-time', `${Math.floor(seenAt / 1000)}!`];
   const args = ['--batch', '--no-tty', '--status-fd=1', ...at, '--verify', file, '-'];
   const run = await runTool('gpg', args, { GNUPGHOME: folder, LC_ALL: 'C' }, payload);
