@@ -13,25 +13,18 @@ import {
   type RuleNames,
   type RuleRef,
 } from './report.ts';
-import { findDefects, hasChain, isConcerned, listMisordered, type StructureDefect } from './structure.ts';
-import type { FilterTable, SetKind } from './table.ts';
-
-export interface CheckInput {
-  readonly live: readonly LiveRule[];
-  readonly table: FilterTable;
-  readonly names: RuleNames;
-}
+import { findDefects, hasChain, listMisordered, type StructureDefect } from './structure.ts';
+import type { FilterTable } from './table.ts';
 
 /** A finding before its share of the traffic is known: that of its `parts`, which must be disjoint. */
 interface Draft extends Omit<Finding, 'effect'> {
   readonly parts: readonly Part[];
 }
 
-/** Traffic as rules match it: of a user, or of everybody (null). */
 type Part = Omit<Rule, 'action'>;
 
 /** Compares the kernel's table with the live rules, as sets of traffic. Equal inputs in any order give equal reports. */
-export function checkEnforcement({ live, table, names }: CheckInput): EnforcementReport {
+export function checkEnforcement(live: readonly LiveRule[], names: RuleNames, table: FilterTable): EnforcementReport {
   const { missing, surplus } = compareSets(live, table);
   const defects = findDefects(live, table);
   const refer = (rule: LiveRule): RuleRef => referTo(rule, names);
@@ -50,10 +43,8 @@ export function checkEnforcement({ live, table, names }: CheckInput): Enforcemen
   const effect = agrees ? noEffect : trafficOf(live, table, defects);
   const findings = drafts
     .map(({ parts, ...draft }): Finding => {
-      return {
-        ...draft,
-        effect: { opens: restrictAll(effect.opens, parts), closes: restrictAll(effect.closes, parts) },
-      };
+      const own = { opens: restrictAll(effect.opens, parts), closes: restrictAll(effect.closes, parts) };
+      return { ...draft, effect: own };
     })
     .sort(compareFindings);
   return {
@@ -68,25 +59,13 @@ export function checkEnforcement({ live, table, names }: CheckInput): Enforcemen
   };
 }
 
-/** The report for a kernel without the table, or with one that is switched off: nothing is filtered. */
-export function reportMissingTable(live: readonly LiveRule[], names: RuleNames, dormant = false): EnforcementReport {
-  const table = { sets: new Map(), chains: new Map(), unknown: [], dormant };
-  return checkEnforcement({ live, names, table });
-}
-
 const noEffect: Effect = { opens: [], closes: [] };
 
 function trafficOf(live: readonly LiveRule[], table: FilterTable, defects: readonly StructureDefect[]): Effect {
-  const byUser = groupBy(defects, ({ userId }) => userId);
-  const decides = (kind: SetKind): boolean =>
-    hasChain(table, kind.userId) && !(byUser.get(kind.userId) ?? []).some((defect) => isConcerned(kind, defect));
-  const kernel: Rule[] = [];
-  for (const { kind, elements } of table.sets.values()) {
-    if (decides(kind)) for (const element of elements) for (const one of toRules(element, kind)) kernel.push(one);
-  }
+  const deciding = [...table.sets.values()].filter(({ kind }) => !defects.some(({ concerns }) => concerns(kind)));
   return computeEffect(
     live.map(({ rule }) => rule),
-    kernel,
+    deciding.flatMap(({ kind, elements }) => elements.flatMap((element) => toRules(element, kind))),
   );
 }
 
@@ -106,30 +85,25 @@ function missingFinding(live: LiveRule, rules: readonly Rule[], ref: RuleRef): D
   return { kind: 'missing', summary, rules: [ref], elements, parts: rules };
 }
 
-function surplusFinding({ rules, leftBy }: Leftover, refer: (live: LiveRule) => RuleRef): Draft {
-  const elements = rules.map(formatRuleKey);
-  const base = { elements, parts: rules };
+function surplusFinding({ rules: parts, leftBy }: Leftover, refer: (live: LiveRule) => RuleRef): Draft {
+  const elements = parts.map(formatRuleKey);
+  const held = elements.join(', ');
   if (leftBy === null) {
-    return {
-      ...base,
-      kind: 'extra',
-      rules: [],
-      summary: `the kernel holds ${elements.join(', ')}, which no live rule asks for`,
-    };
+    const summary = `the kernel holds ${held}, which no live rule asks for`;
+    return { kind: 'extra', summary, rules: [], elements, parts };
   }
   const ref = refer(leftBy);
-  const summary = `the kernel still holds ${elements.join(', ')}, left behind when ${titleOf(ref)} was changed in place`;
-  return { ...base, kind: 'stale', rules: [ref], summary };
+  const summary = `the kernel still holds ${held}, left behind when ${titleOf(ref)} was changed in place`;
+  return { kind: 'stale', summary, rules: [ref], elements, parts };
 }
 
 function structureFinding(
-  defect: StructureDefect,
+  { kind, what, userId, family, concerns }: StructureDefect,
   live: readonly LiveRule[],
   refer: (live: LiveRule) => RuleRef,
   { dormant = false }: FilterTable,
 ): Draft {
-  const { kind, what, userId, family } = defect;
-  const rules = live.filter((entry) => isConcerned(getSetKind(entry), defect)).map(refer);
+  const rules = live.filter((entry) => concerns(getSetKind(entry))).map(refer);
   const summary = `${what} ${rules.length === 1 ? 'one live rule has' : `${rules.length} live rules have`} no effect`;
   const parts = (family === null ? ([4, 6] as const) : [family]).map((one): Part => {
     return { userId, destination: new Network(one, 0n, 0), ports: null };

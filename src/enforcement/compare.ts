@@ -3,7 +3,7 @@ import { findFirstPosition, groupBy } from '../model/group-by.ts';
 import { pickHigher, pickLower } from '../model/intervals.ts';
 import { compareText } from '../model/problem.ts';
 import { formatRuleKey, isModifiedInPlace, type LiveRule, type Rule } from '../model/rule.ts';
-import { type FilterElement, type FilterTable, formatSetName, type SetKind } from './table.ts';
+import { type FilterElement, type FilterTable, formatSetName, readSetKind, type SetKind } from './table.ts';
 
 /** The difference between live rules and the elements of the kernel's sets, as sets of traffic. */
 interface Difference {
@@ -31,9 +31,8 @@ export function compareSets(rules: readonly LiveRule[], table: FilterTable): Dif
   const surplus: (readonly Rule[])[] = [];
   const exact = new Set<LiveRule>();
   for (const name of new Set([...bySet.keys(), ...table.sets.keys()])) {
-    const [first] = bySet.get(name) ?? [];
-    const kind = first === undefined ? table.sets.get(name)?.kind : getSetKind(first);
-    if (kind === undefined) continue;
+    const kind = readSetKind(name);
+    if (kind === null) continue;
     const wanted = (bySet.get(name) ?? []).map((live) => ({ ...live.rule.destination, ports: live.rule.ports, live }));
     const held = table.sets.get(name)?.elements ?? [];
     const heldKeys = new Set(held.map(keyOf));

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type Family, parseNetwork } from '../model/address.ts';
+import { type Family, type Network, parseNetwork } from '../model/address.ts';
 import type { Ports } from '../model/port-range.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 import {
@@ -65,44 +65,37 @@ function decodeSet(set: unknown, draft: Draft): void {
   draft.sets.set(name, { kind, elements });
 }
 
-type Interval = readonly [first: bigint, last: bigint];
-
 /** Decodes one element as `nft -j` prints it, also inside `{elem: {val}}`; null for another form, family or protocol. */
-function decodeElement(value: unknown, kind: SetKind): FilterElement | null {
+function decodeElement(value: unknown, { family, withPorts }: SetKind): FilterElement | null {
   const plain = getPath(value, 'elem', 'val') ?? value;
   const concat = getMember(plain, 'concat');
-  if (!kind.withPorts) {
-    const addresses = concat === undefined ? addressInterval(plain, kind.family) : null;
-    return addresses === null ? null : { first: addresses[0], last: addresses[1], ports: null };
-  }
+  if (!withPorts) return concat === undefined ? readAddresses(plain, family) : null;
   if (!Array.isArray(concat) || concat.length !== 3) return null;
-  const addresses = addressInterval(concat[0], kind.family);
-  const ports = portsOf(concat[1], concat[2]);
-  return addresses === null || ports === null ? null : { first: addresses[0], last: addresses[1], ports };
+  const addresses = readAddresses(concat[0], family);
+  const ports = readPorts(concat[1], concat[2]);
+  return addresses === null || ports === null ? null : { ...addresses, ports };
 }
 
-function addressInterval(value: unknown, family: Family): Interval | null {
-  if (typeof value === 'string') return intervalOfText(value, family);
+/** An address, a prefix or a range, with any ports. */
+function readAddresses(value: unknown, family: Family): FilterElement | null {
   const [addr, len] = [getPath(value, 'prefix', 'addr'), getPath(value, 'prefix', 'len')];
-  if (typeof addr === 'string' && typeof len === 'number') return intervalOfText(`${addr}/${len}`, family);
-  const range = getMember(value, 'range');
-  if (!Array.isArray(range) || typeof range[0] !== 'string' || typeof range[1] !== 'string') return null;
-  const low = intervalOfText(range[0], family);
-  const high = intervalOfText(range[1], family);
-  return low === null || high === null || low[0] > high[1] ? null : [low[0], high[1]];
+  const whole = typeof addr === 'string' && typeof len === 'number' ? `${addr}/${len}` : value;
+  const low = readNetwork(getPath(value, 'range', '0') ?? whole, family);
+  const high = readNetwork(getPath(value, 'range', '1') ?? whole, family);
+  return low === null || high === null || low.first > high.last
+    ? null
+    : { first: low.first, last: high.last, ports: null };
 }
 
-function intervalOfText(text: string, family: Family): Interval | null {
-  const parsed = parseNetwork(text);
-  if (!parsed.ok || parsed.value.network.family !== family) return null;
-  return [parsed.value.network.first, parsed.value.network.last];
+function readNetwork(text: unknown, family: Family): Network | null {
+  const parsed = typeof text === 'string' ? parseNetwork(text) : null;
+  return parsed?.ok && parsed.value.network.family === family ? parsed.value.network : null;
 }
 
-function portsOf(protocol: unknown, value: unknown): Ports | null {
+function readPorts(protocol: unknown, value: unknown): Ports | null {
   const type = protocol === 'tcp' || protocol === 6 ? 'tcp' : protocol === 'udp' || protocol === 17 ? 'udp' : null;
-  const range = getMember(value, 'range');
-  const low = typeof value === 'number' ? value : Array.isArray(range) ? range[0] : null;
-  const high = typeof value === 'number' ? value : Array.isArray(range) ? range[1] : null;
+  const low = getPath(value, 'range', '0') ?? value;
+  const high = getPath(value, 'range', '1') ?? value;
   if (type === null || !isPort(low) || !isPort(high) || low > high) return null;
   return { type, low, high };
 }
@@ -147,9 +140,7 @@ function meaningOf(expr: unknown, wireguard: string | undefined): ChainRule | nu
   const set = setOf(expr);
   const [devices, kind] = [readDeviceSet(set), readSetKind(set)];
   if (devices !== null && isDeepStrictEqual(expr, makeJump(devices, set))) return { type: 'jump', ...devices };
-  return kind !== null && isDeepStrictEqual(expr, makeVerdict(kind, set, wireguard))
-    ? { type: 'verdict', set, kind }
-    : null;
+  return kind !== null && isDeepStrictEqual(expr, makeVerdict(kind, set, wireguard)) ? { type: 'verdict', kind } : null;
 }
 
 /** `ip saddr @userU_ip_devices jump userU` (observed: recordings/nft_table). */

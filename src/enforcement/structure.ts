@@ -13,8 +13,8 @@ export interface StructureDefect {
   readonly userId: string | null;
   /** Null: both families. */
   readonly family: Family | null;
-  /** The name of the one set whose elements decide nothing; null: all of these families. */
-  readonly set: string | null;
+  /** Whether the elements of a set of that kind decide nothing because of it. */
+  readonly concerns: (kind: SetKind) => boolean;
 }
 
 /** Whether a chain stands that decides on a user's packets (null: on everybody's). */
@@ -29,14 +29,7 @@ export function findDefects(rules: readonly LiveRule[], table: FilterTable): rea
   const cause =
     table.dormant === true ? 'the table inet firezone is dormant' : "the kernel has no forward chain of Firezone's";
   const what = `${cause}: nothing is filtered,`;
-  return [{ kind: 'table-missing', what, userId: null, family: null, set: null }];
-}
-
-/** Whether the elements of a set decide nothing because of this defect. */
-export function isConcerned(own: SetKind, { kind, userId, family, set }: StructureDefect): boolean {
-  if (kind === 'table-missing') return true;
-  if (own.userId !== userId || (family !== null && own.family !== family)) return false;
-  return set === null || set === formatSetName(own);
+  return [{ kind: 'table-missing', what, userId: null, family: null, concerns: () => true }];
 }
 
 /** The sets that matter, by user: those of live rules, and those with elements. */
@@ -53,8 +46,10 @@ function examineScope(
   table: FilterTable,
 ): readonly StructureDefect[] {
   const name = nameChain(userId);
+  const isOwn = (kind: SetKind): boolean => kind.userId === userId;
   if (!hasChain(table, userId)) {
-    return [{ kind: 'user-chain-missing', what: `the chain ${name} is missing:`, userId, family: null, set: null }];
+    const what = `the chain ${name} is missing:`;
+    return [{ kind: 'user-chain-missing', what, userId, family: null, concerns: isOwn }];
   }
   const defects: StructureDefect[] = [];
   const [forward = [], chain = []] = ['forward', name].map((one) => table.chains.get(one));
@@ -62,13 +57,16 @@ function examineScope(
     if (userId === null || !kinds.some((kind) => kind.family === family)) continue;
     if (forward.some((rule) => rule.type === 'jump' && rule.userId === userId && rule.family === family)) continue;
     const what = `nothing jumps to the chain ${name} for IPv${family}:`;
-    defects.push({ kind: 'jump-missing', what, userId, family, set: null });
+    const concerns = (kind: SetKind): boolean => isOwn(kind) && kind.family === family;
+    defects.push({ kind: 'jump-missing', what, userId, family, concerns });
   }
   for (const kind of kinds) {
     const set = formatSetName(kind);
-    if (!table.sets.has(set) || chain.some((rule) => rule.type === 'verdict' && rule.set === set)) continue;
+    if (!table.sets.has(set) || chain.some((rule) => rule.type === 'verdict' && formatSetName(rule.kind) === set))
+      continue;
     const what = `the chain ${name} has no rule for the set ${set}:`;
-    defects.push({ kind: 'verdict-missing', what, userId, family: kind.family, set });
+    const concerns = (one: SetKind): boolean => formatSetName(one) === set;
+    defects.push({ kind: 'verdict-missing', what, userId, family: kind.family, concerns });
   }
   return defects;
 }

@@ -24,9 +24,7 @@ export interface FilterSet {
 }
 
 /** A rule of the `forward` chain or of a user's chain, as far as its meaning is known. */
-export type ChainRule =
-  | (Devices & { readonly type: 'jump' })
-  | { readonly type: 'verdict'; readonly set: string; readonly kind: SetKind };
+export type ChainRule = (Devices & { readonly type: 'jump' }) | { readonly type: 'verdict'; readonly kind: SetKind };
 
 /** Something in the table that this program has no meaning for: shown to a person, never guessed at. */
 export interface Unknown {

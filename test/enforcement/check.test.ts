@@ -9,7 +9,7 @@ const bob = 'b9692cfa-f429-4ea6-947f-ad22d40fd18b';
 const noNames: RuleNames = new Map();
 
 function check(live: readonly LiveRule[], items: readonly unknown[], names = noNames): EnforcementReport {
-  return checkEnforcement({ live, table: tableOf(items), names });
+  return checkEnforcement(live, names, tableOf(items));
 }
 
 function kinds(report: EnforcementReport): readonly string[] {

@@ -13,7 +13,7 @@ function namesOf(rules: readonly LiveRule[]): RuleNames {
 }
 
 function targets(rules: readonly LiveRule[], names: RuleNames): readonly string[] {
-  return [...repairTargets(checkEnforcement({ live: rules, table: tableOf(items), names }))];
+  return [...repairTargets(checkEnforcement(rules, names, tableOf(items)))];
 }
 
 describe('the rule to repair next', () => {
@@ -33,7 +33,7 @@ describe('the rule to repair next', () => {
 
   it('is none when the kernel agrees', () => {
     const { live: rules, items: table } = recorded('every_kind');
-    const report = checkEnforcement({ live: rules, table: tableOf(table), names: namesOf(rules) });
+    const report = checkEnforcement(rules, namesOf(rules), tableOf(table));
     expect([...repairTargets(report)]).toEqual([]);
   });
 });

@@ -1,8 +1,12 @@
-import { checkEnforcement, reportMissingTable } from '../../enforcement/check.ts';
+import { checkEnforcement } from '../../enforcement/check.ts';
 import { decodeTable } from '../../enforcement/decode.ts';
 import { type Enforcement, reportUnreadable } from '../../enforcement/report.ts';
+import type { FilterTable } from '../../enforcement/table.ts';
 import { decodeJson } from '../../model/result.ts';
 import { type ProcessRun, runProcess } from '../run-process.ts';
+
+/** Of a kernel without the table, or with one that is switched off: nothing is filtered. */
+const missing: FilterTable = { sets: new Map(), chains: new Map(), unknown: [], dormant: false };
 
 /** Checks the nftables of a network namespace with the `nft` program. Only reads. */
 export function createNftEnforcement(options: NftOptions): Enforcement {
@@ -10,13 +14,12 @@ export function createNftEnforcement(options: NftOptions): Enforcement {
     async check(live, names, signal) {
       const result = await runNft(options, 'json', signal);
       if (result.kind === 'failed') return reportUnreadable(result.message, live.length);
-      if (result.kind === 'no-table') return reportMissingTable(live, names);
+      if (result.kind === 'no-table') return checkEnforcement(live, names, missing);
       const table = decodeTable(decodeJson(result.text));
       const unsure = !table.ok || /"table": \{[^}]*"flags"/.test(result.text);
-      if (unsure && (await isDormant(options, signal))) return reportMissingTable(live, names, true);
-      return table.ok
-        ? checkEnforcement({ live, names, table: table.value })
-        : reportUnreadable(table.error, live.length);
+      if (unsure && (await isDormant(options, signal)))
+        return checkEnforcement(live, names, { ...missing, dormant: true });
+      return table.ok ? checkEnforcement(live, names, table.value) : reportUnreadable(table.error, live.length);
     },
   };
 }
