@@ -117,17 +117,15 @@ export function openScreens(
   wrapsStdout = true,
 ): Readonly<Record<'stdout' | 'stderr', WriteText>> {
   const open =
-    (name: 'stdout' | 'stderr', isTerminal: boolean, wraps: boolean): WriteText =>
+    (name: 'stdout' | 'stderr', wraps: boolean): WriteText =>
     (text) => {
+      const isTerminal = terminal[`${name}IsTerminal`];
       const width = isTerminal ? terminal.columns : undefined;
       const color = wantsColor(settings?.color !== false, terminal, isTerminal);
       const lines = text({ color, onScreen: name === 'stdout', ...(width === undefined ? {} : { width }) }) ?? '';
       terminal[name](wraps ? wrapText(lines, width) : lines);
     };
-  return {
-    stdout: open('stdout', terminal.stdoutIsTerminal, wrapsStdout),
-    stderr: open('stderr', terminal.stderrIsTerminal, true),
-  };
+  return { stdout: open('stdout', wrapsStdout), stderr: open('stderr', true) };
 }
 
 /** GitHub's commands, and the job summary, which belongs to every step of the job: it is added to. */

@@ -129,12 +129,10 @@ interface Run {
   obstacle: Problem | null;
 }
 
-function staleness(
-  { request: { saved }, wired }: Run,
-  { plan, digest }: Pick<PassResult, 'plan' | 'digest'>,
-): readonly Problem[] {
+function staleness(run: Run, { plan, digest }: Pick<PassResult, 'plan' | 'digest'>): readonly Problem[] {
+  const { saved } = run.request;
   if (saved === null || plan === null || digest === undefined) return [];
-  return compareWithSaved(saved, { digest, plan }, wired);
+  return compareWithSaved(saved, { digest, plan }, run.wired);
 }
 
 /** Shows the plan, and asks where `--yes` does not answer already; records what is approved. */

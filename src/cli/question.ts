@@ -18,11 +18,9 @@ import { askServer } from './wire.ts';
 export function readPacket(settings: Pick<Settings, 'destination' | 'protocol' | 'port' | 'user'>) {
   const { destination, protocol, port, user } = settings;
   if (destination === null) {
-    throw makeFailure(
-      'usage',
-      'nothing is asked',
-      'name a packet (--destination 10.1.2.3 --protocol tcp --port 443); `reconcile explain` takes a rule too (--rule NAME)',
-    );
+    const hint =
+      'name a packet (--destination 10.1.2.3 --protocol tcp --port 443); `reconcile explain` takes a rule too (--rule NAME)';
+    throw makeFailure('usage', 'nothing is asked', hint);
   }
   if (protocol === null) throw makeFailure('usage', '--protocol is missing', 'tcp, udp, or another such as icmp');
   const kind = parseProtocol(protocol, port);

@@ -63,8 +63,9 @@ function readProxy(env: Invocation['terminal']['env']): ProxyVariables {
   return { httpsProxy: read('HTTPS_PROXY'), httpProxy: read('HTTP_PROXY'), noProxy: read('NO_PROXY') };
 }
 
-/** Says in the log that the environment's proxy is not used: nobody expects a token to travel by it, or not to. */
-export function logProxy({ settings, terminal }: Invocation, logger: Logger): void {
+/** Says in the log who else can read the token, and that the environment's proxy is not used: some expect it to be, some not. */
+export function logAccess({ settings, terminal }: Invocation, token: TokenSource, logger: Logger): void {
+  warnOfOpenToken(token, logger);
   if (settings.proxy !== null || readProxy(terminal.env).httpsProxy === '') return;
   logger.info('HTTPS_PROXY is ignored for the API; --proxy env uses it');
 }
@@ -108,10 +109,7 @@ export async function wirePass(invocation: Invocation, root: string, snapshotFil
   const logger = await createLogger(invocation);
   const shared = wireShared(invocation, root);
   const { api, token, snapshot, explain } = openServer(invocation, snapshotFile);
-  if (token !== null) {
-    warnOfOpenToken(token, logger);
-    logProxy(invocation, logger);
-  }
+  if (token !== null) logAccess(invocation, token, logger);
   const opened = settings.journal === null || token === null ? null : await openJournalAt(settings.journal);
   const pass: PassDependencies = {
     ...{ ...shared, logger, base: null, stop: terminal.stop },

@@ -3,7 +3,7 @@ import { computeReach, type TrafficSelector } from '../../policy/reach.ts';
 import { makeMatrixMembers, makeReachMembers, tellMatrix, tellReach } from '../../report/reach.ts';
 import { renderTableText } from '../../report/table.ts';
 import { makePeople } from '../../report/traffic/people.ts';
-import { type Answer, type Invocation, makeFailure } from '../command.ts';
+import { type Answer, type Invocation, makeFailure, type Settings } from '../command.ts';
 import { tellProgress } from '../progress.ts';
 import { answerWithTable, findNamedUser, loadSubject, parseProtocol } from '../question.ts';
 
@@ -16,12 +16,12 @@ export async function run(invocation: Invocation): Promise<Answer> {
 }
 
 async function answer(invocation: Invocation, say: (text: string) => void): Promise<Answer> {
-  const { user, destination, ...asked } = invocation.settings;
+  const { user, destination } = invocation.settings;
   if (user.length > 0 && destination !== null) {
     const hint = 'ask one of them, or `reconcile explain` for one packet';
     throw makeFailure('usage', '--user and --destination are two questions', hint);
   }
-  const part = destination === null ? {} : { part: partOf(destination, asked) };
+  const part = destination === null ? {} : { part: partOf(destination, invocation.settings) };
   const subject = await loadSubject(invocation, 'reach');
   const { state, manifests = [] } = subject.built ?? {};
   const groups = state?.groups ?? new Map<string, ReadonlySet<string>>();
@@ -45,10 +45,7 @@ async function answer(invocation: Invocation, say: (text: string) => void): Prom
   return answerWithTable(told, subject.problems);
 }
 
-function partOf(
-  destination: string,
-  { protocol, port }: Pick<Invocation['settings'], 'protocol' | 'port'>,
-): TrafficSelector {
+function partOf(destination: string, { protocol, port }: Settings): TrafficSelector {
   const parsed = parseNetwork(destination);
   if (!parsed.ok)
     throw makeFailure('usage', `--destination ${destination} is no network`, 'such as 10.1.0.0/16 or 2001:db8::1');

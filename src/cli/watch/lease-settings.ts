@@ -68,17 +68,12 @@ function locateLease(
   };
 }
 
-function clusterOf(
-  settings: Settings,
-  env: Terminal['env'],
-): { server: string; tokenFile: string; caFile: string | null } {
+function clusterOf(settings: Settings, env: Terminal['env']) {
   const given = settings.file?.nested.kubernetes;
   if (given !== undefined) {
     if (!isSafeAddress(given.server)) {
-      throw makeFailure(
-        'bad-setting',
-        'kubernetes.server must be https (http only to this machine): a token is sent there',
-      );
+      const wanted = 'must be https (http only to this machine): a token is sent there';
+      throw makeFailure('bad-setting', `kubernetes.server ${wanted}`);
     }
     const below = (file: string): string => path.resolve(settings.file?.folder ?? '', file);
     return {
@@ -109,10 +104,7 @@ function ownNamespace(tokenFile: string): string {
   try {
     return readFileSync(path.join(path.dirname(tokenFile), 'namespace'), 'utf8').trim();
   } catch {
-    throw makeFailure(
-      'bad-setting',
-      'the namespace of the lease is not known',
-      'write --lease kubernetes:NAMESPACE/NAME',
-    );
+    const hint = 'write --lease kubernetes:NAMESPACE/NAME';
+    throw makeFailure('bad-setting', 'the namespace of the lease is not known', hint);
   }
 }

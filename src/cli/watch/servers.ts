@@ -36,11 +36,8 @@ export async function servePage(settings: Settings, view: WatchProcess, logger: 
   if (address === null) return null;
   const where = mustHave(parseListen(address), 'bad-setting');
   if (listenTokenFile === null && !isLoopback(where.host)) {
-    throw makeFailure(
-      'bad-setting',
-      `--listen ${address} can be reached from elsewhere`,
-      'give --listen-token-file, or listen on 127.0.0.1',
-    );
+    const hint = 'give --listen-token-file, or listen on 127.0.0.1';
+    throw makeFailure('bad-setting', `--listen ${address} can be reached from elsewhere`, hint);
   }
   const token = listenTokenFile === null ? () => null : readNow(listenTokenFile, 'listenTokenFile');
   const tls = readTls(settings);

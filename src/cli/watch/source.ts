@@ -18,12 +18,10 @@ export const openSource: OpenSource = async (context, stateFolder, references) =
     const source = createDirectorySource(root, readLimits(settings));
     return { source, root, follow: (wake) => wakeOnChange(root, source, wake), forget: () => undefined };
   }
-  if (operands.length > 0)
-    throw makeFailure(
-      'usage',
-      'a PATH and --git-url exclude each other',
-      'name the directory inside the repository with --git-path',
-    );
+  if (operands.length > 0) {
+    const hint = 'name the directory inside the repository with --git-path';
+    throw makeFailure('usage', 'a PATH and --git-url exclude each other', hint);
+  }
   const { GitSource } = await import('../../adapters/source/git.ts');
   const own = { stateFolder: path.join(stateFolder, 'git'), environment: terminal.env, references };
   const source = new GitSource(readGitSettings(settings, settings.gitUrl, own));

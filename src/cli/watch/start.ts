@@ -17,8 +17,7 @@ import { chooseVerdictExitCode, exitCodes, Failure, makeFailure, mustHave, type 
 import { createLogger } from '../logger.ts';
 import { warnOfLittleMemory } from '../manifests.ts';
 import { startOptions } from '../options.ts';
-import { warnOfOpenToken } from '../token.ts';
-import { logProxy, openJournalAt, wireApi } from '../wire.ts';
+import { logAccess, openJournalAt, wireApi } from '../wire.ts';
 import type { SharedWatch, WatchContext } from './invocation.ts';
 import { createLease } from './lease-settings.ts';
 import { readNotifyTargets } from './notify-settings.ts';
@@ -59,9 +58,8 @@ async function openParts(context: WatchContext, closers: Closer[], references: G
   const triggers = createTriggers(systemClock);
   const wakeUp = (trigger: Trigger) => (): void => triggers.wake(trigger);
   const { api, token } = wireApi(context);
-  warnOfOpenToken(token, logger);
   warnOfLittleMemory(settings, process.constrainedMemory(), logger);
-  logProxy(context, logger);
+  logAccess(context, token, logger);
   closers.push(() => api.close());
   const open = shared?.openSource ?? openSource;
   const { source, root, forget, follow } = await open(context, state.path, references);
