@@ -370,8 +370,9 @@ describe('a history', () => {
     expect((await cli(['blame', ...question.slice(0, 5)])).err).toContain('--port is missing');
     writeFileSync(join(folder, 'net/a.yaml'), rulesText('a', [closed]));
     expect((await cli(['blame', ...question, '--user', 'carol'])).err).toContain('there is no user carol');
-    const people =
-      'apiVersion: firezone/v0\nkind: Users\nmetadata: {name: p}\nspec: {carol: ca110c4b-adc3-4574-932a-94461cf85c07}\n';
+    // A user of two names goes by the first of them.
+    const id = 'ca110c4b-adc3-4574-932a-94461cf85c07';
+    const people = `apiVersion: firezone/v0\nkind: Users\nmetadata: {name: p}\nspec: {carol: ${id}, caro: ${id}}\n`;
     writeFileSync(join(folder, 'net/p.yaml'), people);
     writeFileSync(join(folder, 'net/broken.yaml'), 'broken: [');
     expect(await cli(['blame', ...question, '--user', 'carol'])).toMatchObject({

@@ -48,7 +48,8 @@ async function findUserIn(invocation: Invocation, user: string): Promise<string>
   const { state, manifests, emails, problems } = await buildOperand(invocation, 'blame');
   const written = emails.map((email) => ({ id: email, name: email }));
   const known = [...manifests.flatMap((one) => (one.kind === 'Users' ? one.users : [])), ...written];
-  const userNames = state?.userNames ?? new Map(known.map(({ id, name }) => [id, name]));
+  // Of the names of one user the first, as in manifests without errors.
+  const userNames = state?.userNames ?? new Map(known.toReversed().map(({ id, name }) => [id, name]));
   const isClear = findUserId(user, userNames) !== null && known.filter(({ name }) => name === user).length < 2;
   const errors = problems.filter(({ severity }) => severity === 'error');
   if (!isClear && errors.length > 0) throw new Failure(errors, exitCodes.invalid);
