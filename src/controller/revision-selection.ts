@@ -35,10 +35,7 @@ export class SourceHistory {
     return this.#settling === null ? 0 : Math.max(0, this.#settling.since + quietMs - this.#parts.clock.now());
   }
 
-  /**
-   * What is to be in effect: the newest revision when it is readable, stable, no step back and not held; otherwise the last
-   * good one, with the complaint. A source that is gone is never "everything was deleted".
-   */
+  /** The newest revision if readable, stable, no step back and not held; else, also of a source that is gone, the last good one and why. */
   async choose({ content, ...reading }: SourceReading, applied: string | null): Promise<RevisionSelection> {
     if (content === null) return this.#keep(judgeSource({ content, ...reading }));
     const settling = this.#untilSettled(content);

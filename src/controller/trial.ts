@@ -54,10 +54,7 @@ export class Trial {
     this.#current = null;
   }
 
-  /**
-   * A pass over it has ended: what it wrote has to be confirmed too, within the same time, which may have begun in another process
-   * (`time`). Gives the time from now on.
-   */
+  /** A pass over it has ended: what it wrote has to be confirmed too, within the same time (`time` so far). Gives that from now on. */
   passEnded(revision: string, end: PassEnding, withinMs: number, time: TrialTime): TrialTime {
     const { clock, logger } = this.#parts;
     const word = this.wordOn(revision);

@@ -11,11 +11,9 @@ import { GitRepository } from './git-repository.ts';
 
 /** A remote and the clone of it, and what all runs of git for the two get. */
 export interface CloneSettings extends RemoteSettings {
-  /** The clone. */
   readonly folder: string;
   /** Git's home, which is empty. */
   readonly home: string;
-  /** Where the askpass script lies. */
   readonly askpass: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
 }

@@ -10,10 +10,7 @@ import { listManifestEntries } from './git-tree.ts';
 /** Commits that are read together, and bytes of their files, at most. */
 const batch = { commits: 500, bytes: 32_000_000 };
 
-/**
- * The history of the manifests in `directory`: the commits that HEAD follows, parents before children, and the manifests of each in
- * that order. A shallow clone is a problem, since it ends before the history began.
- */
+/** The commits that HEAD follows, parents before children, and the manifests in `directory` of each. A shallow clone is a problem. */
 export async function openHistory(request: RevisionRequest & { readonly limits: Limits }) {
   return await askRepository(request, async (repository, path) => {
     if (await repository.isShallow())

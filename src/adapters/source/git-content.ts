@@ -18,7 +18,6 @@ export interface ContentSettings {
   readonly references: (manifests: readonly SourceFile[]) => Promise<readonly string[]>;
 }
 
-/** Reading the content of one commit. */
 export interface ContentRequest {
   readonly repository: GitRepository;
   readonly commit: string;

@@ -93,10 +93,7 @@ const causes: readonly (readonly [RegExp, ProblemCode, string, string])[] = [
 const network =
   /could not resolve|couldn't connect|failed to connect|connection (?:refused|reset|closed|timed out)|timed out|unreachable|no route|early EOF|hung up|RPC failed|disconnect|curl \d+|returned error: \d{3}|unable to access|ssh: /i;
 
-/**
- * Why a run failed. The remote was asked a moment before, so that a failure on the clone which is none of the remote's and
- * none of the network's is the clone's: there are too many ways to damage one to list them.
- */
+/** Why a run failed. With `onClone`, what is neither the remote's fault nor the network's is the clone's: it may be damaged in any way. */
 export function explainRemote(run: ProcessRun, settings: RemoteSettings, onClone: boolean): Problem {
   if (run.end === 'timeout') {
     const summary = `the Git remote did not finish within ${settings.timeoutMs / 1000} s; git was ended`;

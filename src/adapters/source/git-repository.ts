@@ -9,7 +9,6 @@ export interface TreeEntry {
   readonly type: 'file' | 'link' | 'tree' | 'submodule';
 }
 
-/** One level of a tree. */
 export interface Tree {
   /** Read while they are asked for, once. */
   readonly entries: Iterable<TreeEntry>;

@@ -9,7 +9,7 @@ import { findTooDeep, findTooMany, isJsonPath, mostJson, refuseTooLarge } from '
 export const maxTreeBytes = 32 * 1024 * 1024;
 const maxTrees = 100_000;
 
-/** What lies below a tree, sorted by path: entries that have a manifest's name, and JSON files beside them. */
+/** What lies below a tree, sorted by path: entries of a manifest's name, of whatever type, all submodules, and JSON files beside them. */
 export interface TreeListing {
   readonly manifests: readonly TreeEntry[];
   readonly json: readonly TreeEntry[];
@@ -20,10 +20,7 @@ interface Folder extends TreeListing {
   readonly folders: readonly TreeEntry[];
 }
 
-/**
- * What lies below each of these trees: entries that have a manifest's name, of whatever type, and all submodules. Each distinct tree is
- * read once. Throws a `RangeError` when the trees have more than `maxTreeBytes`.
- */
+/** The listing of each of these trees; each distinct one is read once. Throws a `RangeError` beyond `maxTreeBytes` together. */
 export async function listManifestEntries(
   repository: GitRepository,
   trees: readonly string[],

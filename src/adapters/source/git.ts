@@ -32,9 +32,8 @@ const defaultFetchBytes = 128 * 1024 * 1024;
 const leastMemory = 64 * 1024 * 1024;
 
 /**
- * Manifests from a Git remote, read as objects from a bare repository of our own: no checkout, no hook, no filter, no
- * submodule. The commit of the ref is asked for first, and only a new one is fetched. A clone that is corrupt is discarded and
- * fetched again.
+ * Manifests from a Git remote, read as objects from a bare repository of our own: no checkout, hook, filter or submodule. The ref is
+ * asked for first, and only a new commit is fetched. A corrupt clone is discarded and fetched again.
  */
 export class GitSource implements Source {
   readonly description: string;

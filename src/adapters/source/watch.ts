@@ -26,10 +26,7 @@ const burstMs = 20;
 // Without events this is all there is.
 const degradedRescanMs = 2000;
 
-/**
- * Wakes when a directory may have changed: by events, and by looking again whatever the events say. Events are hints: what counts
- * is what reading the directory gives. Never throws and never ends the process: a watch that fails becomes `degraded`.
- */
+/** Wakes when a directory may have changed, by events and by reading it again. Never throws: a watch that fails becomes `degraded`. */
 export function wakeOnChange(root: string, source: Source, settings: WakeSettings): DirectoryWake {
   const { rescanMs, logger, wake, open = openWatcher } = settings;
   const stop = new AbortController();

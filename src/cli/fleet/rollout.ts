@@ -3,7 +3,6 @@ import type { PassView, Status } from '../../controller/status.ts';
 import { getOrMake } from '../../model/group-by.ts';
 import type { Rollout, Target } from './targets.ts';
 
-/** A target as a roll-out sees it. */
 type Participant = Pick<Target, 'name' | 'wave'> & { readonly keeper: { status(): Status } };
 
 type Seen = ReturnType<typeof viewStatus>;
@@ -52,7 +51,6 @@ export class RolloutGate<Member extends Participant> {
     return hold;
   }
 
-  /** A pass of this target ended. */
   ended(member: Member, now: number): void {
     this.#busy.delete(member);
     const status = member.keeper.status();

@@ -11,7 +11,6 @@ import { optionNames } from '../options.ts';
 import type { OpenSource, WatchedSource } from '../watch/invocation.ts';
 import { openSource } from '../watch/source.ts';
 
-/** Lets work go on, as much of it at once as there is room for. */
 type Pool = <T>(work: () => Promise<T>) => Promise<T>;
 
 /** Lets so many go on at once. One that takes longer than `slowMs` waits for its server, and counts no more. */

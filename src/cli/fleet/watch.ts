@@ -83,7 +83,6 @@ function checkWaves({ targets, rollout }: ChosenFleet, { stateDir, lease, gitUrl
     );
 }
 
-/** A target, and its controller. */
 type Member = Target & { readonly keeper: Keeper };
 
 class FleetWatch implements WatchProcess {
@@ -161,7 +160,6 @@ class FleetWatch implements WatchProcess {
     this.#release();
   }
 
-  /** Wakes those that waited and may begin. */
   #release(): void {
     for (const { keeper } of this.#gate.listReleased(systemClock.wallTime())) keeper.wake('released');
   }
