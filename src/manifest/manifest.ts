@@ -1,4 +1,3 @@
-import type { KeyObject } from 'node:crypto';
 import type { Network } from '../model/address.ts';
 import type { ConfigurationFields, ConfigurationPlaces } from '../model/configuration.ts';
 import type { PortRange, PortType } from '../model/port-range.ts';
@@ -119,7 +118,7 @@ export interface OverlayManifest extends Named {
 /** A literal secret is as `Secret.toKey` gives it: files are parsed in threads. */
 export type SecretSource =
   | { readonly from: 'env' | 'file'; readonly name: string; readonly place: Place }
-  | { readonly from: 'literal'; readonly key: KeyObject | null; readonly place: Place };
+  | { readonly from: 'literal'; readonly key: object | null; readonly place: Place };
 
 /** Fields in canonical form, secrets not yet resolved. */
 export type ConfigurationTemplate = Partial<ConfigurationFields<SecretSource>>;

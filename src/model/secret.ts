@@ -1,4 +1,4 @@
-import { createHmac, createSecretKey, hkdfSync, type KeyObject, timingSafeEqual } from 'node:crypto';
+import { createHmac, createSecretKey, hkdfSync, KeyObject, timingSafeEqual } from 'node:crypto';
 
 /** How two secrets compare; `unknown` when either has no value in this process. */
 export type SecretComparison = 'same' | 'changed' | 'unknown';
@@ -35,13 +35,16 @@ export class Secret {
     return new Secret(undefined);
   }
 
-  static fromKey(key: KeyObject | null): Secret {
-    return new Secret(key?.export().toString());
+  static fromKey(key: object | null): Secret {
+    return new Secret(key instanceof KeyObject ? key.export().toString('utf16le') : undefined);
   }
 
-  /** The value in a form that can be passed to another thread and not be printed either; null when it is unknown. */
-  toKey(): KeyObject | null {
-    return this.#value === undefined ? null : createSecretKey(this.#value, 'utf8');
+  /**
+   * The value as a `KeyObject`, which can be passed to another thread and not be printed either; null when it is unknown. Its type
+   * is not named: the library's declarations need no other package's.
+   */
+  toKey(): object | null {
+    return this.#value === undefined ? null : createSecretKey(this.#value, 'utf16le');
   }
 
   get known(): boolean {

@@ -18,6 +18,13 @@ describe('a secret', () => {
     expect(reveal(Secret.unknown())).toBeUndefined();
   });
 
+  it.each(['canary-value', '', 'ä\ud800\u0000'])('passes to another thread as a key: %j', (value) => {
+    const passed = structuredClone(Secret.of(value).toKey());
+    expect(inspect(passed, { showHidden: true, depth: 9 })).not.toContain('canary');
+    expect(reveal(Secret.fromKey(passed))).toBe(value);
+    expect(Secret.unknown().toKey()).toBeNull();
+  });
+
   it.each([
     ['same', Secret.of('canary-value')],
     ['changed', Secret.of('canary-valuf')],
