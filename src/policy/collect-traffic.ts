@@ -1,5 +1,6 @@
-import { getOrMake } from '../model/group-by.ts';
-import { type Intervals, intersectIntervals, unionIntervals } from '../model/intervals.ts';
+import { getOrMake, groupBy } from '../model/group-by.ts';
+import { type Intervals, intersectIntervals, toIntervals, unionIntervals } from '../model/intervals.ts';
+import type { Rule } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
 import { eachPortRange, extendProfile, type Fold, makeFlatProfile, type PortProfile } from './port-profile.ts';
 import { appendPorts, getLastPort, type OpenRange, type PortSet, toPortSet, touchesPorts } from './port-set.ts';
@@ -13,7 +14,7 @@ import {
   type Region,
   RegionBuilder,
 } from './region.ts';
-import { getLaneRules, indexRules, type LaneIndex, lanes, type Ruled, type RuleIndex } from './rule-index.ts';
+import { getLaneRules, type Lane, type LaneIndex, lanes, type Ruled, type RuleIndex } from './rule-index.ts';
 import { sweep } from './sweep.ts';
 
 /** A question about all packets at once: into which classes the rules that match each of them put it. */
@@ -38,13 +39,14 @@ export interface CollectedTraffic<C> {
 /** The exact traffic of each class. Users are walked only at addresses of their own rules, and once for all with equal rules. */
 export function collectTraffic<T extends Ruled, V, C>(question: TrafficQuestion<T, V, C>): CollectedTraffic<C> {
   const { index, within, describe } = question;
-  const { scopes, lanesOf } = indexRules(within);
-  const areasOf = (scope: string | null): readonly Intervals[] => lanesOf(scope).map(({ named }) => named);
+  const mine = groupBy(within, ({ rule }) => rule.userId);
+  const areasOf = (scope: string | null): readonly Intervals[] =>
+    lanes.map((lane) => toIntervals(listNamed(mine.get(scope) ?? [], lane).map(({ destination }) => destination)));
   const areas = areasOf(null);
-  const walks = lanes.map(({ protocol }, lane) => {
-    const every = { low: 0, high: getLastPort(protocol) };
-    const named = [...scopes.keys()].flatMap((scope) => lanesOf(scope)[lane]?.items ?? []);
-    return prepareWalk(question, protocol, toPortSet(named.map(({ rule }) => rule.ports ?? every)));
+  const walks = lanes.map((lane) => {
+    const every = { low: 0, high: getLastPort(lane.protocol) };
+    const named = listNamed(within, lane).map(({ ports }) => ports ?? every);
+    return prepareWalk(question, lane.protocol, toPortSet(named.includes(every) ? [every] : named));
   });
   const asked = new Set(within);
   const keyOf = (item: T): string => {
@@ -85,6 +87,13 @@ export function collectTraffic<T extends Ruled, V, C>(question: TrafficQuestion<
 
   const told = [...others.values()].flatMap(({ users, traffic }) => (traffic === null ? [] : [{ users, traffic }]));
   return { nobody, others: told };
+}
+
+/** The rules that reach into the lane. An index of them would take much memory. */
+function listNamed(items: readonly Ruled[], { family, protocol }: Lane): readonly Rule[] {
+  return items
+    .map(({ rule }) => rule)
+    .filter(({ destination, ports }) => destination.family === family && (ports === null || ports.type === protocol));
 }
 
 function setLane<C>(traffic: Map<C, LaneRegions>, one: C, lane: number, region: Region): void {
