@@ -7,7 +7,14 @@ import { readDesired } from '../pass/stages.ts';
 import { reconcile } from '../reconcile.ts';
 import { checkMembers, checkRequest, planningFields } from './arguments.ts';
 import { makePlanned, type Planned } from './plan-manifests.ts';
-import { makePlanOptions, type PlanningRequest, type PolicyRequest, readPolicy, toContent } from './policy.ts';
+import {
+  judgeBase,
+  makePlanOptions,
+  type PlanningRequest,
+  type PolicyRequest,
+  readPolicy,
+  toContent,
+} from './policy.ts';
 
 /** Where the administration API is, and how to be let in. */
 export interface Server {
@@ -61,19 +68,20 @@ export async function apply(request: ApplyRequest): Promise<Applied> {
   };
   try {
     const before = request.base === undefined ? null : await readDesired(toContent(request.base), pass);
-    const base = before?.ok === true ? before.value.desired.state : null;
-    const result = await reconcile(content, { ...pass, base }, async (plan, desired, digest) => {
+    const base = before?.ok === true ? before.value.desired.state : undefined;
+    const known = judgeBase(base);
+    const result = await reconcile(content, { ...pass, base: base ?? null }, async (plan, desired, digest) => {
       return await request.approve(
         makePlanned(desired.state, {
           revision: content.revision,
           plan,
-          problems: [...desired.problems, ...plan.problems],
+          problems: [...known, ...desired.problems, ...plan.problems],
           digest: digest.plan,
           approved: plan.refusals.length > 0,
         }),
       );
     });
-    return appliedOf(result);
+    return appliedOf({ ...result, problems: [...known, ...result.problems] });
   } finally {
     await api.value.close();
   }

@@ -1,3 +1,4 @@
+import { assemble } from '../desired/desired.ts';
 import { decodeLiveConfiguration } from '../live/live-configuration.ts';
 import { decodeLiveRules, decodeLiveUsers } from '../live/live-rules.ts';
 import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
@@ -11,12 +12,13 @@ import { makeProblemReport, type RunReport } from '../report/run-report.ts';
 import { renderApply, renderPlan } from '../report/text.ts';
 import { checkMembers, checkRequest, planningFields } from './arguments.ts';
 import {
+  judgeBase,
   listProblems,
   makePlanOptions,
   type PlanningRequest,
   type PolicyRequest,
-  readBase,
   readPolicy,
+  toContent,
 } from './policy.ts';
 
 /** The bodies of `GET /v0/rules` and `GET /v0/configuration`, parsed; without the second no Configuration is planned. */
@@ -66,16 +68,16 @@ export function plan(request: PlanRequest): Planned {
   const scope: Scope = { ...context.scope, configuration: managed };
   const live = decodeLive(request.live, scope);
   if (!live.ok) return refuse(desired.problems, [unreadable(live.error)]);
-  const base = readBase(request, policy, users.value);
+  const base = request.base && assemble(policy.parse(toContent(request.base).files), users.value, context).state;
   const state = managed ? desired.state : { ...desired.state, configuration: null };
   const options = makePlanOptions(request);
-  const input = { desired: state, live: live.value, base: base.state, profile: context.profile, scope, options };
+  const input = { desired: state, live: live.value, base: base ?? null, profile: context.profile, scope, options };
   const made = planStates(input, { desired, users: users.value });
   if (made.desired.state === null) return refuse(made.desired.problems);
   return makePlanned(state, {
     revision,
     plan: made.plan,
-    problems: [...base.problems, ...desired.problems, ...made.plan.problems],
+    problems: [...judgeBase(base), ...desired.problems, ...made.plan.problems],
     digest: made.digest.plan,
     approved: made.plan.refusals.length > 0 && request.approvals?.includes(made.digest.plan) === true,
   });

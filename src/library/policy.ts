@@ -84,17 +84,10 @@ export function readPolicy(request: PolicyRequest): Policy {
   return { content, context, offline: build(null), build, parse };
 }
 
-/** The state of the manifests last applied; null, with a problem, when they hold errors. */
-export function readBase(
-  { base }: PlanningRequest,
-  { parse, context }: Policy,
-  users: KnownUsers | null,
-): { readonly state: DesiredState | null; readonly problems: readonly Problem[] } {
-  if (base === undefined) return { state: null, problems: [] };
-  const { state } = assemble(parse(toContent(base).files), users, context);
-  if (state !== null) return { state, problems: [] };
+/** What is said of manifests given as `base` that hold errors; empty where there is a state of them, or none were given. */
+export function judgeBase(base: DesiredState | null | undefined): readonly Problem[] {
   const summary = 'The manifests given as `base` hold errors: no change is attributed.';
-  return { state: null, problems: [{ code: 'base-invalid', severity: 'warning', summary }] };
+  return base === null ? [{ code: 'base-invalid', severity: 'warning', summary }] : [];
 }
 
 /** The problems of the manifests with what the lint finds. */

@@ -129,6 +129,8 @@ describe('an apply of the library', () => {
       expect([applied.end, applied.apply?.end]).toEqual(['applied', 'converged']);
       expect(toText(applied)).toContain('10.0.0.0/8');
       expect((await apply({ manifests, server, approve: () => true })).end).toBe('in-sync');
+      const broken = { manifests, server, base: [{ path: 'a.yaml', text: 'kind: Rule' }], approve: () => true };
+      expect((await apply(broken)).problems.map(({ code }) => code)).toEqual(['base-invalid']);
       const wrongToken = { ...server, token: 'other' };
       const unreadable = await apply({ manifests, server: wrongToken, approve: () => true });
       expect(unreadable).toMatchObject({ end: 'unreadable', plan: null, problems: [{ code: 'api-unauthorized' }] });
