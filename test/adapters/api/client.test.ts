@@ -13,6 +13,8 @@ const canary = 'canary-7f3e"\\ä';
 const token = 'canary-token-51c2';
 const closers: (() => unknown)[] = [];
 const { signal } = new AbortController();
+// Its import takes over `node:http` for good, also in the files that this worker runs next.
+nock.restore();
 
 afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
@@ -403,11 +405,13 @@ describe('TLS', () => {
 describe('answers that nock makes, through a dispatcher of our own', () => {
   const origin = 'https://vpn.example.com';
   beforeEach(() => {
+    nock.activate();
     nock.disableNetConnect();
   });
   afterEach(() => {
     nock.cleanAll();
     nock.enableNetConnect();
+    nock.restore();
   });
 
   test('a connection that breaks is lost, maybe after sending, and named by its code', async () => {
