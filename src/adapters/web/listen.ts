@@ -1,9 +1,9 @@
 import { statSync } from 'node:fs';
-import type { Server } from 'node:http';
-import { createServer as createTlsServer, Server as TlsServer } from 'node:https';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { createSecureContext } from 'node:tls';
-import { serve } from '@hono/node-server';
+import { getRequestListener } from '@hono/node-server';
 import { fail, getErrorCode, ok, type Result } from '../../model/result.ts';
 import { readOperatorFile } from '../source/regular-file.ts';
 
@@ -51,36 +51,23 @@ export function readTlsFiles({ cert, key }: TlsFiles): Result<{ readonly cert: s
   }
 }
 
+const serverOptions = {
+  requestTimeout: 15_000,
+  headersTimeout: 10_000,
+  keepAliveTimeout: 5_000,
+  connectionsCheckingInterval: 2_000,
+  maxHeaderSize: 16_384,
+};
+
 /** Serves an app; an address that cannot be taken is a sentence. Slow and idle clients are cut off. */
 export function listen(
-  app: Pick<Parameters<typeof serve>[0], 'fetch'>,
+  { fetch }: { readonly fetch: Parameters<typeof getRequestListener>[0] },
   where: Listen,
   tls: TlsFiles | null = null,
 ): Promise<Result<Listening, string>> {
   return new Promise((resolve) => {
-    const common = {
-      fetch: app.fetch,
-      hostname: where.host,
-      port: where.port,
-      overrideGlobalObjects: false,
-    };
-    const serverOptions = {
-      requestTimeout: 15_000,
-      headersTimeout: 10_000,
-      keepAliveTimeout: 5_000,
-      connectionsCheckingInterval: 2_000,
-      maxHeaderSize: 16_384,
-    };
-    const server = (
-      tls === null
-        ? serve({ ...common, serverOptions })
-        : serve({
-            ...common,
-            createServer: createTlsServer,
-            serverOptions: { ...serverOptions, minVersion: 'TLSv1.2' },
-          })
-    ) as Server;
-    if (tls !== null && server instanceof TlsServer) renewCertificate(server, tls);
+    const answer = getRequestListener(fetch, { hostname: where.host, overrideGlobalObjects: false });
+    const server = tls === null ? createServer(serverOptions, answer) : createSecureServer(tls, answer);
     server.on('connection', makeRoom(200));
     const close = (): Promise<void> =>
       new Promise((done) => {
@@ -92,7 +79,7 @@ export function listen(
         error.code === 'EADDRINUSE' ? ': another process uses that port; choose another, or end that process' : '';
       resolve(fail(`cannot listen on ${where.host}:${where.port} (${error.code ?? 'error'})${why}`));
     });
-    server.once('listening', () => {
+    server.listen(where.port, where.host, () => {
       const { port } = server.address() as AddressInfo;
       const host = where.host.includes(':') ? `[${where.host}]` : where.host;
       resolve(ok({ url: `http${tls === null ? '' : 's'}://${host}:${port}`, close }));
@@ -101,7 +88,8 @@ export function listen(
 }
 
 /** Each connection gets the certificate as the files hold it then; files that do not fit together leave the one before. */
-function renewCertificate(server: TlsServer, files: TlsFiles): void {
+function createSecureServer(files: TlsFiles, answer: RequestListener): Server {
+  const server: TlsServer = createTlsServer({ ...serverOptions, minVersion: 'TLSv1.2' }, answer);
   let seen = '';
   const renew = (): void => {
     const version = [files.cert, files.key].map((file) => statSync(file, { throwIfNoEntry: false })?.mtimeMs).join(' ');
@@ -113,6 +101,7 @@ function renewCertificate(server: TlsServer, files: TlsFiles): void {
   };
   renew();
   server.prependListener('connection', renew);
+  return server;
 }
 
 /** Of more connections than `most` the oldest is closed: many clients that say nothing must not keep a probe from being heard. */

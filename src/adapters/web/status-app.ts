@@ -35,7 +35,7 @@ export interface PageView {
   readonly policy: string;
   /** A text that is another one as soon as there is something else to show. */
   readonly version: () => string;
-  page(asked: URLSearchParams, reader: { readonly isSignedIn: boolean; readonly hasSession: boolean }): string;
+  page(asked: URLSearchParams, reader: Reader): string;
   signIn(problem: string | null): string;
   /** JSON; null: there is no document of this name. */
   document(name: string, asked: URLSearchParams, isSignedIn: boolean): string | null;
@@ -46,10 +46,10 @@ interface App {
   readonly Variables: { readonly reader: Reader };
 }
 
-/** Who asks. `session`: what the browser's cookie names, when that is open. */
+/** Who asks. `hasSession`: by the browser's cookie. */
 interface Reader {
   readonly isSignedIn: boolean;
-  readonly session: string | null;
+  readonly hasSession: boolean;
 }
 
 /** Streams of events at once; others ask every few seconds instead. */
@@ -122,10 +122,7 @@ function addPages(
   };
   // The links of a page are relative to its last slash.
   app.get('/targets/:target', (context) => context.redirect(`${context.req.path}/`));
-  get('/', (context, shown) => {
-    const { isSignedIn, session } = context.get('reader');
-    return context.html(shown.page(askedOf(context), { isSignedIn, hasSession: session !== null }));
-  });
+  get('/', (context, shown) => context.html(shown.page(askedOf(context), context.get('reader'))));
   get('/api/v1/events', (context, shown) => {
     // Nobody reads what follows a HEAD, so that its stream would never end.
     if (context.req.method === 'HEAD') return context.body(null, 200, { 'content-type': 'text/event-stream' });
@@ -156,7 +153,7 @@ function addPages(
 
 /** Lets in who brings the token, once for a session or with each request. */
 function openDoor({ token, host, isSecure, view, clock }: StatusAppSettings) {
-  const [sessions, guesses] = [new Sessions(clock), new Guesses(clock)];
+  const [sessions, guesses] = [createSessions(clock), createGuesses(clock)];
   const fromOf = (context: Context<App>): string => context.env?.incoming?.socket.remoteAddress ?? '';
   const cookie = isSecure ? '__Host-reconcile' : 'reconcile';
   const tooMany = (context: Context<App>): Response => {
@@ -168,14 +165,15 @@ function openDoor({ token, host, isSecure, view, clock }: StatusAppSettings) {
     readerOf(context: Context<App>): Reader | Response {
       const expected = token();
       if (expected === null) {
-        return isLoopback(host) ? { isSignedIn: false, session: null } : context.text('no token is configured\n', 403);
+        return isLoopback(host)
+          ? { isSignedIn: false, hasSession: false }
+          : context.text('no token is configured\n', 403);
       }
-      const session = getCookie(context, cookie) ?? '';
-      if (sessions.isOpen(session, expected)) return { isSignedIn: true, session };
+      if (sessions.isOpen(getCookie(context, cookie) ?? '', expected)) return { isSignedIn: true, hasSession: true };
       const given = /^Bearer +(\S+)$/i.exec(context.req.header('authorization') ?? '')?.[1];
       if (given !== undefined) {
         if (!guesses.mayTry(fromOf(context))) return tooMany(context);
-        if (isSameSecret(given, expected)) return { isSignedIn: true, session: null };
+        if (isSameSecret(given, expected)) return { isSignedIn: true, hasSession: false };
         guesses.failed(fromOf(context));
       }
       context.header('www-authenticate', 'Bearer');
@@ -234,30 +232,22 @@ const mostSessions = 100;
 const mostAddresses = 1000;
 
 /** Sessions of people who signed in with the token; a new token ends those of the old one. */
-class Sessions {
-  readonly #clock: Clock;
-  readonly #open = new Map<string, { readonly token: string; readonly until: number }>();
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  /** The new session's id, which only the browser learns. */
-  begin(token: string): string {
-    const id = randomBytes(32).toString('base64url');
-    this.#open.set(id, { token, until: this.#clock.now() + sessionMs });
-    for (const oldest of [...this.#open.keys()].slice(0, -mostSessions)) this.#open.delete(oldest);
-    return id;
-  }
-
-  isOpen(id: string, token: string): boolean {
-    const session = this.#open.get(id);
-    return session !== undefined && session.until > this.#clock.now() && isSameSecret(session.token, token);
-  }
-
-  end(id: string): void {
-    this.#open.delete(id);
-  }
+function createSessions(clock: Clock) {
+  const open = new Map<string, { readonly token: string; readonly until: number }>();
+  return {
+    /** The new session's id, which only the browser learns. */
+    begin(token: string): string {
+      const id = randomBytes(32).toString('base64url');
+      open.set(id, { token, until: clock.now() + sessionMs });
+      for (const oldest of [...open.keys()].slice(0, -mostSessions)) open.delete(oldest);
+      return id;
+    },
+    isOpen(id: string, token: string): boolean {
+      const session = open.get(id);
+      return session !== undefined && session.until > clock.now() && isSameSecret(session.token, token);
+    },
+    end: (id: string): boolean => open.delete(id),
+  };
 }
 
 /** One network of IPv6 (its first 64 bits) counts as one address. */
@@ -270,25 +260,18 @@ function networkOf(address: string): string {
 }
 
 /** Slows down who guesses the token: ten tries at once, then one every ten seconds, for each address that they come from. */
-class Guesses {
-  readonly #clock: Clock;
-  readonly #left = new Map<string, Bucket>();
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  /** Whether what comes from there is still looked at. */
-  mayTry(address: string): boolean {
-    return this.#left.get(networkOf(address))?.left() ?? true;
-  }
-
-  failed(from: string): void {
-    const address = networkOf(from);
-    const bucket = this.#left.get(address) ?? createBucket(this.#clock, { burst: 10, perSecond: 0.1 });
-    bucket.take();
-    this.#left.delete(address);
-    this.#left.set(address, bucket);
-    for (const oldest of [...this.#left.keys()].slice(0, -mostAddresses)) this.#left.delete(oldest);
-  }
+function createGuesses(clock: Clock) {
+  const left = new Map<string, Bucket>();
+  return {
+    /** Whether what comes from there is still looked at. */
+    mayTry: (address: string): boolean => left.get(networkOf(address))?.left() ?? true,
+    failed(from: string): void {
+      const address = networkOf(from);
+      const bucket = left.get(address) ?? createBucket(clock, { burst: 10, perSecond: 0.1 });
+      bucket.take();
+      left.delete(address);
+      left.set(address, bucket);
+      for (const oldest of [...left.keys()].slice(0, -mostAddresses)) left.delete(oldest);
+    },
+  };
 }
