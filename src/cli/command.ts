@@ -10,7 +10,9 @@ import type { SettingsFile } from './settings-schema.ts';
 
 type Plain = { switch: boolean; list: readonly string[]; paths: readonly string[]; count: number; duration: number };
 type GivenValue<S extends OptionSpec> = S extends { readonly choices: readonly (infer C)[] }
-  ? C
+  ? S['kind'] extends 'list'
+    ? readonly C[]
+    : C
   : S['kind'] extends keyof Plain
     ? Plain[S['kind']]
     : string;

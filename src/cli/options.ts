@@ -5,7 +5,7 @@ export type OptionSpec = OptionWords &
   (
     | { readonly kind: 'switch'; readonly default?: true }
     | { readonly kind: 'text'; readonly value: string; readonly default?: string }
-    | { readonly kind: 'list'; readonly value: string }
+    | { readonly kind: 'list'; readonly value: string; readonly choices?: readonly string[] }
     | { readonly kind: 'path' | 'paths' }
     | { readonly kind: 'choice'; readonly choices: readonly string[]; readonly default?: string }
     | { readonly kind: 'count'; readonly min: number; readonly max: number; readonly default?: number }
@@ -21,6 +21,8 @@ interface OptionWords {
   readonly short?: string;
   /** The flag, where another command's option has the one that its name would give. */
   readonly flag?: string;
+  /** What each text of it looks like, and that in words. */
+  readonly shape?: readonly [RegExp, string];
   /** Words that a shell completes its value with, where it may hold others too. */
   readonly words?: readonly string[];
 }
@@ -48,6 +50,11 @@ const manifests = {
   strict: { kind: 'switch', help: 'make warnings errors' },
 } as const satisfies OptionTable;
 
+const limit = [
+  /^\s*(?:\d{1,9}|(?:100|\d{1,2}(?:\.\d+)?)%)\s*$/,
+  'a number of rules (12) or a share of the live rules (30%)',
+] as const;
+
 const plan = {
   detailedExitcode: { kind: 'switch', help: 'exit 2 when changes are pending' },
   showEmails: { kind: 'switch', help: 'name users by e-mail in files and logs too, not only on a terminal' },
@@ -62,12 +69,14 @@ const plan = {
     kind: 'text',
     value: 'N|N%',
     default: '30%',
+    shape: limit,
     help: 'refuse to delete more rules (a share counts from 10 live rules in scope on)',
   },
   maxChanges: {
     kind: 'text',
     value: 'N|N%',
     default: '50%',
+    shape: limit,
     help: 'refuse to delete or rewrite more live rules (a share counts as above)',
   },
   allowEmpty: { kind: 'switch', help: 'allow a plan that leaves no rule' },
@@ -82,16 +91,22 @@ const plan = {
   failOn: {
     kind: 'list',
     value: 'WHAT',
-    words: ['opens', 'closes', 'any', 'drift', 'not-enforced'],
+    choices: ['opens', 'closes', 'any', 'drift', 'not-enforced'],
     help: 'exit 3 if the plan has it: opens, closes, any, drift; not-enforced: if the kernel does not hold the rules',
   },
   base: { kind: 'text', value: 'REF|DIR', help: 'the manifests last applied: a Git ref, or a directory' },
   bindSecret: {
     kind: 'list',
     value: 'NAME=PROVIDER@HOST',
+    shape: [/^(.+)=([^=@]+)@([^=@]+)$/, 'NAME=PROVIDER@HOST, such as OIDC_SECRET=google@accounts.google.com'],
     help: "let the secret of this name go to this provider's host",
   },
-  approve: { kind: 'list', value: 'DIGEST', help: 'apply the refused plan with this digest, and no other' },
+  approve: {
+    kind: 'list',
+    value: 'DIGEST',
+    shape: [/^[0-9a-f]{32}$/, 'the digest of a plan: 32 digits 0-9 and a-f, as the plan shows it'],
+    help: 'apply the refused plan with this digest, and no other',
+  },
 } as const satisfies OptionTable;
 
 const enforcement = {
@@ -133,7 +148,12 @@ const own = {
   at: { kind: 'text', value: 'TIME', help: 'look ahead: as if it were that time' },
   since: { kind: 'text', value: 'TIME', help: 'only what changed from then on: 2026-10-01' },
   until: { kind: 'text', value: 'DATE', help: 'the new end: 2026-12-31, or a time with its zone' },
-  within: { kind: 'text', value: 'TIME', help: 'how far ahead: 12h, 14d, 4w' },
+  within: {
+    kind: 'text',
+    value: 'TIME',
+    shape: [/^\d{1,5}[hdw]$/, 'hours, days or weeks: 12h, 30d, 4w'],
+    help: 'how far ahead: 12h, 14d, 4w',
+  },
   mergeBase: { kind: 'switch', help: 'compare from where the two branches parted' },
   snapshot: { kind: 'path', help: 'a snapshot instead of the server: no request, no token' },
   live: { kind: 'path', help: 'the same as --snapshot, as 0.1 had it' },

@@ -72,11 +72,11 @@ function parseValue(spec: OptionSpec, raw: unknown, folder: string): Parsed {
     case 'switch':
       return parseSwitch(raw);
     case 'text':
-      return { value: String(raw) };
+      return findMisfit([String(raw)], spec) ?? { value: String(raw) };
     case 'path':
       return { value: resolve(folder, String(raw)) };
     case 'list':
-      return { value: parseList(raw) };
+      return findMisfit(parseList(raw), spec) ?? { value: parseList(raw) };
     case 'paths':
       return { value: parseList(raw).map((path) => resolve(folder, path)) };
     case 'choice':
@@ -88,6 +88,14 @@ function parseValue(spec: OptionSpec, raw: unknown, folder: string): Parsed {
     case 'duration':
       return parseDuration(raw);
   }
+}
+
+/** The first of the texts that is none of the option's; null: all are. */
+function findMisfit(texts: readonly string[], spec: OptionSpec): { readonly wrong: string } | null {
+  const choices = 'choices' in spec ? spec.choices : undefined;
+  const [shape, wanted] = spec.shape ?? [/^/, `one of ${choices?.join(', ')}`];
+  const wrong = texts.find((text) => !shape.test(text) || choices?.includes(text) === false);
+  return wrong === undefined ? null : { wrong: `must be ${wanted}, not "${wrong}"` };
 }
 
 function parseSwitch(raw: unknown): Parsed {

@@ -10,7 +10,12 @@ export const watchOptions = {
   gitSshKey: { kind: 'path', help: 'private key for ssh' },
   gitKnownHosts: { kind: 'path', help: 'known_hosts file; required for ssh' },
   gitCaFile: { kind: 'path', help: 'PEM file with the authorities to trust for https' },
-  gitAllow: { kind: 'list', value: 'PROTOCOL', help: 'allow http or file, which are not encrypted' },
+  gitAllow: {
+    kind: 'list',
+    value: 'PROTOCOL',
+    choices: ['http', 'file'],
+    help: 'allow http or file, which are not encrypted',
+  },
   gitTimeout: { kind: 'duration', default: 60_000, help: 'deadline of one call to the Git remote' },
   gitVerifyOpenpgp: { kind: 'path', help: 'OpenPGP public keys: commits must be signed by one' },
   gitVerifySsh: { kind: 'path', help: 'SSH allowed signers: commits must be signed by one' },

@@ -17,7 +17,7 @@ const flagsOf = (spec: CommandSpec): readonly string[] => ['--help', ...listOpti
 
 function choicesOf(name: OptionName): readonly string[] {
   const spec: OptionSpec = options[name];
-  return spec.kind === 'choice' ? spec.choices : (spec.words ?? []);
+  return 'choices' in spec ? spec.choices : (spec.words ?? []);
 }
 
 const commandNames = commands.map(({ name }) => name).join(' ');

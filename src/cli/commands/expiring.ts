@@ -1,4 +1,4 @@
-import { formatInstant } from '../../model/instant.ts';
+import { countMs, formatInstant } from '../../model/instant.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { hasErrors } from '../../model/problem.ts';
 import type { DesiredRule } from '../../model/rule.ts';
@@ -11,7 +11,6 @@ import { makeProblemReport } from '../../report/run-report.ts';
 import { count } from '../../report/summary.ts';
 import { type Answer, chooseExitCode, type Invocation } from '../command.ts';
 import { buildOperand, makeDesiredContext } from '../manifests.ts';
-import { parseWithin } from '../plan-settings.ts';
 
 /** Without `--within`. */
 const farthest = '30d';
@@ -19,7 +18,7 @@ const farthest = '30d';
 /** `reconcile expiring PATH --within 30d`: the rules that end soon, and those that have ended and still stand in the manifests. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
-  const within = parseWithin(settings.within ?? farthest);
+  const within = countMs(settings.within ?? farthest);
   const { path, written, state, ...built } = await buildOperand(invocation, 'expiring');
   const problems = built.problems.filter(({ code }) => code !== 'expired' && code !== 'expiry-opens');
   const now = state?.at ?? makeDesiredContext(invocation, path).now;

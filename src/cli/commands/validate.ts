@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import { findEndingSoon } from '../../desired/in-force.ts';
 import { applySuppressions } from '../../manifest/suppressions.ts';
+import { countMs } from '../../model/instant.ts';
 import { compareProblems, hasErrors } from '../../model/problem.ts';
 import { lint } from '../../policy/lint/lint.ts';
 import { renderDocument } from '../../report/json.ts';
@@ -10,13 +11,12 @@ import { count } from '../../report/summary.ts';
 import { type Answer, chooseExitCode, type Invocation } from '../command.ts';
 import { applyStrict, buildFiles, buildOffline, type OfflineBuild } from '../manifests.ts';
 import { readManifestFiles, readPathOperand } from '../path-operand.ts';
-import { parseWithin } from '../plan-settings.ts';
 
 /** `reconcile validate PATH…`: every problem of the manifests and what the lint finds; exit 4 when one is an error. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
   const { written, root, state, suppressions, revision, ...built } = await build(invocation);
-  const within = settings.within === null ? null : parseWithin(settings.within);
+  const within = settings.within === null ? null : countMs(settings.within);
   const ending = state === null || within === null ? [] : findEndingSoon(state, within);
   const findings = state === null ? [] : applySuppressions([...lint(state), ...ending], suppressions);
   const found = state === null ? built.problems : [...built.problems, ...findings].sort(compareProblems);

@@ -75,7 +75,6 @@ export type WatchPasses = ReturnType<typeof createWatchPasses>;
 export function createWatchPasses(wiring: PassWiring) {
   const { invocation, api, journal, logger, root, recent } = wiring;
   const { settings } = invocation;
-  readPlanOptions(settings, null);
   checkConfirmWith(invocation, root);
   const shared = { ...wireWatch(invocation, root), api, logger, journal };
   let openGaps = wiring.openGaps;

@@ -35,9 +35,7 @@ function readGitSettings(
   context: Pick<GitSettings, 'stateFolder' | 'environment' | 'references'>,
 ): GitSettings {
   const problems: Problem[] = [];
-  const insecure = settings.gitAllow.filter((one): one is 'http' | 'file' => one === 'http' || one === 'file');
-  if (insecure.length < settings.gitAllow.length) problems.push(wrong('--git-allow takes http or file'));
-  const remote = checked(parseRemote(url, insecure), problems);
+  const remote = checked(parseRemote(url, settings.gitAllow), problems);
   const target = checked(parseRef(settings.gitRef), problems);
   const parts = checked(parseGitPath(settings.gitPath), problems);
   if (remote?.protocol === 'ssh' && settings.gitKnownHosts === null) {
