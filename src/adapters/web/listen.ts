@@ -66,7 +66,8 @@ export function listen(
   tls: TlsFiles | null = null,
 ): Promise<Result<Listening, string>> {
   return new Promise((resolve) => {
-    const answer = getRequestListener(fetch, { hostname: where.host, overrideGlobalObjects: false });
+    const handle = getRequestListener(fetch, { hostname: where.host, overrideGlobalObjects: false });
+    const answer: RequestListener = (incoming, outgoing) => void handle(incoming, outgoing);
     const server = tls === null ? createServer(serverOptions, answer) : createSecureServer(tls, answer);
     server.on('connection', makeRoom(200));
     const close = (): Promise<void> =>
