@@ -168,7 +168,7 @@ export function describeConditions(
   return [
     {
       type: 'Ready',
-      status: good ? 'True' : 'False',
+      status: good ? 'True' : reason === 'Standby' ? 'Unknown' : 'False',
       reason,
       message: good && revision !== null ? `${shortenRevision(revision)}: ${message}` : message,
     },

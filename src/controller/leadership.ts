@@ -229,8 +229,13 @@ export class Leadership {
     return null;
   }
 
-  /** This content is in effect, as a pass found or brought about. */
-  async applied(content: SourceContent, result: PassResult | null): Promise<void> {
+  /** Remembers what a pass came to, as far as later ones depend on it. `inEffect`: the content that it found or brought into effect. */
+  async ended(end: PassEnding, inEffect: SourceContent | null): Promise<void> {
+    if (inEffect !== null) await this.#applied(inEffect, end.result ?? null);
+    await this.#update(recordEnding(this.#record, end));
+  }
+
+  async #applied(content: SourceContent, result: PassResult | null): Promise<void> {
     const { revision } = content;
     this.history.lastGood = content;
     this.#base = result?.desired?.state ?? this.#base;
@@ -260,11 +265,6 @@ export class Leadership {
     if (revision !== this.#record.appliedRevision || state === null) return;
     this.#base = state;
     await this.#update({ appliedDesired: state.digest, ...agreedAtOf(state) });
-  }
-
-  /** Remembers what a pass came to, as far as later ones depend on it. */
-  async judged(end: PassEnding): Promise<void> {
-    await this.#update(recordEnding(this.#record, end));
   }
 
   /** Of these rules, which begin or end soon, those of which nobody was told yet; now they are. */

@@ -6,11 +6,11 @@ import { Leadership } from './leadership.ts';
 import { describeStandby } from './lease.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { createAnnouncer } from './observer.ts';
-import { type PassEnding, viewPass } from './pass-ending.ts';
+import type { PassEnding } from './pass-ending.ts';
 import { logPass } from './pass-log.ts';
 import { viewRecord } from './record.ts';
 import { explainSourceError, type RevisionSelection } from './revision-selection.ts';
-import type { Status } from './status.ts';
+import { type Status, viewPass } from './status.ts';
 import { StatusBoard } from './status-board.ts';
 import { makeAgenda, runBack, runWithTimes } from './times.ts';
 import type { Trigger } from './trigger.ts';
@@ -196,8 +196,7 @@ export class Loop {
     const verdict = end.complaint ?? end.verdict;
     const before = record.appliedRevision;
     const inEffect = isInForce(end.verdict) ? end.content : null;
-    if (inEffect !== null) await leadership.applied(inEffect, end.result ?? null);
-    await leadership.judged(end);
+    await leadership.ended(end, inEffect);
     // After the wait and all at once, so that nobody sees one revision in effect beside what is said of another.
     if (end.result) this.#board.passed(end.result, end, leadership.runner.gate.fights);
     const { applied, appliedAt, failed } = viewRecord(leadership.record);

@@ -1,9 +1,8 @@
-import type { Outcome, OutcomeKind } from '../apply/outcome.ts';
+import type { Outcome } from '../apply/outcome.ts';
 import type { Boundary } from '../model/state.ts';
 import type { PassResult } from '../pass/pass.ts';
-import type { Clock, SourceContent } from '../ports.ts';
+import type { SourceContent } from '../ports.ts';
 import { pickWorst, type Verdict } from './failure.ts';
-import type { PassView } from './status.ts';
 import type { Trigger } from './trigger.ts';
 
 /** What running a pass gave. */
@@ -28,26 +27,6 @@ export interface PassEnding extends Partial<PassRun> {
   readonly content: SourceContent | null;
   /** What is wrong with the newest revision, while an older one is in effect. */
   readonly complaint?: Verdict;
-}
-
-/** The pass as the status shows it; `observed`: the newest revision of the source. */
-export function viewPass(end: PassEnding, verdict: Verdict, clock: Clock, observed: string | null): PassView {
-  const revision = end.content?.revision ?? null;
-  const isRejected = end.complaint !== undefined && verdict.reason !== 'SourceFailed' && observed !== revision;
-  const counts: Record<OutcomeKind, number> = { done: 0, failed: 0, skipped: 0, dropped: 0, unknown: 0 };
-  for (const outcome of end.outcomes ?? []) counts[outcome.outcome] += 1;
-  return {
-    startedAt: end.started,
-    durationMs: Math.round(clock.now() - end.from),
-    triggers: [...end.triggers].sort(),
-    revision,
-    ...(isRejected && observed !== null ? { failedRevision: observed } : {}),
-    result: verdict.kind,
-    reason: verdict.reason,
-    message: verdict.message,
-    steps: end.result?.plan?.steps.length ?? 0,
-    outcomes: counts,
-  };
 }
 
 /** Number of live rules after a pass; null: it did not see them. */

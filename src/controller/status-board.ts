@@ -1,5 +1,6 @@
 import type { KernelState, PassResult } from '../pass/pass.ts';
 import { type ConditionUpdate, setConditions } from './conditions.ts';
+import { describeConditions } from './failure.ts';
 import { countDeletes } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { countLiveRules, type PassEnding } from './pass-ending.ts';
@@ -54,13 +55,8 @@ export class StatusBoard {
 
   /** Another replica writes: what this one saw as the writer may not be so any more, and must raise no alarm. */
   standBy(message: string, badSettings: string | null): void {
-    const standby = { reason: 'Standby', message } as const;
-    const stalled = badSettings === null ? standby : ({ reason: 'BadSettings', message: badSettings } as const);
-    this.set(
-      { type: 'Ready', status: 'Unknown', ...standby },
-      { type: 'Reconciling', status: 'False', ...standby },
-      { type: 'Stalled', status: badSettings === null ? 'False' : 'True', ...stalled },
-    );
+    const verdict = { kind: 'held', reason: 'Standby', message } as const;
+    this.set(...describeConditions(verdict, { revision: null, failures: 0, badSettings }));
     this.revisions({ applied: null, appliedAt: null, failed: null });
     this.update({ windowOpensAt: null, confirmBy: null, nextBoundaryAt: null, heldEnds: 0 });
     this.update({ drift: 0, fights: 0, blockedDeletes: 0, liveRules: null, plan: null });

@@ -1,34 +1,20 @@
 import type { OutcomeKind } from '../apply/outcome.ts';
+import type { FindingCounts } from '../enforcement/report.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { makeRequest } from '../plan/plan.ts';
+import type { Clock } from '../ports.ts';
 import { type Conditions, createConditions, setConditions } from './conditions.ts';
-import type { Verdict } from './failure.ts';
+import { describeConditions, type Verdict } from './failure.ts';
+import type { PassEnding } from './pass-ending.ts';
 
-/** One pass, for the status page and the log. Times are ms since 1970, durations ms. */
-export interface PassView {
-  readonly startedAt: number;
-  readonly durationMs: number;
-  readonly triggers: readonly string[];
-  readonly revision: string | null;
-  /** A newer revision that is not in effect, and that `reason` and `message` are about. */
-  readonly failedRevision?: string;
-  readonly result: Verdict['kind'];
-  readonly reason: string;
-  readonly message: string;
-  readonly steps: number;
-  readonly outcomes: Readonly<Record<OutcomeKind, number>>;
-}
+/** One pass, for the status page and the log. */
+export type PassView = ReturnType<typeof viewPass>;
 
 /** The plan at hand, without field values: what an operator needs to see what would be done, and nothing secret. */
 export type PlanView = NonNullable<ReturnType<typeof viewPlan>>;
 
 /** What is known of the kernel's packet filter (docs/how-to/enforcement.md). Times are ms since 1970, durations ms. */
-export interface EnforcementView {
-  readonly missing: number;
-  readonly stale: number;
-  readonly extra: number;
-  /** Chains, jumps and verdict rules that are missing, and unknown things. */
-  readonly structure: number;
+interface EnforcementView extends FindingCounts {
   readonly elements: number;
   /** The last revision that the kernel was seen to hold, and when it last was. */
   readonly enforcedRevision: string | null;
@@ -86,6 +72,27 @@ export interface Status {
   readonly enforcement?: EnforcementView;
   /** When the API token expires (ms since 1970); null: unknown. */
   readonly tokenExpiresAt: number | null;
+}
+
+/** The pass as the status shows it; times are ms since 1970, durations ms. `observed`: the newest revision of the source. */
+export function viewPass(end: PassEnding, verdict: Verdict, clock: Clock, observed: string | null) {
+  const revision = end.content?.revision ?? null;
+  const isRejected = end.complaint !== undefined && verdict.reason !== 'SourceFailed' && observed !== revision;
+  const outcomes: Record<OutcomeKind, number> = { done: 0, failed: 0, skipped: 0, dropped: 0, unknown: 0 };
+  for (const { outcome } of end.outcomes ?? []) outcomes[outcome] += 1;
+  return {
+    startedAt: end.started,
+    durationMs: Math.round(clock.now() - end.from),
+    triggers: [...end.triggers].sort(),
+    revision,
+    // A newer revision that is not in effect, and that `reason` and `message` are about.
+    failedRevision: isRejected && observed !== null ? observed : undefined,
+    result: verdict.kind,
+    reason: verdict.reason,
+    message: verdict.message,
+    steps: end.result?.plan?.steps.length ?? 0,
+    outcomes,
+  };
 }
 
 /** Changes, and steps, of a plan at most. */
@@ -146,8 +153,7 @@ export function createStatus(version: string, source: string, wallTime: number, 
 /** The status of a controller that cannot start because of its settings. */
 export function createStalledStatus(version: string, message: string, wallTime: number): Status {
   const status = createStatus(version, '', wallTime);
-  const because = { reason: 'BadSettings', message } as const;
-  const ready = { type: 'Ready', status: 'False', ...because } as const;
-  const stalled = { type: 'Stalled', status: 'True', ...because } as const;
-  return { ...status, conditions: setConditions(status.conditions, [ready, stalled], wallTime) };
+  const verdict = { kind: 'terminal', reason: 'BadSettings', message } as const;
+  const updates = describeConditions(verdict, { revision: null, failures: 0, badSettings: message });
+  return { ...status, conditions: setConditions(status.conditions, updates, wallTime) };
 }

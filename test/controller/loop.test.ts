@@ -740,8 +740,8 @@ describe('the loop', () => {
     expect(standby).toMatchObject({ blockedDeletes: 0, drift: 0, fights: 0, liveRules: null, plan: null });
     expect(Object.values(standby.conditions).map(({ type, status, reason }) => [type, status, reason])).toEqual([
       ['Ready', 'Unknown', 'Standby'],
-      ['Reconciling', 'False', 'Standby'],
-      ['Stalled', 'False', 'Standby'],
+      ['Reconciling', 'False', 'Idle'],
+      ['Stalled', 'False', 'Progress'],
     ]);
     expect(ready(fake).message).toContain('nobody is known to hold it');
     fake.badSettings = 'interval is wrong';

@@ -45,7 +45,7 @@ function fleet(waves: Readonly<Record<string, number>>, rollout: Partial<Rollout
     const before = statuses.get(name) ?? known();
     const view: PassView = {
       ...{ startedAt: 0, durationMs: 1, triggers: [], revision: first, message: '', steps: 0, outcomes: none },
-      ...{ result: 'good', reason: 'Applied' },
+      ...{ failedRevision: undefined, result: 'good', reason: 'Applied' },
       ...pass,
     };
     const isGood = view.result === 'good';

@@ -29,6 +29,7 @@ export function someStatus(text = 'hello', changes: Partial<Status> = {}): Statu
         durationMs: 5,
         triggers: ['file'],
         revision: text,
+        failedRevision: undefined,
         result: 'terminal',
         reason: 'Refused',
         message: text,
