@@ -3,8 +3,8 @@ import { systemClock } from '../adapters/clock.ts';
 import { groupBy } from '../model/group-by.ts';
 import { joinSome } from '../model/printable.ts';
 import { renderAnswer, writeAnswer } from './answer.ts';
-import { type Answer, exitCodes, makeFailure, type ParsedLine, type Settings, type Terminal } from './command.ts';
-import { answerFleet, notBegun, type Said, summariseAnswer, type TargetOutcome } from './fleet/report.ts';
+import { exitCodes, makeFailure, type ParsedLine, type Settings, type Terminal } from './command.ts';
+import { answerFleet, notBegun, summariseAnswer, type TargetOutcome } from './fleet/report.ts';
 import { createPool, shareParsers } from './fleet/share.ts';
 import { adjustSettings, type ChosenFleet, makeTargetLine, readFleet, type Target } from './fleet/targets.ts';
 import { answerLine } from './line.ts';
@@ -32,7 +32,7 @@ export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<nu
   // What cannot be a line of a target is said before any runs.
   const lines = new Map(fleet.targets.map((target) => [target, makeTargetLine(target, nameOut(line, target))]));
   const shared = { parser: shareParsers() };
-  const isText = outputs.every(({ format }) => format === 'text');
+  const documents = outputs.every(({ format }) => format === 'text') ? [] : (['json', 'markdown', 'github'] as const);
   const open = new Set<string>();
   const visit = async (target: Target): Promise<TargetOutcome> => {
     open.add(target.name);
@@ -41,12 +41,13 @@ export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<nu
     const { answer, settings } = await answerLine(lines.get(target) ?? line, quiet, adjust, shared);
     const exit = await writeAnswer(answer, [textOnStdout], settings, quiet);
     const { isPlain, ...came } = summariseAnswer(answer, command.name, exit);
-    const documents = isText ? notBegun.said : await renderDocuments(answer);
-    open.delete(target.name);
     // A warning that belongs to no answer is told too.
     const warnings = err.join('');
-    const text = warnings + out.join('');
-    return { target, exit, ...came, isPlain: isPlain && warnings === '', said: { ...documents, text } };
+    const said = { ...notBegun.said, text: warnings + out.join('') };
+    // All that an output may want: no more is kept of an answer, since targets are many.
+    for (const format of documents) said[format] = await renderAnswer(format, answer, {});
+    open.delete(target.name);
+    return { target, exit, ...came, isPlain: isPlain && warnings === '', said };
   };
   const outcomes = await tellProgress(terminal, async (say) => {
     const looking = setInterval(() => say(`waiting for ${joinSome([...open], 3) || 'the next wave'}`), sayMs);
@@ -97,12 +98,6 @@ function keepQuiet(terminal: Terminal) {
     stderr: (text) => void err.push(text),
   };
   return { quiet, out, err };
-}
-
-/** All that an output may want of an answer: no more of it is kept, since targets are many. */
-async function renderDocuments(answer: Answer): Promise<Omit<Said, 'text'>> {
-  const render = (format: Exclude<keyof Said, 'text'>): Promise<string> => renderAnswer(format, answer, {});
-  return { json: await render('json'), markdown: await render('markdown'), github: await render('github') };
 }
 
 /**

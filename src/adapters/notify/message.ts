@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto';
+import { shortenRevision } from '../../controller/conditions.ts';
 import type { Turn } from '../../controller/observer.ts';
 import { formatInstant } from '../../model/instant.ts';
 import type { Boundary } from '../../model/state.ts';
@@ -60,7 +61,7 @@ function slackText({ what, status, rules = [] }: Turn): string {
   const { observed, applied } = status.revisions;
   const { reason, message } = status.conditions.Ready;
   const head = heads[what];
-  const revision = short(what === 'broken' ? observed : applied);
+  const revision = shortenRevision((what === 'broken' ? observed : applied) ?? 'no revision');
   const where = status.server === undefined ? '' : ` on ${escapeSlack(status.server)}`;
   const lines = [`*${head}*: ${escapeSlack(status.source)} at ${revision}${where}`];
   if (what === 'broken') lines.push(`${reason}: ${escapeSlack(message)}`);
@@ -71,16 +72,14 @@ function slackText({ what, status, rules = [] }: Turn): string {
   return lines.join('\n').slice(0, 3000);
 }
 
-/** Where GitHub shows it: `api` is https://api.github.com or an Enterprise address, `repository` is `owner/name`. */
-export interface GithubStatus {
-  readonly api: string;
-  readonly repository: string;
-  readonly token: () => string;
-  readonly context: string;
-}
-
-/** GitHub shows it beside the commit: success once it is in effect, failure when it cannot be. */
-export function notifyGithub({ api, repository, token, context }: GithubStatus): MakeDelivery {
+/**
+ * GitHub shows it beside the commit: success once it is in effect, failure when it cannot be. `api` is https://api.github.com or
+ * an Enterprise address, `repository` is `owner/name`.
+ */
+export function notifyGithub(
+  { api, repository, context }: Readonly<Record<'api' | 'repository' | 'context', string>>,
+  token: () => string,
+): MakeDelivery {
   return ({ what, status, rules }) => {
     const { observed, applied } = status.revisions;
     const { reason, message } = status.conditions.Ready;
@@ -110,8 +109,4 @@ function escapeSlack(text: string): string {
     .replaceAll('<', '&lt;')
     .replaceAll('>', '&gt;')
     .replace(/[`*_~|]/g, '\u02bc');
-}
-
-function short(revision: string | null): string {
-  return (revision ?? 'no revision').replace(/^sha256:/, '').slice(0, 12);
 }

@@ -25,7 +25,7 @@ export interface TargetOutcome {
   readonly said: Said;
 }
 
-export type Said = Readonly<Record<'text' | 'json' | 'markdown' | 'github', string>>;
+type Said = Readonly<Record<'text' | 'json' | 'markdown' | 'github', string>>;
 
 /** Of a target that was kept from its turn. */
 export const notBegun: Omit<TargetOutcome, 'target'> = {

@@ -43,7 +43,7 @@ function readDelivery(entry: Notify, name: string, folder: string): MakeDelivery
     case 'github-status': {
       const { repository, tokenFile, api = 'https://api.github.com', context = 'reconcile' } = entry;
       if (!isSafeAddress(api)) throw makeFailure('bad-setting', `notify ${name}: api must be https`);
-      return notifyGithub({ api: api.replace(/\/+$/, ''), repository, token: fromFile(tokenFile), context });
+      return notifyGithub({ api: api.replace(/\/+$/, ''), repository, context }, fromFile(tokenFile));
     }
   }
 }

@@ -42,10 +42,8 @@ export function createPages(sources: PageSources): PageView {
     ...frame,
     version: () => JSON.stringify(sources.status()),
     page: (asked, { isSignedIn, hasSession }) => {
-      const typed = (name: string): string => escapeControls(asked.get(name)?.trim() ?? '');
-      const words = typed('q');
-      const packet = { destination: '', protocol: '', port: '', user: '' };
-      for (const field of packetFields) packet[field] = typed(field);
+      const words = readTyped(asked, 'q');
+      const packet = readTypedPacket(asked);
       const seen = look(isSignedIn);
       const answer = packet.destination === '' ? null : seen.explain(packet).text;
       const { lines } = seen;
@@ -61,7 +59,14 @@ export function createPages(sources: PageSources): PageView {
   };
 }
 
-type Packet = Readonly<Record<(typeof packetFields)[number], string>>;
+function readTyped(asked: URLSearchParams, name: string): string {
+  return escapeControls(asked.get(name)?.trim() ?? '');
+}
+
+function readTypedPacket(asked: URLSearchParams) {
+  const [destination = '', protocol = '', port = '', user = ''] = packetFields.map((name) => readTyped(asked, name));
+  return { destination, protocol, port, user };
+}
 
 const documents: Readonly<Record<string, (seen: Look, asked: URLSearchParams) => unknown>> = {
   status: ({ state }) => makeSidecarDocument(state),
@@ -72,10 +77,7 @@ const documents: Readonly<Record<string, (seen: Look, asked: URLSearchParams) =>
       return { name, id, ...toWire(rule), file: place?.file ?? null, line: place?.line ?? null };
     }),
   }),
-  explain: (seen, asked) => {
-    const [destination = '', protocol = '', port = '', user = ''] = packetFields.map((name) => asked.get(name) ?? '');
-    return { format_version: formatVersion, ...seen.explain({ destination, protocol, port, user }).members };
-  },
+  explain: (seen, asked) => ({ format_version: formatVersion, ...seen.explain(readTypedPacket(asked)).members }),
 };
 
 /** What is known at one moment, for one reader. */
@@ -115,10 +117,7 @@ class Look {
   }
 
   /** The verdict on a packet by the live rules, or what is wrong with the question. */
-  explain({ destination, protocol, port, user }: Packet): {
-    readonly text: string;
-    readonly members: Readonly<Record<string, unknown>>;
-  } {
+  explain({ destination, protocol, port, user }: ReturnType<typeof readTypedPacket>) {
     const { userNames } = this.state;
     const rules = this.#rules();
     try {

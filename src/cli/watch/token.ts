@@ -5,7 +5,7 @@ import { Failure } from '../command.ts';
 import { readClaims, type TokenSource } from '../token.ts';
 
 const tokenPollMs = 5000;
-const warnDays = [14, 7, 3, 1] as const;
+const warnDays = [14, 7, 3, 1, 0] as const;
 const dayMs = 86_400_000;
 
 /** Looks at the token now and then: a new one wakes the loop, one that expires soon is told. `renew` gets printed secrets again. */
@@ -68,7 +68,5 @@ export function watchToken(
 /** The warning that is due: the smallest number of days (14, 7, 3, 1, 0) within which the token expires; null before that. */
 function pickExpiryWarning(expiresAt: number | null, wallTime: number): number | null {
   if (expiresAt === null) return null;
-  const left = expiresAt - wallTime;
-  if (left <= 0) return 0;
-  return warnDays.filter((days) => left <= days * dayMs).at(-1) ?? null;
+  return warnDays.filter((days) => expiresAt - wallTime <= days * dayMs).at(-1) ?? null;
 }

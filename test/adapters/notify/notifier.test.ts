@@ -115,12 +115,7 @@ describe('notifications', () => {
   });
 
   it('GitHub gets a commit status: failure for the observed commit, success for the applied one', async () => {
-    const target = notifyGithub({
-      api: url,
-      repository: 'o/r',
-      token: () => 'tok',
-      context: 'reconcile',
-    });
+    const target = notifyGithub({ api: url, repository: 'o/r', context: 'reconcile' }, () => 'tok');
     await send(target, [turn('broken', 'x'.repeat(300)), turn('applied')]);
     expect(seen.map((call) => call.path)).toEqual([
       `/repos/o/r/statuses/${'a'.repeat(40)}`,
@@ -132,7 +127,7 @@ describe('notifications', () => {
     expect(JSON.parse(seen[1]?.body ?? '')).toMatchObject({ state: 'success', context: 'reconcile' });
   });
 
-  const gitHub = () => notifyGithub({ api: url, repository: 'o/r', token: () => 't', context: 'c' });
+  const gitHub = () => notifyGithub({ api: url, repository: 'o/r', context: 'c' }, () => 't');
 
   it('each names the server: a team may have several', async () => {
     const status = someStatus('hello', { server: 'https://vpn.example.com' });
