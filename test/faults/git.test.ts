@@ -448,7 +448,7 @@ describe('threats by way of Git', () => {
         await new Promise((resolve) => setImmediate(resolve));
       }
     })();
-    expect(codes(await source({ access: { tokenFile } }).read(signal))).toEqual([]);
+    expect(codes(await source({ access: { gitTokenFile: tokenFile } }).read(signal))).toEqual([]);
     watching = false;
     await watch;
     expect(seen.some((line) => line.includes('git-remote-http'))).toBe(true);
@@ -480,7 +480,7 @@ describe('threats by way of Git', () => {
     const { port } = proxy.address() as AddressInfo;
     const environment = { PATH: process.env['PATH'], http_proxy: `http://someone@127.0.0.1:${port}` };
     try {
-      const reading = await source({ access: { tokenFile }, environment }).read(signal);
+      const reading = await source({ access: { gitTokenFile: tokenFile }, environment }).read(signal);
       expect([codes(reading), asked.join()]).toEqual([['git-proxy-auth'], expect.not.stringContaining('canary')]);
       expect(reading.problems[0]?.summary).toContain(`http://127.0.0.1:${port} asked for credentials`);
     } finally {
@@ -490,7 +490,7 @@ describe('threats by way of Git', () => {
 
   it('threat 17: with OpenPGP keys given, commits that are unsigned or signed by another key are refused (long)', async () => {
     const keys = openpgpKeys();
-    const git = source({ verify: { openpgpFile: keys.file } });
+    const git = source({ access: { gitVerifyOpenpgp: keys.file } });
     upstream.commit({ 'a.yaml': 'a: 1\n' });
     const unsigned = await git.read(signal);
     expect([unsigned.content, codes(unsigned)]).toEqual([null, ['git-signature']]);
@@ -513,7 +513,7 @@ describe('threats by way of Git', () => {
     upstream.gitWith(dates, ...settings, 'commit', '-q', '--allow-empty', '-S', '-m', 'x');
     upstream.git('push', '-q', '--force', 'origin', 'HEAD:main');
     const commit = upstream.git('rev-parse', 'HEAD');
-    const git = source({ verify: { sshFile } });
+    const git = source({ access: { gitVerifySsh: sshFile } });
     expect(codes(await git.read(signal))).toEqual(['git-signature']);
     const firstSeen = { [commit]: Date.parse('2019-07-01') };
     expect(codes(await git.read(signal, firstSeen))).toEqual([]);
@@ -526,7 +526,7 @@ describe('threats by way of Git', () => {
     const other = sshKey('other');
     const sshFile = path.join(state, 'signers');
     writeFileSync(sshFile, `a@example.org ${readFileSync(`${own}.pub`, 'utf8')}`);
-    const git = source({ verify: { sshFile } });
+    const git = source({ access: { gitVerifySsh: sshFile } });
     const sign = (key: string): void => {
       upstream.git(
         '-c',

@@ -8,16 +8,7 @@ import { isManifestPath } from '../../manifest/manifest.ts';
 import { digestFiles } from '../../model/digest-files.ts';
 import { compareText, makeError, type Problem } from '../../model/problem.ts';
 import type { Source, SourceFile, SourceReading } from '../../ports.ts';
-import {
-  describeJson,
-  findTooDeep,
-  findTooMany,
-  findTooMuch,
-  isJsonPath,
-  largestJson,
-  mostJson,
-  noteJson,
-} from './limits.ts';
+import { describeJson, isJsonPath, largestJson, mostJson, noteJson, refuseBeyond } from './limits.ts';
 import { explainReason, getFileKind, readRegularFile } from './regular-file.ts';
 
 /** How often a directory that changes while it is read is read again before giving up. */
@@ -69,7 +60,7 @@ async function readAll(
       } else problems.push(refuseEntry(path, `cannot be read: ${bytes.error}`));
     }
   }
-  return { files, problems: total > limits.totalBytes ? [findTooMuch(limits), ...problems] : problems };
+  return { files, problems: total > limits.totalBytes ? [refuseBeyond(limits, 'totalBytes'), ...problems] : problems };
 }
 
 async function noteUnread(found: readonly FoundFile[]): Promise<readonly Problem[]> {
@@ -107,7 +98,7 @@ async function listManifests(root: string, limits: Limits): Promise<Pick<Walk, '
   if (typeof rooted !== 'string') return { files: [], json: [], problems: [rooted] };
   const walk: Walk = { realRoot: rooted, limits, files: [], json: [], problems: [], seen: new Set() };
   await walkDirectory(walk, { real: rooted, path: '', above: [] });
-  if (walk.files.length > limits.files) walk.problems.push(findTooMany(limits));
+  if (walk.files.length > limits.files) walk.problems.push(refuseBeyond(limits, 'files'));
   if (walk.files.length === 0 && walk.problems.length === 0) walk.problems.push(nothingThere(root, walk.json));
   walk.files.sort((a, b) => compareText(a.path, b.path));
   return walk;
@@ -133,7 +124,7 @@ interface Directory {
 async function walkDirectory(walk: Walk, directory: Directory): Promise<void> {
   if (walk.files.length > walk.limits.files) return;
   if (directory.above.length > walk.limits.depth) {
-    walk.problems.push(findTooDeep(directory.path, walk.limits));
+    walk.problems.push(refuseBeyond(walk.limits, 'depth', directory.path));
     return;
   }
   let entries: readonly Dirent[];

@@ -1,16 +1,16 @@
 import type { GitRemote } from './git-address.ts';
 import type { GitConnection } from './git-process.ts';
 
-/** Everything about the operator's access to the remote; files are read by git, ssh and the askpass script themselves. */
+/** The operator's access to the remote, by the names of the settings; git, ssh and the askpass script read the files themselves. */
 export interface GitAccess {
   /** Holds the token for https; read anew for every request that asks for it. */
-  readonly tokenFile?: string | null;
+  readonly gitTokenFile?: string | null;
   /** User name beside the token; GitHub, GitLab and Gitea accept any that is not empty. Default `x-access-token`. */
-  readonly username?: string;
-  readonly sshKeyFile?: string | null;
-  readonly knownHostsFile?: string | null;
+  readonly gitUsername?: string;
+  readonly gitSshKey?: string | null;
+  readonly gitKnownHosts?: string | null;
   /** Certificates to trust for https instead of the system's. */
-  readonly caFile?: string | null;
+  readonly gitCaFile?: string | null;
 }
 
 /** How to reach the remote: by its own protocol alone, with credentials from the script at `askpass` or a key file. */
@@ -21,17 +21,17 @@ export function connectTo(remote: GitRemote, access: GitAccess, askpass: string)
     'http.followRedirects=false',
     'http.lowSpeedLimit=100',
     'http.lowSpeedTime=30',
-    ...(access.caFile == null ? [] : [`http.sslCAInfo=${access.caFile}`]),
+    ...(access.gitCaFile == null ? [] : [`http.sslCAInfo=${access.gitCaFile}`]),
   ];
   if (protocol === 'ssh') {
     return { protocol, env: { GIT_SSH_COMMAND: writeSshCommand(access), GIT_SSH_VARIANT: 'ssh' }, config };
   }
-  if (access.tokenFile == null) return { protocol, env: {}, config };
-  const username = access.username ?? 'x-access-token';
+  if (access.gitTokenFile == null) return { protocol, env: {}, config };
+  const username = access.gitUsername ?? 'x-access-token';
   const [scheme, host] = readOrigin(remote).split('://');
   const env = {
     GIT_ASKPASS: askpass,
-    RECONCILE_GIT_TOKEN_FILE: access.tokenFile,
+    RECONCILE_GIT_TOKEN_FILE: access.gitTokenFile,
     RECONCILE_GIT_USERNAME: username,
     RECONCILE_GIT_ASKS_USERNAME: `Username for '${scheme}://${host}': `,
     RECONCILE_GIT_ASKS_PASSWORD: `Password for '${scheme}://${encodeAsGit(username)}@${host}': `,
@@ -62,12 +62,12 @@ esac
 function writeSshCommand(access: GitAccess): string {
   const settings = [
     ...['BatchMode=yes', 'StrictHostKeyChecking=yes', 'UpdateHostKeys=no', 'GlobalKnownHostsFile=/dev/null'],
-    `UserKnownHostsFile=${access.knownHostsFile ?? '/dev/null'}`,
+    `UserKnownHostsFile=${access.gitKnownHosts ?? '/dev/null'}`,
     ...['IdentitiesOnly=yes', 'PasswordAuthentication=no', 'KbdInteractiveAuthentication=no'],
     ...['ForwardAgent=no', 'PermitLocalCommand=no', 'ClearAllForwardings=yes'],
     ...['ConnectTimeout=20', 'ServerAliveInterval=10', 'ServerAliveCountMax=3'],
   ];
-  const key = access.sshKeyFile == null ? [] : ['-i', access.sshKeyFile];
+  const key = access.gitSshKey == null ? [] : ['-i', access.gitSshKey];
   const command = ['ssh', '-F', '/dev/null', ...settings.flatMap((setting) => ['-o', setting]), ...key];
   return command.map(quoteForShell).join(' ');
 }

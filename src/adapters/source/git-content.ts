@@ -7,7 +7,7 @@ import type { SourceContent, SourceFile } from '../../ports.ts';
 import { control } from './git-address.ts';
 import { GitError, type GitRepository, type TreeEntry } from './git-repository.ts';
 import { listManifestEntries, maxTreeBytes } from './git-tree.ts';
-import { describeJson, findTooLong, findTooMuch, noteJson, refuseTooLarge } from './limits.ts';
+import { describeJson, noteJson, refuseBeyond, refuseTooLarge } from './limits.ts';
 
 /** Which manifests of a commit to read, and how much of them. */
 export interface ContentSettings {
@@ -95,9 +95,9 @@ async function readFiles(
   }
   const sizes = new Map(ids.map((id, index) => [id, heads[index]?.bytes ?? 0]));
   const long = entries.find(({ id }) => (sizes.get(id) ?? 0) > limits.fileBytes);
-  if (long !== undefined) return fail(findTooLong(long.path, limits));
+  if (long !== undefined) return fail(refuseBeyond(limits, 'fileBytes', long.path));
   const total = entries.reduce((sum, { id }) => sum + (sizes.get(id) ?? 0), 0);
-  if (total > limits.totalBytes) return fail(findTooMuch(limits));
+  if (total > limits.totalBytes) return fail(refuseBeyond(limits, 'totalBytes'));
   return makeFiles(entries, await repository.readBlobs(ids, total), (_, bytes) =>
     createHash('sha256').update(bytes).digest('hex'),
   );

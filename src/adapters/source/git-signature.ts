@@ -8,9 +8,9 @@ import { readOperatorFile } from './regular-file.ts';
 /** Whose signatures count. A commit must be signed by one of these; both may be given. */
 export interface SignatureKeys {
   /** OpenPGP public keys (armoured or binary). */
-  readonly openpgpFile?: string | null;
+  readonly gitVerifyOpenpgp?: string | null;
   /** SSH allowed signers, in ssh-keygen's format. */
-  readonly sshFile?: string | null;
+  readonly gitVerifySsh?: string | null;
 }
 
 export interface SignedCommit {
@@ -23,7 +23,7 @@ export interface SignedCommit {
 /** Checks a commit's signature; null when it is good. Only the operator's keys count, whatever trust. `home`: a private folder. */
 export async function checkSignature(commit: SignedCommit, keys: SignatureKeys, home: string): Promise<Problem | null> {
   const folder = path.join(home, 'gnupg');
-  const failure = await makeKeyring(folder, keys.openpgpFile);
+  const failure = await makeKeyring(folder, keys.gitVerifyOpenpgp);
   if (failure !== null) return makeError('git-signature-keys', failure, 'check --git-verify-openpgp');
   const refusal = await refuseSignature(commit, keys, folder);
   if (refusal === null) return null;
@@ -65,9 +65,9 @@ async function refuseSignature(commit: SignedCommit, keys: SignatureKeys, folder
 }
 
 async function refuseSsh(payload: Buffer, file: string, keys: SignatureKeys, seenAt: number): Promise<string | null> {
-  if (keys.sshFile == null) return notAllowed;
+  if (keys.gitVerifySsh == null) return notAllowed;
   const at = new Date(seenAt).toISOString().replace(/\D/g, '').slice(0, 14);
-  const given = ['-f', path.resolve(keys.sshFile), '-s', file, `-Overify-time=${at}`];
+  const given = ['-f', path.resolve(keys.gitVerifySsh), '-s', file, `-Overify-time=${at}`];
   const found = await runTool('ssh-keygen', ['-Y', 'find-principals', ...given], { TZ: 'UTC' }, '');
   if (found.end === 'not-started') return 'ssh-keygen is not installed, and SSH signatures are to be checked';
   for (const principal of found.code === 0 ? found.stdout.toString('utf8').split('\n') : []) {

@@ -3,7 +3,7 @@ import { isManifestPath } from '../../manifest/manifest.ts';
 import { compareText, type Problem } from '../../model/problem.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 import type { GitRepository, TreeEntry } from './git-repository.ts';
-import { findTooDeep, findTooMany, isJsonPath, mostJson, refuseTooLarge } from './limits.ts';
+import { isJsonPath, mostJson, refuseBeyond, refuseTooLarge } from './limits.ts';
 
 /** Bytes of all distinct trees together: about 700,000 entries. */
 export const maxTreeBytes = 32 * 1024 * 1024;
@@ -35,11 +35,11 @@ function listTree(folders: ReadonlyMap<string, Folder>, tree: string, limits: Li
   // How deep trees without manifests are, walked once each: a few nested trees of equal entries stand for billions of paths.
   const empty = new Map<string, number>();
   const collect = (id: string, prefix: string, depth: number): Problem | null => {
-    if (depth + (empty.get(id) ?? 0) > limits.depth) return findTooDeep('a folder', limits);
+    if (depth + (empty.get(id) ?? 0) > limits.depth) return refuseBeyond(limits, 'depth', 'a folder');
     if (empty.has(id)) return null;
     const [before, folder] = [found.length, folders.get(id) ?? sortEntries([])];
     for (const entry of folder.manifests) found.push({ ...entry, path: `${prefix}${entry.path}` });
-    if (found.length > limits.files) return findTooMany(limits);
+    if (found.length > limits.files) return refuseBeyond(limits, 'files');
     for (const entry of folder.json.slice(0, mostJson - json.length))
       json.push({ ...entry, path: `${prefix}${entry.path}` });
     let height = 0;
@@ -66,7 +66,7 @@ async function readFolders(
   let left = maxTreeBytes;
   let level = [...new Set(trees)];
   for (let depth = 0; level.length > 0; depth++) {
-    if (depth > limits.depth) return fail(findTooDeep('a folder', limits));
+    if (depth > limits.depth) return fail(refuseBeyond(limits, 'depth', 'a folder'));
     if (folders.size + level.length > maxTrees) return fail(refuseTooLarge(`there are more than ${maxTrees} folders`));
     const read = await repository.readTrees(level, left);
     const below = new Set<string>();

@@ -3,6 +3,7 @@ import path from 'node:path';
 import { makeError, type Problem } from '../../model/problem.ts';
 import { fail, getErrorCode, ok, type Result } from '../../model/result.ts';
 import type { Descent, FirstSeen, Source, SourceContent, SourceReading } from '../../ports.ts';
+import type { GitAccess } from './git-access.ts';
 import type { GitTarget } from './git-address.ts';
 import { type Clone, type CloneSettings, incoming, measureClone, openClone } from './git-clone.ts';
 import { type ContentSettings, loadContent } from './git-content.ts';
@@ -11,12 +12,10 @@ import { GitError } from './git-repository.ts';
 import { checkSignature, type SignatureKeys } from './git-signature.ts';
 
 /** What a Git source is made from; every text in it has passed the checks of git-address.ts. */
-export interface GitSettings
-  extends ContentSettings,
-    Pick<CloneSettings, 'remote' | 'access' | 'timeoutMs' | 'environment'> {
+export interface GitSettings extends ContentSettings, Pick<CloneSettings, 'remote' | 'timeoutMs' | 'environment'> {
   readonly target: GitTarget;
-  /** Commits must be signed by one of these keys; null: signatures are not looked at. */
-  readonly verify: SignatureKeys | null;
+  /** With keys in it, commits must be signed by one of them. */
+  readonly access: GitAccess & SignatureKeys;
   /** A private folder of this program; the clone lives in it and may be thrown away at any time. */
   readonly stateFolder: string;
 }
@@ -153,10 +152,10 @@ export class GitSource implements Source {
 
   /** The content of a commit that was fetched, provided that it is signed as required. */
   async #accept(clone: Clone, id: string, firstSeen: FirstSeen): Promise<Result<SourceContent, Problem>> {
-    const { verify } = this.#settings;
-    if (verify !== null) {
+    const { access } = this.#settings;
+    if (access.gitVerifyOpenpgp != null || access.gitVerifySsh != null) {
       const commit = { id, bytes: await clone.readCommit(id), seenAt: firstSeen[id] ?? Date.now() };
-      const refusal = await checkSignature(commit, verify, this.#clone.home);
+      const refusal = await checkSignature(commit, access, this.#clone.home);
       if (refusal !== null) return fail(refusal);
     }
     const content = await this.#load(clone, id);

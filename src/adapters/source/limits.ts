@@ -8,20 +8,15 @@ export function refuseTooLarge(summary: string, setting?: string): Problem {
   return { code: 'source-too-large', severity: 'error', summary, hint };
 }
 
-export function findTooMany(limits: Limits): Problem {
-  return refuseTooLarge(`there are more than ${limits.files} manifests`, 'limits.files');
-}
-
-export function findTooMuch(limits: Limits): Problem {
-  return refuseTooLarge(`the manifests are larger than ${limits.totalBytes} bytes in all`, 'limits.totalBytes');
-}
-
-export function findTooDeep(path: string, limits: Limits): Problem {
-  return refuseTooLarge(`${path} lies more than ${limits.depth} directories deep`, 'limits.depth');
-}
-
-export function findTooLong(path: string, limits: Limits): Problem {
-  return refuseTooLarge(`${path} is larger than ${limits.fileBytes} bytes`, 'limits.fileBytes');
+/** A source that goes beyond one of the settings' limits; `path`: where, of those that count within it. */
+export function refuseBeyond(limits: Limits, name: 'files' | 'totalBytes' | 'depth' | 'fileBytes', path = ''): Problem {
+  const found = {
+    files: `there are more than ${limits.files} manifests`,
+    totalBytes: `the manifests are larger than ${limits.totalBytes} bytes in all`,
+    depth: `${path} lies more than ${limits.depth} directories deep`,
+    fileBytes: `${path} is larger than ${limits.fileBytes} bytes`,
+  };
+  return refuseTooLarge(found[name], `limits.${name}`);
 }
 
 /** JSON files that are looked at beside the manifests, and the largest of them in bytes. */

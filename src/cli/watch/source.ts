@@ -42,20 +42,11 @@ function readGitSettings(
     problems.push(wrong('for ssh the server’s key must be known: give --git-known-hosts'));
   }
   if (remote === null || target === null || parts === null || problems.length > 0) throw new Failure(problems);
-  const { gitVerifyOpenpgp, gitVerifySsh } = settings;
-  const isSigned = gitVerifyOpenpgp !== null || gitVerifySsh !== null;
   return {
     remote,
     target,
     path: parts,
-    access: {
-      username: settings.gitUsername,
-      tokenFile: settings.gitTokenFile,
-      sshKeyFile: settings.gitSshKey,
-      knownHostsFile: settings.gitKnownHosts,
-      caFile: settings.gitCaFile,
-    },
-    verify: isSigned ? { openpgpFile: gitVerifyOpenpgp, sshFile: gitVerifySsh } : null,
+    access: settings,
     limits: readLimits(settings),
     timeoutMs: settings.gitTimeout,
     ...context,

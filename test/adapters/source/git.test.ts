@@ -219,7 +219,7 @@ describe('a Git source', () => {
     host.password = 'canary-1';
     const tokenFile = path.join(state, 'token');
     writeFileSync(tokenFile, 'canary-1\n');
-    const git = source({ access: { tokenFile } });
+    const git = source({ access: { gitTokenFile: tokenFile } });
     expect((await git.read(signal)).problems).toEqual([]);
     host.password = 'canary-2';
     expect((await git.read(signal)).problems.map((problem) => problem.code)).toEqual(['git-auth']);

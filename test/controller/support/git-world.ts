@@ -44,7 +44,6 @@ export async function makeGitWorld(): Promise<GitWorld> {
         target: target.value,
         path: parts.value,
         access: {},
-        verify: null,
         stateFolder: state,
         limits: defaultLimits,
         timeoutMs: 20_000,
