@@ -1,4 +1,4 @@
-import type { Verdict } from '../controller/failure.ts';
+import type { Verdict } from '../controller/pass-ending.ts';
 import type { ParseFiles } from '../desired/parse-files.ts';
 import type { Problem } from '../model/problem.ts';
 import type { ProblemCode } from '../model/problem-code.ts';

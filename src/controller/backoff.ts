@@ -1,5 +1,5 @@
 import type { Clock } from '../ports.ts';
-import type { Verdict } from './failure.ts';
+import type { Verdict } from './pass-ending.ts';
 import type { Trigger } from './trigger.ts';
 
 /** First and longest wait after a transient failure, ms. */

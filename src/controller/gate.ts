@@ -2,8 +2,8 @@ import type { DesiredState } from '../model/state.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { findClosedWindow } from '../plan/guard/windows.ts';
 import { formatStepKey, type Plan } from '../plan/plan.ts';
-import { findUnfinished, type Verdict } from './failure.ts';
 import type { LoopParts, PassGoal } from './loop-parts.ts';
+import { findUnfinished, type Verdict } from './pass-ending.ts';
 
 /** Asked beside the gate, since only who leads can tell. */
 export const notRecorded = held(

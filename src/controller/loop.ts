@@ -1,12 +1,11 @@
 import type { SourceReading } from '../ports.ts';
 import { pickInterval } from './backoff.ts';
 import { shortenRevision } from './conditions.ts';
-import { describeConditions, isInForce, type Verdict } from './failure.ts';
 import { Leadership } from './leadership.ts';
 import { describeStandby } from './lease.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { createAnnouncer } from './observer.ts';
-import type { PassEnding } from './pass-ending.ts';
+import { describeConditions, isInForce, type PassEnding, type Verdict } from './pass-ending.ts';
 import { logPass } from './pass-log.ts';
 import { viewRecord } from './record.ts';
 import { explainSourceError, type RevisionSelection } from './revision-selection.ts';

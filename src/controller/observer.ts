@@ -1,8 +1,7 @@
 import type { Outcome } from '../apply/outcome.ts';
 import type { Boundary } from '../model/state.ts';
 import type { Clock } from '../ports.ts';
-import type { Verdict } from './failure.ts';
-import type { PassEnding } from './pass-ending.ts';
+import type { PassEnding, Verdict } from './pass-ending.ts';
 import type { PassView, Status } from './status.ts';
 
 /** Hears what happens, for metrics. Calls return at once and never throw. */

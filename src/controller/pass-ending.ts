@@ -1,9 +1,27 @@
-import type { Outcome } from '../apply/outcome.ts';
+import type { ApplyReport, Outcome } from '../apply/outcome.ts';
+import type { Problem } from '../model/problem.ts';
+import { assertNever } from '../model/result.ts';
 import type { Boundary } from '../model/state.ts';
 import type { PassResult } from '../pass/pass.ts';
+import { formatStepKey } from '../plan/plan.ts';
 import type { SourceContent } from '../ports.ts';
-import { pickWorst, type Verdict } from './failure.ts';
+import { type ConditionReason, type ConditionUpdate, shortenRevision } from './conditions.ts';
 import type { Trigger } from './trigger.ts';
+
+/**
+ * How a pass went, for the schedule and the conditions. `good`: converged. `held`: there was something to write and a gate of
+ * the controller held it back. `transient`: tried again with backoff. `terminal`: the same plan is not written again until
+ * the revision, the settings, the token or the live state changes.
+ */
+export interface Verdict {
+  readonly kind: 'good' | 'held' | 'transient' | 'terminal';
+  readonly reason: ConditionReason;
+  readonly message: string;
+  /** How long the server asked to be left alone, ms. */
+  readonly askedMs?: number;
+  /** When to look again, ms from now; absent: with the next interval. */
+  readonly waitMs?: number | undefined;
+}
 
 /** What running a pass gave. */
 export interface PassRun {
@@ -29,13 +47,139 @@ export interface PassEnding extends Partial<PassRun> {
   readonly complaint?: Verdict;
 }
 
-/** Number of live rules after a pass; null: it did not see them. */
-export function countLiveRules(result: PassResult | null): number | null {
-  if (result === null || result.live === null) return null;
-  const done = (result.apply?.outcomes ?? []).filter((one) => one.outcome === 'done');
-  const created = done.filter((one) => one.step.type === 'create').length;
-  const deleted = done.filter((one) => one.step.type === 'delete').length;
-  return result.live.rules.length + created - deleted;
+const terminalReads: ReadonlySet<string> = new Set([
+  ...['unauthorized', 'forbidden', 'not-found', 'token'],
+  'no-record', // of what is to be taken back: trying again brings nothing
+]);
+
+/** Judges one pass. `hold` is what the gate said, when it declined. */
+export function judge(result: PassResult, hold: Verdict | null): Verdict {
+  switch (result.end) {
+    case 'in-sync':
+      return goodBut(result, { reason: 'InSync', message: 'the live state is what the revision asks for' });
+    case 'invalid':
+      return {
+        kind: 'terminal',
+        reason: 'ManifestsInvalid',
+        message: firstProblem(result, 'the manifests have errors'),
+      };
+    case 'unreadable':
+      return judgeRead(result);
+    case 'refused': {
+      const refusal = result.plan?.refusals[0];
+      const text = refusal === undefined ? firstProblem(result, 'the plan is refused') : joinTexts(refusal);
+      const reason = refusal?.code === 'clock-differs' ? 'ClockDiffers' : 'Refused';
+      return { kind: 'terminal', reason, message: text };
+    }
+    case 'planned':
+    case 'declined':
+      return hold ?? { kind: 'held', reason: 'Suspended', message: 'the plan was not applied' };
+    case 'applied':
+      return judgeApply(result);
+    default:
+      return assertNever(result.end);
+  }
+}
+
+function judgeRead(result: PassResult): Verdict {
+  const failure = result.failure;
+  const message = failure?.message ?? 'the live state cannot be read';
+  if (failure?.code === 'reader-died') return { kind: 'transient', reason: 'SourceFailed', message };
+  const unauthorized = ['unauthorized', 'forbidden', 'token'].includes(failure?.code ?? '');
+  return {
+    kind: terminalReads.has(failure?.code ?? '') ? 'terminal' : 'transient',
+    reason: unauthorized ? 'Unauthorized' : 'ApiUnreachable',
+    message,
+    ...(failure?.retryAfterMs === undefined ? {} : { askedMs: failure.retryAfterMs }),
+  };
+}
+
+/** In effect, but not good where a field of the Configuration is known to differ and lacks a secret to be sent. */
+function goodBut(result: PassResult, good: Pick<Verdict, 'reason' | 'message'>): Verdict {
+  const unsent = (result.plan?.problems ?? []).filter(({ code }) => code === 'unsent-field');
+  const [first] = unsent;
+  const clock = result.problems.find(({ code }) => code === 'clock-differs');
+  if (clock !== undefined) return { kind: 'held', reason: 'ClockDiffers', message: joinTexts(clock) };
+  if (first === undefined) return { kind: 'good', ...good };
+  const more = unsent.length > 1 ? `; and ${unsent.length - 1} more fields` : '';
+  return { kind: 'terminal', reason: 'SecretMissing', message: `${placed(first)}${more}` };
+}
+
+/** Whether all of the revision that can be written is in effect; of rules that wait for a clock, what they were before. */
+export function isInForce({ kind, reason }: Verdict): boolean {
+  return kind === 'good' || reason === 'SecretMissing' || (reason === 'ClockDiffers' && kind === 'held');
+}
+
+function judgeApply(result: PassResult): Verdict {
+  const report = result.apply;
+  if (report === null) return { kind: 'transient', reason: 'ApplyFailed', message: 'the apply gave no report' };
+  switch (report.end) {
+    case 'converged':
+      return goodBut(result, {
+        reason: 'Applied',
+        message: 'the revision was applied, and a new read found nothing to do',
+      });
+    case 'stopped':
+      return { kind: 'held', reason: 'Stopped', message: 'the apply was stopped before its end' };
+    case 'not-converged':
+    case 'failed':
+      return judgeFailed(report);
+    default:
+      return assertNever(report.end);
+  }
+}
+
+function judgeFailed(report: ApplyReport): Verdict {
+  const failed = findUnfinished(report.outcomes).filter((one) => one.outcome !== 'dropped');
+  if (failed.some((one) => one.status === 401)) {
+    return { kind: 'terminal', reason: 'Unauthorized', message: textOfFailed(report, failed) };
+  }
+  if (report.end === 'not-converged' && failed.length === 0) {
+    const names = report.notConverged.slice(0, 5).join(', ');
+    const message = names === '' ? textOfFailed(report, failed) : `not converged: ${names}`;
+    return { kind: 'transient', reason: 'NotConverging', message };
+  }
+  // A rule that was put back because another was refused is no reason to try that one again.
+  const decisive = failed.filter((one) => one.restored !== true);
+  const hopeless = decisive.length > 0 && decisive.every(isHopeless);
+  return { kind: hopeless ? 'terminal' : 'transient', reason: 'ApplyFailed', message: textOfFailed(report, decisive) };
+}
+
+/** What was not carried out, and was not made up for later in the same apply. */
+export function findUnfinished(outcomes: readonly Outcome[]): readonly Outcome[] {
+  const last = new Map(outcomes.map((one) => [formatStepKey(one.step), one]));
+  return [...last.values()].filter((one) => one.outcome !== 'done' && one.outcome !== 'skipped');
+}
+
+function textOfFailed(report: ApplyReport, failed: readonly Outcome[]): string {
+  const more = failed.length > 1 ? `; and ${failed.length - 1} more` : '';
+  const [first] = failed;
+  if (first?.message !== undefined) return `${first.message}${more}`;
+  return report.problems[0]?.summary ?? 'some of the plan was not carried out';
+}
+
+/** The server looked at the request and said no: asking again with the same bytes brings the same. */
+function isHopeless(outcome: Outcome): boolean {
+  return outcome.outcome === 'failed' && (outcome.status === 403 || outcome.status === 422);
+}
+
+function firstProblem(result: PassResult, otherwise: string): string {
+  const problem = result.problems.find((one) => one.severity === 'error');
+  if (problem === undefined) return otherwise;
+  return placed(problem);
+}
+
+function placed({ place, summary }: Problem): string {
+  return place === undefined ? summary : `${place.file}:${place.line}:${place.column}: ${summary}`;
+}
+
+/** Of several parts' verdicts the one that stands for all: the worst. */
+export function pickWorst(verdicts: readonly Verdict[]): Verdict {
+  const order = { terminal: 3, transient: 2, held: 1, good: 0 } as const;
+  const sorted = verdicts.toSorted((a, b) => order[b.kind] - order[a.kind]);
+  const first = sorted[0] ?? { kind: 'good' as const, reason: 'InSync' as const, message: '' };
+  // One part wrote, the other had nothing to do: together they applied.
+  return first.kind === 'good' ? (sorted.find((one) => one.reason === 'Applied') ?? first) : first;
 }
 
 /** Whether it is worth trying the rules and the Configuration apart: a refusal or an answer that may concern one of them only. */
@@ -57,4 +201,51 @@ export function joinRuns(rules: PassRun, configuration: PassRun): PassRun {
     isDrift: rules.isDrift,
     apart: { rules, configuration },
   };
+}
+
+/** Number of live rules after a pass; null: it did not see them. */
+export function countLiveRules(result: PassResult | null): number | null {
+  if (result === null || result.live === null) return null;
+  const done = (result.apply?.outcomes ?? []).filter((one) => one.outcome === 'done');
+  const created = done.filter((one) => one.step.type === 'create').length;
+  const deleted = done.filter((one) => one.step.type === 'delete').length;
+  return result.live.rules.length + created - deleted;
+}
+
+/** The conditions after a pass. `badSettings`: why the operator's newest settings are not in force; null: they are. */
+export function describeConditions(
+  verdict: Verdict,
+  context: { readonly revision: string | null; readonly failures: number; readonly badSettings: string | null },
+): readonly ConditionUpdate[] {
+  const { kind, reason, message } = verdict;
+  const { revision, failures, badSettings } = context;
+  const good = kind === 'good';
+  const stalled = kind === 'terminal' || badSettings !== null;
+  const retrying = kind === 'transient';
+  return [
+    {
+      type: 'Ready',
+      status: good ? 'True' : reason === 'Standby' ? 'Unknown' : 'False',
+      reason,
+      message: good && revision !== null ? `${shortenRevision(revision)}: ${message}` : message,
+    },
+    {
+      type: 'Stalled',
+      status: stalled ? 'True' : 'False',
+      reason: badSettings !== null ? 'BadSettings' : stalled ? reason : 'Progress',
+      message: badSettings ?? (stalled ? message : ''),
+    },
+    {
+      type: 'Reconciling',
+      status: retrying ? 'True' : 'False',
+      reason: retrying ? 'Retrying' : 'Idle',
+      message: retrying ? `failed ${failures} times in a row` : '',
+    },
+  ];
+}
+
+/** What is wrong and what to do, as one text. */
+export function joinTexts({ summary, hint }: { readonly summary: string; readonly hint?: string }): string {
+  if (!hint) return summary;
+  return summary.endsWith('.') ? `${summary} ${hint}` : `${summary}; ${hint}`;
 }

@@ -2,11 +2,10 @@ import type { Outcome } from '../apply/outcome.ts';
 import type { Secret } from '../model/secret.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { PassPart } from '../pass/pass.ts';
-import { findUnfinished, judge, type Verdict } from './failure.ts';
 import { Gate, type PassOrder } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { createGapClock } from './observer.ts';
-import { joinRuns, mayBeOnePart, type PassRun } from './pass-ending.ts';
+import { findUnfinished, joinRuns, judge, mayBeOnePart, type PassRun, type Verdict } from './pass-ending.ts';
 import { logDrift, logFailures, logInternalError, logTimes, logUnknownRules } from './pass-log.ts';
 import type { StatusBoard } from './status-board.ts';
 

@@ -1,7 +1,7 @@
 import type { SourceContent, SourceReading } from '../ports.ts';
 import { shortenRevision } from './conditions.ts';
-import { joinTexts, type Verdict } from './failure.ts';
 import type { LoopParts } from './loop-parts.ts';
+import { joinTexts, type Verdict } from './pass-ending.ts';
 
 /** What of the source is to be in effect, and what is wrong with its newest revision. */
 export interface RevisionSelection {

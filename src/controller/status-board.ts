@@ -1,9 +1,8 @@
 import type { KernelState, PassResult } from '../pass/pass.ts';
 import { type ConditionUpdate, setConditions } from './conditions.ts';
-import { describeConditions } from './failure.ts';
 import { countDeletes } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
-import { countLiveRules, type PassEnding } from './pass-ending.ts';
+import { countLiveRules, describeConditions, type PassEnding } from './pass-ending.ts';
 import { createStatus, type PassView, type Status, viewPlan } from './status.ts';
 
 const shownFindings = 20;

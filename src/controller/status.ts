@@ -4,8 +4,7 @@ import type { PassResult } from '../pass/pass.ts';
 import { makeRequest } from '../plan/plan.ts';
 import type { Clock } from '../ports.ts';
 import { type Conditions, createConditions, setConditions } from './conditions.ts';
-import { describeConditions, type Verdict } from './failure.ts';
-import type { PassEnding } from './pass-ending.ts';
+import { describeConditions, type PassEnding, type Verdict } from './pass-ending.ts';
 
 /** One pass, for the status page and the log. */
 export type PassView = ReturnType<typeof viewPass>;

@@ -2,10 +2,9 @@ import { formatRuleKey } from '../model/rule.ts';
 import { type Boundary, type DesiredState, findNextBoundary, listBoundaries } from '../model/state.ts';
 import type { SourceContent } from '../ports.ts';
 import type { ConditionReason } from './conditions.ts';
-import { isInForce, pickWorst } from './failure.ts';
 import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
-import type { PassEnding, PassRun } from './pass-ending.ts';
+import { isInForce, type PassEnding, type PassRun, pickWorst } from './pass-ending.ts';
 
 /** Nothing may be written, or nothing can be told. */
 const heldForAll: ReadonlySet<ConditionReason> = new Set([

@@ -1,8 +1,7 @@
 import type { Clock } from '../ports.ts';
 import { shortenRevision } from './conditions.ts';
-import type { Verdict } from './failure.ts';
 import type { LoopParts } from './loop-parts.ts';
-import type { PassEnding } from './pass-ending.ts';
+import type { PassEnding, Verdict } from './pass-ending.ts';
 import type { LoopRecord } from './record.ts';
 
 /** How a revision stands. `kept`: the command ended with 0 after all that was written. `lost`: its time is over. */

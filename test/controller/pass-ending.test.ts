@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { judge } from '../../src/controller/failure.ts';
+import { judge } from '../../src/controller/pass-ending.ts';
 import type { OidcProvider } from '../../src/model/configuration.ts';
 import { Secret } from '../../src/model/secret.ts';
 import type { PassResult } from '../../src/pass/pass.ts';
