@@ -37,13 +37,6 @@ type LeaseObject = z.infer<typeof leaseShape>;
 const recordKey = 'firezone-reconcile/record';
 const largestAnswer = 2_000_000;
 
-/** What another holder's lease looked like, and since when it has not changed (monotonic, ms): clocks of machines differ. */
-interface Observed {
-  readonly mark: string;
-  readonly since: number;
-  readonly durationMs: number;
-}
-
 /**
  * Holds a `coordination.k8s.io/v1` Lease. Renewed in the background until released. Taken over only when its holder has not
  * renewed it for its whole duration as seen from here; every write carries the resource version, so that of two only one wins.
@@ -73,10 +66,8 @@ export async function lookAtKubernetesLease(settings: KubernetesLeaseSettings): 
 class KubernetesStore implements LeaseStore {
   readonly #settings: KubernetesLeaseSettings;
   readonly #api: ReturnType<typeof createLeaseApi>;
-  #observed: Observed | null = null;
-  #goneSince: number | null = null;
-  /** How long the holder seen last may write on; 0: nobody was seen, or it was given back. */
-  #heldForMs = 0;
+  /** How the Lease last looked, since when (monotonic, ms: clocks of machines differ), and how long its holder may write on. */
+  #seen = { mark: '', since: 0, heldForMs: 0 };
   /** What lies with the lease, as far as this replica has written or found it. */
   #record: string | null = null;
 
@@ -117,7 +108,7 @@ class KubernetesStore implements LeaseStore {
     const sentAt = { now: clock.now(), wallTime: clock.wallTime() };
     const current = await this.#api.read();
     tenure.holder = current?.spec?.holderIdentity || null;
-    if (current === null ? this.#mayBeHeldGone(tenure) : this.#isHeld(current, tenure)) return false;
+    if (this.#mayBeHeld(current, tenure)) return false;
     const wasMine = this.#isMine(current);
     const written = await this.#api.write(current, buildLease(this.#settings, current, wasMine ? this.#record : null));
     if (written === 'conflict') {
@@ -127,46 +118,37 @@ class KubernetesStore implements LeaseStore {
       throw new NotRenewed('409', 'somebody else keeps changing the Lease object');
     }
     if (!wasMine) this.#record = written.metadata.annotations?.[recordKey] ?? null;
-    this.#heldForMs = durationMs;
+    this.#seen = { mark: '', since: clock.now(), heldForMs: durationMs };
     tenure.renewed(sentAt);
     return true;
   }
 
-  /** There is no Lease: whether one that was deleted may still be somebody's. */
-  #mayBeHeldGone(tenure: Tenure): boolean {
+  /** Whether the Lease, or one that was deleted, is somebody else's who may still write. */
+  #mayBeHeld(current: LeaseObject | null, tenure: Tenure): boolean {
     const { clock, logger } = this.#settings;
-    if (tenure.leftMs() > 0) logger.warn('The lease was deleted: nothing is written until it is made anew');
-    tenure.lost('nobody');
-    this.#goneSince ??= clock.now();
-    // It may have been deleted just before this replica came: a holder notices with its next renewal.
-    const waitMs = Math.max(this.#heldForMs, 2 * chooseRenewal(this.#settings));
-    return clock.now() - this.#goneSince < waitMs;
+    // Only a holder that renews is alive: somebody who edits a label, or whatever else changes the object, says nothing of it.
+    const { holderIdentity, renewTime, leaseTransitions } = current?.spec ?? {};
+    const mark = current === null ? 'none' : `${holderIdentity} ${renewTime} ${leaseTransitions}`;
+    if (mark !== this.#seen.mark) this.#seen = { mark, since: clock.now(), heldForMs: this.#holdOf(current) };
+    if (current !== null && (tenure.holder === null || this.#isMine(current))) return false;
+    if (current === null && tenure.leftMs() > 0)
+      logger.warn('The lease was deleted: nothing is written until it is made anew');
+    tenure.lost(current === null ? 'nobody' : 'another');
+    return clock.now() - this.#seen.since < this.#seen.heldForMs;
   }
 
-  /** Whether it is somebody else's, who may still write. */
-  #isHeld(current: LeaseObject, tenure: Tenure): boolean {
-    const { clock, durationMs } = this.#settings;
-    this.#goneSince = null;
-    const isMine = this.#isMine(current);
-    const isOthers = tenure.holder !== null && !isMine;
-    this.#observed = isOthers ? observe(this.#observed, current, clock.now(), durationMs) : null;
-    this.#heldForMs = this.#observed?.durationMs ?? (isMine ? durationMs : 0);
-    if (this.#observed === null) return false;
-    tenure.lost('another');
-    return clock.now() - this.#observed.since < this.#observed.durationMs;
+  /** ms for which whoever holds the Lease may write on. */
+  #holdOf(current: LeaseObject | null): number {
+    // It may have been deleted just before this replica came: a holder notices with its next renewal.
+    if (current === null) return Math.max(this.#seen.heldForMs, 2 * chooseRenewal(this.#settings));
+    const { holderIdentity, leaseDurationSeconds } = current.spec ?? {};
+    if (!holderIdentity) return 0;
+    return leaseDurationSeconds == null ? this.#settings.durationMs : leaseDurationSeconds * 1000;
   }
 
   #isMine(lease: LeaseObject | null): boolean {
     return lease?.spec?.holderIdentity === this.#settings.identity;
   }
-}
-
-/** Only a holder that renews is alive: somebody who edits a label, or whatever else changes the object, says nothing of it. */
-function observe(before: Observed | null, lease: LeaseObject, now: number, fallbackMs: number): Observed {
-  const { holderIdentity, renewTime, leaseTransitions, leaseDurationSeconds } = lease.spec ?? {};
-  const mark = `${holderIdentity} ${renewTime} ${leaseTransitions}`;
-  if (before?.mark === mark) return before;
-  return { mark, since: now, durationMs: leaseDurationSeconds == null ? fallbackMs : leaseDurationSeconds * 1000 };
 }
 
 /** The Lease as held by this replica. `record` replaces what lies with it; null: that stays. */
