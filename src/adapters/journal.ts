@@ -43,9 +43,8 @@ async function isPipe(path: string): Promise<boolean> {
 }
 
 /**
- * Appends JSON lines (mode 0600), each with the time. A line is in the file once `write` returns, so that no kill of this process
- * takes it away; the end of a write outside gaps at the end of this turn of the event loop. A line of a gap is on disk once its
- * promise resolves, any other at the end of its pass. A pipe gets its lines as fast as somebody reads them.
+ * Appends JSON lines (mode 0600), each with the time. A line outlives a kill of this process once `write` returns; the end of a write
+ * outside gaps, once this turn of the event loop ends. A line of a gap is on disk once its promise resolves, others when the pass ends.
  */
 export async function openJournal(path: string, wallTime: () => number): Promise<FileJournal> {
   await makeFolder(dirname(path));

@@ -17,10 +17,7 @@ import { getErrorCode } from '../model/result.ts';
 import type { SourceFile } from '../ports.ts';
 import { systemClock } from './clock.ts';
 
-/**
- * Bytes from which parsing goes to a thread: of all files together where nothing may hold the event loop (the controller's
- * probes), of one file where only its cost must be bounded (starting and warming up a thread takes about 0.3 s).
- */
+/** Bytes worth a thread, which takes 0.3 s to start: `together` where nothing may hold the event loop, `alone` to bound a file's cost. */
 const worthAThread = { together: 250_000, alone: 1_000_000 } as const;
 const mostThreads = 4;
 /** Memory that a thread may need for each byte of a file: 7 MB of users took 480 MB. */
@@ -110,7 +107,6 @@ function isSameFile(file: SourceFile, other: SourceFile | undefined): boolean {
   return file.hash === other?.hash && file.path === other.path;
 }
 
-/** The files among these that are worth a thread. */
 function worthApart(files: readonly SourceFile[], measure: keyof typeof worthAThread): readonly SourceFile[] {
   const chosen = measure === 'alone' ? files.filter(({ bytes }) => bytes.length >= worthAThread.alone) : files;
   const total = chosen.reduce((sum, { bytes }) => sum + bytes.length, 0);
@@ -157,10 +153,7 @@ async function parseApart(
 /** A thread does not start with less memory, in MB. */
 const leastMb = 16;
 
-/**
- * With much to parse: V8 collects when the heap is four times what was live, and keeps 32 MB for what is young. With less of both,
- * 100,000 rules take a third less memory and 10% more time.
- */
+/** With much to parse: V8's heap grows to four times what was live; slower, 100,000 rules take a third less memory, 10% more time. */
 export function growHeapSlowly(files: readonly Pick<SourceFile, 'bytes'>[]): void {
   const total = files.reduce((sum, { bytes }) => sum + bytes.length, 0);
   if (total < muchToParse) return;

@@ -161,7 +161,6 @@ export interface RunFacts {
   readonly failed?: boolean;
   /** The plan holds steps that were not carried out. */
   readonly pending?: boolean;
-  /** `--detailed-exitcode` */
   readonly detailed?: boolean;
 }
 

@@ -7,7 +7,6 @@ import { type Failure, makeFailure } from './command.ts';
 /** A file that an option or operand names, and how messages speak of it. */
 export interface NamedFile {
   readonly path: string;
-  /** The code of its problems. */
   readonly code: ProblemCode;
   /** `the values file a.yaml` */
   readonly name: string;
@@ -17,7 +16,7 @@ export interface NamedFile {
 }
 
 /** Reads the file; throws a `Failure` where it cannot be read or is too large. */
-export function readNamedFile({ path, code, name, largest, hint }: NamedFile): Uint8Array {
+export function readNamedFile({ path, code, name, largest, hint }: NamedFile): Buffer {
   try {
     return readOperatorFile(path, largest);
   } catch (error) {
@@ -25,11 +24,6 @@ export function readNamedFile({ path, code, name, largest, hint }: NamedFile): U
     if (reason === 'EFBIG') throw makeFailure(code, `${name} is larger than ${largest} bytes`, hint);
     throw makeFailure(code, `${name} cannot be read (${reason})`, hint);
   }
-}
-
-/** The same of UTF-8 text. */
-export function readNamedText(file: NamedFile): string {
-  return Buffer.from(readNamedFile(file)).toString('utf8');
 }
 
 /** Writes the file that `option` names; throws a `Failure` where that cannot be done. */

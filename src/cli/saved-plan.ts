@@ -9,7 +9,7 @@ import type { Plan } from '../plan/plan.ts';
 import { formatVersion, makeDocument } from '../report/json.ts';
 import { makeProblemReport, type RunReport } from '../report/run-report.ts';
 import { makeFailure } from './command.ts';
-import { readNamedText, writeNamedFile } from './read-file.ts';
+import { readNamedFile, writeNamedFile } from './read-file.ts';
 
 /** What a saved plan pins down. The plan itself is in the file too; the digest decides, the changes only say what moved. */
 export interface SavedPlan {
@@ -44,7 +44,7 @@ export function savePlan(file: string, digest: PlanDigest, report: RunReport, { 
 /** Reads a saved plan; throws a `Failure` when the file is none. */
 export function readSavedPlan(file: string): SavedPlan {
   const hint = 'name the file that --save wrote';
-  const text = readNamedText({ path: file, code: 'saved-plan', name: file, largest, hint });
+  const text = readNamedFile({ path: file, code: 'saved-plan', name: file, largest, hint }).toString();
   const { seal, ...saved } = decodeJsonObject(text) ?? {};
   const { kind, format_version: version, digest, server } = saved;
   if (kind !== 'saved-plan')

@@ -6,7 +6,7 @@ import { parseFile } from '../manifest/parse.ts';
 import { suggest } from '../manifest/suggest.ts';
 import type { Problem } from '../model/problem.ts';
 import { Failure, makeFailure } from './command.ts';
-import { readNamedText } from './read-file.ts';
+import { readNamedFile } from './read-file.ts';
 import {
   describeWanted,
   type Fleet,
@@ -31,7 +31,6 @@ export function readSettingsFile(path: string): SettingsFile {
   return { path, folder: dirname(path), options, nested, lines };
 }
 
-/** The JSON Schema of a fleet file. */
 export function makeFleetSchema(): object {
   return z.toJSONSchema(fleetSchema, { io: 'input' });
 }
@@ -47,7 +46,7 @@ type OperatorDocument = Pick<Reporter, 'place'> & { readonly root: Node };
 
 function readDocument(path: string, name: string, hint: string): OperatorDocument | null {
   const documents: OperatorDocument[] = [];
-  const text = readNamedText({ path, code: 'bad-setting', name: `the ${name} ${path}`, largest, hint });
+  const text = readNamedFile({ path, code: 'bad-setting', name: `the ${name} ${path}`, largest, hint }).toString();
   const onDocument = (root: Node, { place }: Reporter) => documents.push({ root, place });
   const problems = parseFile({ path, text, values: null, onDocument });
   if (problems.length > 0) throw new Failure(addExcerpts(problems, () => text));

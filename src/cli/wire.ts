@@ -20,7 +20,7 @@ import { createLogger } from './logger.ts';
 import { makeDesiredContext, makeParser, readTimeAsked } from './manifests.ts';
 import { readLimits, readPlanOptions } from './plan-settings.ts';
 import { explainReadFailure } from './read-failure.ts';
-import { readNamedText } from './read-file.ts';
+import { readNamedFile } from './read-file.ts';
 import { createTokenSource, type TokenSource, warnOfOpenToken } from './token.ts';
 
 export type WiredPass = Awaited<ReturnType<typeof wirePass>>;
@@ -188,7 +188,6 @@ export async function openJournalAt(path: string) {
 
 const largest = 200_000_000;
 
-/** An API that answers from a snapshot, and takes no writes. */
 function createSnapshotApi({ bodies }: Snapshot): ApiClient {
   const answer = (body: unknown): Promise<ApiResult> =>
     Promise.resolve({ kind: 'answer', status: 200, body, retryAfterMs: null });
@@ -210,7 +209,7 @@ function createSnapshotApi({ bodies }: Snapshot): ApiClient {
 /** Reads a snapshot file; throws a `Failure` that says how to make one. */
 function readSnapshot(file: string): Snapshot {
   const hint = 'make one where the token is: reconcile snapshot --out FILE';
-  const text = readNamedText({ path: file, code: 'snapshot', name: `the snapshot ${file}`, largest, hint });
+  const text = readNamedFile({ path: file, code: 'snapshot', name: `the snapshot ${file}`, largest, hint }).toString();
   const value = decodeJson(text);
   if (value === undefined) throw makeFailure('snapshot', `the snapshot ${file} is not JSON`, hint);
   const decoded = decodeSnapshot(value);

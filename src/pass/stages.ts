@@ -79,10 +79,7 @@ async function listUsers(pass: Asking): Promise<Result<KnownUsers, ReadFailure>>
   return users.ok ? ok(makeKnownUsers(users.value)) : users;
 }
 
-/**
- * The plan between two states with its identity, for every caller: a function of its input alone. Without `state` when a rule to be
- * written is for a user whom the server does not have.
- */
+/** Every caller's plan with its identity, a function of its input alone; no `state` when a rule is for a user whom the server lacks. */
 export function planStates(input: PlanInput, { desired, users }: BuiltDesired) {
   const plan = makePlan(input);
   const { desired: state, live, options } = input;

@@ -8,7 +8,6 @@ import { type BaseUrl, parseBaseUrl } from './base-url.ts';
 import { exchange } from './exchange.ts';
 import { explainNoAnswer } from './no-answer.ts';
 
-/** How the client reaches the server. */
 export interface ApiClientOptions {
   /** `https://host`, with an optional path prefix that stands before `/v0`. */
   readonly baseUrl: string;

@@ -4,7 +4,6 @@ import { fail, ok, type Result } from '../../model/result.ts';
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
-/** What is sent, and what bounds it. */
 interface Exchange {
   readonly request: Dispatcher.DispatchOptions;
   /** Limit from sending to the last byte. */
@@ -13,26 +12,21 @@ interface Exchange {
   readonly maxBodyBytes: number;
 }
 
-/** An answer as it came. */
 export interface RawAnswer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
 }
 
-/** Why there is no whole answer. */
 export interface CutAnswer {
   readonly error: unknown;
   /** Null: the headers had not arrived. */
   readonly status: number | null;
-  /** The limit of time ended it. */
   readonly timedOut: boolean;
 }
 
-/**
- * Sends a request and reads its answer: undici's `request` without a stream for each body and an `AbortSignal` for each request,
- * which cost as much as all the rest (and Node 20 lets an `AbortSignal.any` never fire once it was collected). Never rejects.
- */
+// undici's `request` makes a stream and an `AbortSignal` for each, which cost as much CPU as all the rest.
+/** Sends a request and reads its answer. Never rejects. */
 export function exchange(
   dispatcher: Dispatcher,
   { request, timeoutMs, signal, maxBodyBytes }: Exchange,

@@ -12,11 +12,9 @@ export interface CertificateFacts {
   readonly issuer: string;
 }
 
-/** On which terms a server is looked at. */
 export interface Probe {
   readonly caFile: string | null;
   readonly signal: AbortSignal;
-  /** How long one look may take. */
   readonly timeoutMs: number;
 }
 

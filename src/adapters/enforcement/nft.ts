@@ -2,7 +2,7 @@ import { checkEnforcement } from '../../enforcement/check.ts';
 import { decodeTable } from '../../enforcement/decode.ts';
 import { type Enforcement, reportUnreadable } from '../../enforcement/report.ts';
 import type { FilterTable } from '../../enforcement/table.ts';
-import { decodeJson } from '../../model/result.ts';
+import { decodeJson, fail, ok, type Result } from '../../model/result.ts';
 import { type ProcessRun, runProcess } from '../run-process.ts';
 
 /** Of a kernel without the table, or with one that is switched off: nothing is filtered. */
@@ -13,10 +13,10 @@ export function createNftEnforcement(options: NftOptions): Enforcement {
   return {
     async check(live, names, signal) {
       const result = await runNft(options, 'json', signal);
-      if (result.kind === 'failed') return reportUnreadable(result.message, live.length);
-      if (result.kind === 'no-table') return checkEnforcement(live, names, missing);
-      const table = decodeTable(decodeJson(result.text));
-      const unsure = !table.ok || /"table": \{[^}]*"flags"/.test(result.text);
+      if (!result.ok) return reportUnreadable(result.error, live.length);
+      if (result.value === null) return checkEnforcement(live, names, missing);
+      const table = decodeTable(decodeJson(result.value));
+      const unsure = !table.ok || /"table": \{[^}]*"flags"/.test(result.value);
       if (unsure && (await isDormant(options, signal)))
         return checkEnforcement(live, names, { ...missing, dormant: true });
       return table.ok ? checkEnforcement(live, names, table.value) : reportUnreadable(table.error, live.length);
@@ -27,19 +27,15 @@ export function createNftEnforcement(options: NftOptions): Enforcement {
 /** nft 1.0.6 (Debian 12) prints freed memory as a table's flags, and may end the JSON there: then its text form is asked. */
 async function isDormant(options: NftOptions, signal: AbortSignal): Promise<boolean> {
   const result = await runNft(options, 'text', signal);
-  return result.kind === 'output' && /^\s*flags [^\n]*\bdormant\b/m.test(result.text);
+  return result.ok && /^\s*flags [^\n]*\bdormant\b/m.test(result.value ?? '');
 }
 
-/** How nft ended: its output, that the table does not exist, or why it could not be asked, for a person. */
-type NftResult =
-  | { readonly kind: 'output'; readonly text: string }
-  | { readonly kind: 'no-table' }
-  | { readonly kind: 'failed'; readonly message: string };
+/** What nft printed; null: the table does not exist. The error says why it could not be asked, for a person. */
+type NftResult = Result<string | null, string>;
 
 interface NftOptions {
   /** Path of a network namespace (`/run/netns/NAME`, `/proc/PID/ns/net`); null: the namespace of this process. */
   readonly netns: string | null;
-  /** Deadline of one call, in ms. */
   readonly timeoutMs: number;
 }
 
@@ -54,28 +50,27 @@ async function runNft(options: NftOptions, form: keyof typeof forms, signal: Abo
   const [program, ...args] = netns === null ? forms[form] : ['nsenter', `--net=${netns}`, '--', ...forms[form]];
   const bounds = { timeoutMs, maxOutput: 512 * 1024 * 1024, signal };
   const run = await runProcess({ program: program ?? 'nft', args, cwd: process.cwd(), env: environment, ...bounds });
-  if (run.end === 'exit' && run.code === 0) return { kind: 'output', text: run.stdout.toString('utf8') };
+  if (run.end === 'exit' && run.code === 0) return ok(run.stdout.toString('utf8'));
   return explainFailure(run, options);
 }
 
 function explainFailure({ end, code, stderr: said }: ProcessRun, { netns, timeoutMs }: NftOptions): NftResult {
-  const failed = (message: string): NftResult => ({ kind: 'failed', message });
-  if (end === 'aborted') return failed('the check of the kernel was stopped');
-  if (end === 'timeout') return failed(`nft did not answer within ${timeoutMs / 1000} s`);
+  if (end === 'aborted') return fail('the check of the kernel was stopped');
+  if (end === 'timeout') return fail(`nft did not answer within ${timeoutMs / 1000} s`);
   if (end === 'not-started') {
     const missing = netns === null ? 'nft (package nftables)' : 'nsenter (package util-linux)';
-    return failed(`${missing} is not installed here; install it, or leave --enforcement out`);
+    return fail(`${missing} is not installed here; install it, or leave --enforcement out`);
   }
   if (said.startsWith('nsenter: failed to execute'))
-    return failed('nft is not installed here; install the package nftables');
+    return fail('nft is not installed here; install the package nftables');
   if (said.startsWith('nsenter:') && /permitted|denied/.test(said)) {
-    return failed(`the network namespace ${netns} cannot be entered: that needs CAP_SYS_ADMIN beside CAP_NET_ADMIN`);
+    return fail(`the network namespace ${netns} cannot be entered: that needs CAP_SYS_ADMIN beside CAP_NET_ADMIN`);
   }
   if (said.startsWith('nsenter:'))
-    return failed(`the network namespace ${netns} cannot be entered (${said}); check --netns`);
+    return fail(`the network namespace ${netns} cannot be entered (${said}); check --netns`);
   if (/Operation not permitted|Permission denied/.test(said)) {
-    return failed('nft may not read the packet filter: it needs CAP_NET_ADMIN in the network namespace of the server');
+    return fail('nft may not read the packet filter: it needs CAP_NET_ADMIN in the network namespace of the server');
   }
-  if (/No such file or directory/.test(said)) return { kind: 'no-table' };
-  return failed(`nft failed (${said === '' ? `exit ${String(code ?? end)}` : said})`);
+  if (/No such file or directory/.test(said)) return ok(null);
+  return fail(`nft failed (${said === '' ? `exit ${String(code ?? end)}` : said})`);
 }

@@ -80,7 +80,6 @@ interface FoundFile {
 }
 
 interface Walk {
-  /** The manifests below a root. */
   readonly files: FoundFile[];
   /** Some of the JSON files beside them, which are not read as manifests. */
   readonly json: FoundFile[];
@@ -188,7 +187,6 @@ async function resolveEntry(path: string): Promise<{ real: string; stats: BigInt
   }
 }
 
-/** The problem of a file or folder that cannot be read as it should be. */
 function refuseEntry(path: string, what: string): Problem {
   const hint = 'nothing is planned from a part of the manifests: mend it, or move it out of the directory';
   return makeError('unreadable-file', `${path} ${what}`, hint, { file: path, line: 1, column: 1 });

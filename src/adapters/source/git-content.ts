@@ -58,7 +58,7 @@ async function loadEntries(request: ContentRequest): Promise<Result<SourceConten
   for (const path of new Set(await settings.references(manifests.value))) {
     const parts = path.split('/');
     if (isManifestPath(path) || parts.includes('..')) continue;
-    const entry = await findEntry(repository, root, parts);
+    const [entry] = await findBelow(repository, [root], parts);
     if (entry?.type === 'file') others.push({ ...entry, path });
   }
   const named = await readFiles(request, others);
@@ -73,7 +73,7 @@ export async function readFileAt(
   repository: GitRepository,
   { commit, path, maxBytes }: { readonly commit: string; readonly path: readonly string[]; readonly maxBytes: number },
 ): Promise<Buffer | null> {
-  const entry = await findEntry(repository, `${commit}^{tree}`, path);
+  const [entry] = await findBelow(repository, [`${commit}^{tree}`], path);
   if (entry?.type !== 'file') return null;
   const [head] = await repository.headsOf([entry.id]);
   if (head === null || head === undefined || head.bytes > maxBytes) return null;
@@ -126,33 +126,26 @@ export async function findFolders(
   path: readonly string[],
 ): Promise<readonly (string | null)[]> {
   const roots = await repository.headsOf(commits.map(({ id }) => `${id}^{tree}`));
-  if (roots.includes(null)) throw new GitError('git-broken', 'git cat-file: no tree of a commit');
-  let folders = roots.map((root) => root?.id ?? null);
-  for (const part of path) {
-    const ids = [...new Set(folders)].filter((id) => id !== null);
-    const below = new Map<string | null, string>();
-    for (const [index, { entries }] of (await repository.readTrees(ids, maxTreeBytes)).entries()) {
-      for (const { path: name, type, id } of entries)
-        if (name === part && type === 'tree') below.set(ids[index] ?? null, id);
-    }
-    folders = folders.map((id) => below.get(id) ?? null);
-  }
-  return folders;
+  const ids = roots.flatMap((root) => root?.id ?? []);
+  if (ids.length < roots.length) throw new GitError('git-broken', 'git cat-file: no tree of a commit');
+  return (await findBelow(repository, ids, path)).map((entry) => (entry?.type === 'tree' ? entry.id : null));
 }
 
-/** The entry at a path below a tree, walked in trees: no path is given to git. */
-async function findEntry(
+/** The entry at a path below each of these trees, walked in trees: no path is given to git. */
+async function findBelow(
   repository: GitRepository,
-  tree: string,
-  [name, ...rest]: readonly string[],
-): Promise<TreeEntry | null> {
-  const [read] = await repository.readTrees([tree], maxTreeBytes);
-  for (const entry of read?.entries ?? []) {
-    if (entry.path !== name) continue;
-    if (rest.length === 0) return entry;
-    return entry.type === 'tree' ? await findEntry(repository, entry.id, rest) : null;
+  trees: readonly string[],
+  path: readonly string[],
+): Promise<readonly (TreeEntry | null)[]> {
+  let found = trees.map((id): TreeEntry | null => ({ path: '', id, type: 'tree' }));
+  for (const part of path) {
+    const ids = [...new Set(found.flatMap((one) => (one?.type === 'tree' ? one.id : [])))];
+    const below = new Map<string | undefined, TreeEntry>();
+    for (const [index, { entries }] of (await repository.readTrees(ids, maxTreeBytes)).entries())
+      for (const entry of entries) if (entry.path === part) below.set(ids[index], entry);
+    found = found.map((one) => (one?.type === 'tree' ? (below.get(one.id) ?? null) : null));
   }
-  return null;
+  return found;
 }
 
 /** The first entry that no manifest can come from. */

@@ -10,7 +10,6 @@ import { refuseTooLarge } from './limits.ts';
 export interface RemoteSettings {
   readonly remote: GitRemote;
   readonly access: GitAccess;
-  /** Deadline of one call to the remote, ms. */
   readonly timeoutMs: number;
   readonly caps: ProcessCaps;
 }

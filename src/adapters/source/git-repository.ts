@@ -35,7 +35,6 @@ export class GitError extends Error {
   }
 }
 
-/** What all runs on one repository share. */
 export type RepositoryContext = Pick<GitCommand, 'environment' | 'home' | 'caps' | 'signal'> & {
   readonly gitDir: string;
 };

@@ -30,10 +30,7 @@ const defaultFetchBytes = 128 * 1024 * 1024;
 /** Git and its helper for https need about a third of it for themselves. */
 const leastMemory = 64 * 1024 * 1024;
 
-/**
- * Manifests from a Git remote, read as objects from a bare repository of our own: no checkout, hook, filter or submodule. The ref is
- * asked for first, and only a new commit is fetched. A corrupt clone is discarded and fetched again.
- */
+/** Manifests from a Git remote, read by object from a bare clone. Only a new commit is fetched; a corrupt clone is made anew. */
 export class GitSource implements Source {
   readonly description: string;
   readonly #settings: GitSettings;

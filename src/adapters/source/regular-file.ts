@@ -27,10 +27,7 @@ function makeUnfit(code: string): Error {
 const silentMs = 10_000;
 const pauseMs = 20;
 
-/**
- * Reads a file that the operator named: a regular one, or a pipe such as the `<(command)` of a shell makes. Never waits for a FIFO that
- * nobody writes to, and ten seconds for one whose writer is silent. Throws an error with a `code` that says why; `EFBIG`: too large.
- */
+/** Reads a regular file, or a pipe such as `<(command)` whose writer is silent for ten seconds at most. Throws errors with a `code`. */
 export function readOperatorFile(path: string, largest: number): Buffer {
   const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   try {

@@ -28,10 +28,7 @@ interface Sides extends Readonly<Record<'before' | 'after', Side>> {
   readonly root: string | null;
 }
 
-/**
- * `reconcile diff A..B [PATH]`, `diff A [PATH]`, `diff DIR1 DIR2`: what changes for rules, Configuration and traffic. Exit 3 where
- * `--fail-on`, `protect` or a policy test of the later side says no, 4 for manifests with errors.
- */
+/** `reconcile diff A..B [PATH]`, `diff A [PATH]`, `diff DIR1 DIR2`. Exit 3 where a guard or policy test refuses, 4 for bad manifests. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
   for (const word of settings.failOn) {

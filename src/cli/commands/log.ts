@@ -56,10 +56,7 @@ async function findUserIn(invocation: Invocation, user: string): Promise<string>
   return findNamedUser(user, { userNames });
 }
 
-/**
- * Follows the manifests in a folder from the first commit to HEAD and now, and tells what `find` sees in the moments since `--since`,
- * the newest first. Commits that cannot be read are skipped and named; `last` is the newest other one.
- */
+/** Tells what `find` sees since `--since`, the newest first. Commits that cannot be read are named; `last` is the newest other one. */
 async function answerFromHistory<C>(
   invocation: Invocation,
   directory: string,

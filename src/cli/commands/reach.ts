@@ -7,10 +7,7 @@ import { type Answer, type Invocation, makeFailure, type Settings } from '../com
 import { tellProgress } from '../progress.ts';
 import { answerWithTable, findNamedUser, loadSubject, parseProtocol } from '../question.ts';
 
-/**
- * `reconcile reach PATH`: what people can reach. `--user`: everything that they can and cannot; `--destination`: who can reach it;
- * neither: each user against each network that the manifests name. Of the manifests' rules, or with `--live` of the server's.
- */
+/** `reconcile reach PATH`: what `--user` can and cannot reach, who reaches `--destination`, else each user and each network named. */
 export async function run(invocation: Invocation): Promise<Answer> {
   return await tellProgress(invocation.terminal, (say) => answer(invocation, say));
 }

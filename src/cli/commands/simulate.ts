@@ -6,7 +6,7 @@ import { drawToken } from '../../simulator/tokens.ts';
 import type { UserSeed } from '../../simulator/users.ts';
 import { isUuidText } from '../../simulator/uuid.ts';
 import { type Answer, type Invocation, makeFailure, type Settings } from '../command.ts';
-import { readNamedText } from '../read-file.ts';
+import { readNamedFile } from '../read-file.ts';
 
 /** `reconcile simulate`: the simulated API server, until the process is asked to end; exit 1 when that server ends itself. */
 export async function run({ settings, terminal }: Invocation): Promise<Answer> {
@@ -86,7 +86,7 @@ function readToken(path: string): string {
     if (getErrorCode(error) !== 'EEXIST') throw makeFailure('usage', `${name} cannot be used: ${textOf(error)}`);
   }
   const hint = 'name another file, or one that does not exist';
-  const token = readNamedText({ path, code: 'usage', name, largest: 65_536, hint }).trim();
+  const token = readNamedFile({ path, code: 'usage', name, largest: 65_536, hint }).toString().trim();
   if (token === '') throw makeFailure('usage', `${name} is empty: remove it and a token is made`);
   return token;
 }

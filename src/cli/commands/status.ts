@@ -3,9 +3,8 @@ import { decodeJsonObject, getErrorCode, isObject } from '../../model/result.ts'
 import { formatSafeJson } from '../../report/json.ts';
 import { createPaint } from '../../report/paint.ts';
 import { type Answer, exitCodes, type Invocation, makeFailure } from '../command.ts';
-import { readNamedText } from '../read-file.ts';
+import { readNamedFile } from '../read-file.ts';
 
-/** Where a sidecar is looked for. */
 export const defaultSidecar = 'http://127.0.0.1:8080';
 
 const timeoutMs = 5000;
@@ -20,7 +19,12 @@ export async function run({ operands, settings, terminal }: Invocation): Promise
   }
   const { listenTokenFile: path } = settings;
   const file = { code: 'bad-setting', name: `the token file ${path}`, hint: 'check --listen-token-file' } as const;
-  const token = path === null ? null : readNamedText({ path, ...file, largest: 65_536 }).trim();
+  const token =
+    path === null
+      ? null
+      : readNamedFile({ path, ...file, largest: 65_536 })
+          .toString()
+          .trim();
   const answer = await ask(new URL('status', base), token, terminal.stop);
   if (answer.status === 401 || answer.status === 403)
     throw makeFailure('usage', `${base.href} wants its token`, 'name the file that holds it: --listen-token-file FILE');
