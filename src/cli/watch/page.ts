@@ -37,24 +37,23 @@ export const frame: Pick<PageView, 'policy' | 'signIn'> = {
 
 /** The page of the sidecar and its JSON documents. Without a sign-in they hold no e-mail address. */
 export function createPages(sources: PageSources): PageView {
-  const look = (isSignedIn: boolean): Look => new Look(sources, isSignedIn);
   return {
     ...frame,
     version: () => JSON.stringify(sources.status()),
     page: (asked, { isSignedIn, hasSession }) => {
       const words = readTyped(asked, 'q');
       const packet = readTypedPacket(asked);
-      const seen = look(isSignedIn);
-      const answer = packet.destination === '' ? null : seen.explain(packet).text;
-      const { lines } = seen;
+      const seen = look(sources, isSignedIn);
+      const answer = packet.destination === '' ? null : explain(seen, packet).text;
+      const lines = listLines(seen);
       const found = searchRules(lines, words);
       const question = { words, total: lines.length, found, packet, answer, script, isSignedIn: hasSession };
-      return seen.safe(renderSidecar(seen.state, question));
+      return hideEmails(renderSidecar(seen.state, question), isSignedIn);
     },
     document: (name, asked, isSignedIn) => {
-      const seen = look(isSignedIn);
+      const seen = look(sources, isSignedIn);
       const value = Object.hasOwn(documents, name) ? documents[name]?.(seen, asked) : undefined;
-      return value === undefined ? null : seen.safe(formatSafeJson(value));
+      return value === undefined ? null : hideEmails(formatSafeJson(value), isSignedIn);
     },
   };
 }
@@ -71,105 +70,96 @@ function readTypedPacket(asked: URLSearchParams) {
 const documents: Readonly<Record<string, (seen: Look, asked: URLSearchParams) => unknown>> = {
   status: ({ state }) => makeSidecarDocument(state),
   plan: ({ state }) => makeDocument(state.plan ?? makeProblemReport([])),
-  rules: ({ lines }, asked) => ({
+  rules: (seen, asked) => ({
     format_version: formatVersion,
-    rules: searchRules(lines, asked.get('q') ?? '').map(({ rule: { name, id, rule, place } }) => {
+    rules: searchRules(listLines(seen), asked.get('q') ?? '').map(({ rule: { name, id, rule, place } }) => {
       return { name, id, ...toWire(rule), file: place?.file ?? null, line: place?.line ?? null };
     }),
   }),
-  explain: (seen, asked) => ({ format_version: formatVersion, ...seen.explain(readTypedPacket(asked)).members }),
+  explain: (seen, asked) => ({ format_version: formatVersion, ...explain(seen, readTypedPacket(asked)).members }),
 };
 
+type Look = ReturnType<typeof look>;
+
 /** What is known at one moment, for one reader. */
-class Look {
-  readonly #isSignedIn: boolean;
-  readonly #settings: Settings | null;
-  readonly #seen: SeenPlan | null;
-  readonly state: SidecarState;
+function look(sources: PageSources, isSignedIn: boolean) {
+  const { settings, sight } = sources.running ?? { settings: null, sight: null };
+  const status = cleaned(sources.status());
+  const seen = sight?.rules ?? null;
+  const forge = settings?.gitUrl ? findForge(settings.gitUrl, settings.gitPath) : null;
+  const now = systemClock.wallTime();
+  const atHand = sight?.planAtHand(status.plan?.digest ?? null) ?? null;
+  const userNames = namesOf(seen, isSignedIn);
+  const state: SidecarState = {
+    ...{ status, now, forge, userNames },
+    plan: atHand === null ? null : { ...reportOf(atHand, isSignedIn), server: status.server ?? null, forge },
+    boundaries: seen?.desired ? showBoundaries(seen.desired, now, userNames) : [],
+    windows: listNextWindows(readWindows(settings), now),
+    ...revisionsOf(sight, status.revisions.observed),
+  };
+  return { state, settings, seen };
+}
 
-  constructor(sources: PageSources, isSignedIn: boolean) {
-    this.#isSignedIn = isSignedIn;
-    const { settings, sight } = sources.running ?? { settings: null, sight: null };
-    this.#settings = settings;
-    const status = cleaned(sources.status());
-    const seen = sight?.rules ?? null;
-    this.#seen = seen;
-    const forge = settings?.gitUrl ? findForge(settings.gitUrl, settings.gitPath) : null;
-    const now = systemClock.wallTime();
-    const atHand = sight?.planAtHand(status.plan?.digest ?? null) ?? null;
-    const userNames = this.#names(seen);
-    this.state = {
-      ...{ status, now, forge, userNames },
-      plan: atHand === null ? null : { ...this.#report(atHand), server: status.server ?? null, forge },
-      boundaries: seen?.desired ? showBoundaries(seen.desired, now, userNames) : [],
-      windows: listNextWindows(readWindows(this.#settings), now),
-      ...revisionsOf(sight, status.revisions.observed),
-    };
-  }
+function listLines({ state: { userNames }, seen }: Look): readonly RuleLine[] {
+  return listRules(seen).map((rule) => {
+    const name = escapeControls(rule.name ?? rule.id ?? 'rule');
+    const what = formatRule(rule.rule, userNames);
+    return { rule, name, what, text: `${name} ${what}`.toLowerCase() };
+  });
+}
 
-  get lines(): readonly RuleLine[] {
-    const { userNames } = this.state;
-    return this.#rules().map((rule) => {
-      const name = escapeControls(rule.name ?? rule.id ?? 'rule');
-      const what = formatRule(rule.rule, userNames);
-      return { rule, name, what, text: `${name} ${what}`.toLowerCase() };
+/** The verdict on a packet by the live rules, or what is wrong with the question. */
+function explain(
+  { state: { userNames }, settings, seen }: Look,
+  { destination, protocol, port, user }: ReturnType<typeof readTypedPacket>,
+) {
+  try {
+    if (settings === null) throw makeFailure('usage', 'nothing is known yet');
+    if (!/^\d{0,5}$/.test(port) || Number(port) > 65535) throw makeFailure('usage', `${port} is no port`);
+    const question = readPacket({
+      destination,
+      protocol: protocol === '' ? null : protocol,
+      port: port === '' ? null : Number(port),
+      user: [],
     });
+    const from = user === '' ? null : findNamedUser(user, { userNames });
+    const report = reportPacket({ ...question, user: from }, indexRules(listRules(seen)), readProfile(settings).ports);
+    return { text: renderPacketReport(report, userNames, false), members: makePacketMembers(report) };
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    const [{ summary, hint = '' } = { summary: '' }] = error.problems;
+    // The fields of the form have the names of the flags.
+    const text = escapeControls(`${summary}${hint === '' ? '' : `: ${hint}`}`.replace(/--(?=[a-z])/g, ''));
+    return { text, members: { error: text } };
   }
+}
 
-  /** The verdict on a packet by the live rules, or what is wrong with the question. */
-  explain({ destination, protocol, port, user }: ReturnType<typeof readTypedPacket>) {
-    const { userNames } = this.state;
-    const rules = this.#rules();
-    try {
-      if (this.#settings === null) throw makeFailure('usage', 'nothing is known yet');
-      if (!/^\d{0,5}$/.test(port) || Number(port) > 65535) throw makeFailure('usage', `${port} is no port`);
-      const question = readPacket({
-        destination,
-        protocol: protocol === '' ? null : protocol,
-        port: port === '' ? null : Number(port),
-        user: [],
-      });
-      const from = user === '' ? null : findNamedUser(user, { userNames });
-      const report = reportPacket({ ...question, user: from }, indexRules(rules), readProfile(this.#settings).ports);
-      return { text: renderPacketReport(report, userNames, false), members: makePacketMembers(report) };
-    } catch (error) {
-      if (!(error instanceof Failure)) throw error;
-      const [{ summary, hint = '' } = { summary: '' }] = error.problems;
-      // The fields of the form have the names of the flags.
-      const text = escapeControls(`${summary}${hint === '' ? '' : `: ${hint}`}`.replace(/--(?=[a-z])/g, ''));
-      return { text, members: { error: text } };
-    }
-  }
+/** Names and texts may hold e-mail addresses: of people, so for people who signed in. */
+function hideEmails(text: string, isSignedIn: boolean): string {
+  if (isSignedIn) return text;
+  return text.replace(/[\w.+-]+@(?=[\w-]+(?:\.[\w-]+)+)/g, (name) => (name === 'git@' ? name : '…@'));
+}
 
-  /** Names and texts may hold e-mail addresses: of people, so for people who signed in. */
-  safe(text: string): string {
-    return this.#isSignedIn
-      ? text
-      : text.replace(/[\w.+-]+@(?=[\w-]+(?:\.[\w-]+)+)/g, (name) => (name === 'git@' ? name : '…@'));
-  }
+/** The live rules, by the names that manifests have for them; the status, which is asked for often, does without. */
+function listRules(seen: SeenPlan | null): readonly NamedRule[] {
+  if (seen === null) return [];
+  return seen.plan.changes.flatMap((change): readonly NamedRule[] => {
+    if (change.kind !== 'Rule') return [];
+    const { name, id, source: place, desired, live, action } = change;
+    const rule = seen.isDone && action !== 'skip' ? desired : (live ?? (action === 'keep' ? desired : null));
+    return rule === null ? [] : [{ rule: rule.rule, name, id, place }];
+  });
+}
 
-  /** The live rules, by the names that manifests have for them; the status, which is asked for often, does without. */
-  #rules(): readonly NamedRule[] {
-    if (this.#seen === null) return [];
-    const { plan, isDone } = this.#seen;
-    return plan.changes.flatMap((change): readonly NamedRule[] => {
-      if (change.kind !== 'Rule') return [];
-      const { name, id, source: place, desired, live, action } = change;
-      const rule = isDone && action !== 'skip' ? desired : (live ?? (action === 'keep' ? desired : null));
-      return rule === null ? [] : [{ rule: rule.rule, name, id, place }];
-    });
-  }
+function namesOf(seen: SeenPlan | null, isSignedIn: boolean): ReadonlyMap<string, string> {
+  const names = [...(seen?.desired?.userNames ?? [])];
+  return new Map(isSignedIn ? names : names.filter(([, name]) => !name.includes('@')));
+}
 
-  #names(seen: SeenPlan | null): ReadonlyMap<string, string> {
-    const names = [...(seen?.desired?.userNames ?? [])];
-    return new Map(this.#isSignedIn ? names : names.filter(([, name]) => !name.includes('@')));
-  }
-
-  #report(seen: SeenPlan): RunReport {
-    const { plan, digest, revision, desired } = seen;
-    const groups = desired?.groups ?? new Map<string, ReadonlySet<string>>();
-    return { ...makeProblemReport([]), plan, digest, revision, groups, userNames: this.#names(seen) };
-  }
+function reportOf(seen: SeenPlan, isSignedIn: boolean): RunReport {
+  const { plan, digest, revision, desired } = seen;
+  const groups = desired?.groups ?? new Map<string, ReadonlySet<string>>();
+  return { ...makeProblemReport([]), plan, digest, revision, groups, userNames: namesOf(seen, isSignedIn) };
 }
 
 /** What is known of the newest revision, and who wrote which. */
