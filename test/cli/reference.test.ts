@@ -10,6 +10,8 @@ import { settle } from '../../src/cli/settings.ts';
 const reference = readFileSync(new URL('../../docs/reference/commands.md', import.meta.url), 'utf8');
 const names = Object.keys(options) as OptionName[];
 
+const texts = ['some-value', '3', '2d', 'NAME=provider@host', '0'.repeat(32)];
+
 /** A value that the option takes. */
 function example(spec: OptionSpec): readonly string[] {
   switch (spec.kind) {
@@ -22,8 +24,15 @@ function example(spec: OptionSpec): readonly string[] {
     case 'duration':
       return ['15s'];
     default:
-      return ['some-value'];
+      return texts
+        .concat('choices' in spec ? (spec.choices ?? []) : [])
+        .filter((text) => fits(spec, text))
+        .slice(0, 1);
   }
+}
+
+function fits(spec: OptionSpec, text: string): boolean {
+  return spec.shape?.[0].test(text) ?? (!('choices' in spec) || spec.choices?.includes(text) === true);
 }
 
 describe('docs/reference/commands.md', () => {
