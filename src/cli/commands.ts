@@ -89,8 +89,8 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
   {
     name: 'export',
     summary: 'write the live state as manifests',
-    options: [...listGroup('connection'), 'profile', 'out', 'force', 'rulesOnly'],
-    examples: ['reconcile export --out policy', 'reconcile export --rules-only'],
+    options: [...listGroup('connection'), 'profile', 'out', 'force', 'rulesOnly', 'user'],
+    examples: ['reconcile export --out policy', 'reconcile export --user alice@example.com'],
     load: () => import('./commands/export.ts'),
   },
   {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { OptionName } from '../../src/cli/options.ts';
-import { type CliRun, configuration, rule, token } from '../cli/harness.ts';
+import { alice, type CliRun, configuration, rule, token } from '../cli/harness.ts';
 import { type DocsWorld, liveDestinations, wanted } from './world.ts';
 
 type Env = Readonly<Record<string, string>>;
@@ -362,9 +362,19 @@ const others: Samples = {
   rulesOnly: { shows: (run) => expect(run.out).not.toContain('kind: Configuration') },
   user: (command) => {
     if (command === 'simulate') return null;
+    const seeded: Sample['prepare'] = (world) =>
+      void world.simulator.seed([{ action: 'drop', destination: '192.0.2.0/24', user_id: alice }]);
     if (['explain', 'blame'].includes(command))
       return { args: () => ['--user', 'alice'], shows: says(/from a device of alice/) };
-    return { args: () => ['--user', 'alice'], shows: says(/^alice +accept/m) };
+    if (command === 'reach') return { args: () => ['--user', 'alice'], shows: says(/^alice +accept/m) };
+    return {
+      prepare: seeded,
+      args: () => ['--user', 'alice@example.com'],
+      shows: (run) => {
+        expect(run.out).toContain('192.0.2.0/24');
+        expect(run.out).not.toContain('203.0.113.7');
+      },
+    };
   },
   check: {
     prepare: (world) =>

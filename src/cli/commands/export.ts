@@ -12,11 +12,13 @@ import {
   removeCopies,
 } from '../../desired/export.ts';
 import { type ExportedConfiguration, exportConfiguration } from '../../desired/export-configuration.ts';
+import type { LiveUser } from '../../live/live-rules.ts';
 import { makeManifestSchema, printSchema } from '../../manifest/json-schema.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
 import { joinSome } from '../../model/printable.ts';
 import { compareText, makeWarning } from '../../model/problem.ts';
 import { getErrorCode } from '../../model/result.ts';
+import type { LiveRule } from '../../model/rule.ts';
 import { isInScope, type Scope } from '../../model/state.ts';
 import { renderProblems } from '../../report/problems.ts';
 import { count } from '../../report/summary.ts';
@@ -47,14 +49,16 @@ export async function exportServer(invocation: Invocation) {
   const { settings } = invocation;
   const [profile, scope] = [readProfile(settings), readPlanScope(settings)];
   const { live, users } = await readServer(invocation, scope);
-  const wanted = removeCopies(live.rules);
+  const selected = selectRules(live.rules, users, settings.user);
+  const wanted = removeCopies(selected);
   const emails = findNameableEmails(users);
   const mayCollide = !profile.refusesCollisions;
   const rules = scope.rules ? exportRules(wanted, { emails, mayCollide }) : [];
-  const configuration = live.configuration ? exportConfiguration(live.configuration.fields, profile) : nothing;
+  const stored = settings.user.length === 0 ? live.configuration : null;
+  const configuration = stored === null ? nothing : exportConfiguration(stored.fields, profile);
   return {
     files: [...configuration.files, ...rules],
-    problems: [...describeCopies(live.rules.length - wanted.length), ...configuration.problems],
+    problems: [...describeCopies(selected.length - wanted.length), ...configuration.problems],
     configuration,
     live,
   };
@@ -73,6 +77,24 @@ function readServer(invocation: Invocation, scope: Scope) {
     // Without the list of users rules name them by UUID, which means the same.
     return { live: { ...live, rules }, users: users?.ok === true ? users.value : [] };
   });
+}
+
+/** The rules of the users asked for (an e-mail address, a UUID, or `nobody` for global rules); all without a wish. */
+function selectRules(
+  rules: readonly LiveRule[],
+  users: readonly LiveUser[],
+  wishes: readonly string[],
+): readonly LiveRule[] {
+  if (wishes.length === 0) return rules;
+  const ids = new Set(
+    wishes.map((wish) => {
+      if (wish === 'nobody') return null;
+      const id = users.find((user) => user.email === wish.toLowerCase())?.id ?? wish.toLowerCase();
+      if (users.some((user) => user.id === id) || rules.some(({ rule }) => rule.userId === id)) return id;
+      throw makeFailure('unknown-user', `no rule is for ${wish}`, 'name a user by e-mail address or UUID, or `nobody`');
+    }),
+  );
+  return rules.filter(({ rule }) => ids.has(rule.userId));
 }
 
 function textOf(files: readonly ExportedFile[]) {
