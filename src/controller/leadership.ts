@@ -27,11 +27,12 @@ export class Leadership {
   readonly backoff: Backoff;
   readonly #trial: Trial;
   readonly #stop: AbortSignal;
-  #record: LoopRecord;
+  /** What lies with the lease; changed here alone. */
+  record: LoopRecord;
   /** The last save did not work. */
   #unsaved = false;
-  /** The desired state last applied, for attribution. */
-  #base: DesiredState | null = null;
+  /** The desired state last applied, for attribution; found or made here alone. */
+  base: DesiredState | null = null;
   #triedBase = false;
   /** The content that was confirmed, as long as it is at hand. */
   #confirmed: SourceContent | null = null;
@@ -41,7 +42,7 @@ export class Leadership {
   constructor(parts: LoopParts, record: LoopRecord, board: StatusBoard, signal: AbortSignal) {
     this.#parts = parts;
     this.signal = signal;
-    this.#record = record;
+    this.record = record;
     this.#stop = AbortSignal.any([parts.stop, signal]);
     this.runner = new PassRunner(parts, board, this.#stop);
     this.history = new SourceHistory(parts, this.#stop);
@@ -49,23 +50,15 @@ export class Leadership {
     this.#trial = new Trial(parts, this.#stop);
   }
 
-  get record(): LoopRecord {
-    return this.#record;
-  }
-
-  get base(): DesiredState | null {
-    return this.#base;
-  }
-
   /** The revision that nobody confirmed, while what it changed is taken back. */
   get takenBack(): string | null {
-    const { pendingRevision, givenUp } = this.#record;
+    const { pendingRevision, givenUp } = this.record;
     return givenUp.at(-1) === pendingRevision ? pendingRevision : null;
   }
 
   /** When what waits to be confirmed is taken back (ms since 1970); null: nothing waits. */
   get confirmBy(): number | null {
-    const { pendingRevision, pendingUntil } = this.#record;
+    const { pendingRevision, pendingUntil } = this.record;
     return this.#trial.wordOn(pendingRevision) === 'waiting' ? pendingUntil : null;
   }
 
@@ -73,36 +66,36 @@ export class Leadership {
   order(content: SourceContent): PassOrder {
     return {
       content,
-      base: this.#base,
-      record: this.#record,
+      base: this.base,
+      record: this.record,
       begin: (desired) => this.#begin(content, desired),
       deleteWaitMs: () => this.history.quietLeft(this.#parts.settings().deleteQuietMs),
     };
   }
 
   /** Finds the content of the record's revisions, now read or by commit. What cannot be had is absent, and looked for again. */
-  async recall({ content: newest }: SourceReading): Promise<void> {
+  async #recall({ content: newest }: SourceReading): Promise<void> {
     const { source, build, logger } = this.#parts;
     if (newest !== null) await this.#checkOrigin(newest.revision);
-    const { appliedRevision, inForceRevision, appliedDesired, agreedAt, isSealed } = this.#record;
+    const { appliedRevision, inForceRevision, appliedDesired, agreedAt, isSealed } = this.record;
     if (!isSealed && source.readAt !== undefined) return;
     const find = async (revision: string | null): Promise<SourceContent | null> => {
       const near = [newest, this.history.lastGood].find((one) => one?.revision === revision);
       if (near || revision === null || source.readAt === undefined) return near ?? null;
-      return (await source.readAt(revision, this.#stop, this.#record.firstSeen)).content;
+      return (await source.readAt(revision, this.#stop, this.record.firstSeen)).content;
     };
     try {
       if (this.history.lastGood === null) {
         const inForce = await find(inForceRevision);
         if (inForce !== null) this.history.lastGood = inForce;
       }
-      if (this.#triedBase || this.#base !== null) return;
+      if (this.#triedBase || this.base !== null) return;
       const applied = await find(appliedRevision);
       if (applied === null) return;
       this.#triedBase = true;
       const base = await build(applied, agreedAt);
       // Under other settings the same manifests ask for something else than was applied.
-      this.#base = appliedDesired === null || base?.digest === appliedDesired ? base : null;
+      this.base = appliedDesired === null || base?.digest === appliedDesired ? base : null;
     } catch (error) {
       logInternalError(logger, error);
     }
@@ -114,8 +107,8 @@ export class Leadership {
    */
   async #checkOrigin(newest: string): Promise<void> {
     const { source, logger } = this.#parts;
-    if (this.#record.isSealed) return;
-    for (const revision of new Set(listRevisions(this.#record))) {
+    if (this.record.isSealed) return;
+    for (const revision of new Set(listRevisions(this.record))) {
       if (revision === null || revision === newest || source.descends === undefined) continue;
       const descent = await source.descends(revision, newest, this.#stop);
       if (descent === 'yes') continue;
@@ -124,18 +117,18 @@ export class Leadership {
         'The record has no seal of this API token and names a commit that is not on the branch: it is made anew',
         { revision },
       );
-      this.#record = lostRecord;
+      this.record = lostRecord;
       return;
     }
-    this.#record = { ...this.#record, isSealed: true };
+    this.record = { ...this.record, isSealed: true };
   }
 
   /** Notes when the newest commit was first seen, and whether the operator asks not to write. */
-  async observe(revision: string | null): Promise<void> {
+  async #observe(revision: string | null): Promise<void> {
     const { settings, clock, source } = this.#parts;
-    const { firstSeen, inForceRevision, confirmedRevision, pendingRevision } = this.#record;
+    const { firstSeen, inForceRevision, confirmedRevision, pendingRevision } = this.record;
     const now = clock.wallTime();
-    const seen = [...listRevisions(this.#record), revision]
+    const seen = [...listRevisions(this.record), revision]
       .filter((one) => one !== null)
       .map((one) => [one, firstSeen[one] ?? now] as const);
     // What is not signed, a directory, has no use for it.
@@ -146,14 +139,8 @@ export class Leadership {
     await this.#update({ ...kept, ...confirming, suspended: settings().suspended });
   }
 
-  /** Gives up a revision whose time to be confirmed is over. It is taken back once that is recorded: then nobody applies it again. */
-  async giveUp(): Promise<void> {
-    const isLost = this.takenBack === null && this.#trial.wordOn(this.#record.pendingRevision) === 'lost';
-    if (isLost) await this.#abandon('A revision was not confirmed in time: it is taken back');
-  }
-
   async #abandon(message: string): Promise<Verdict> {
-    const { confirmedRevision: to, pendingRevision: revision, givenUp: earlier } = this.#record;
+    const { confirmedRevision: to, pendingRevision: revision, givenUp: earlier } = this.record;
     if (revision === null || !(await this.#update({ givenUp: recordGivenUp(earlier, revision), inForceRevision: to })))
       return notRecorded;
     this.history.lastGood = this.#confirmed?.revision === to ? this.#confirmed : null;
@@ -161,15 +148,21 @@ export class Leadership {
     return unconfirmedBefore;
   }
 
-  /** Chooses what is to be in effect: a revision that waits to be confirmed stays, and one that nobody confirmed is not tried again. */
-  async choose(reading: SourceReading): Promise<RevisionSelection> {
-    const { appliedRevision, pendingRevision: pending, givenUp } = this.#record;
+  /**
+   * Chooses what is to be in effect: a revision that waits to be confirmed stays, and one that nobody confirmed is not tried again.
+   * It is taken back once that is recorded: then nobody applies it again. `observed`: the newest revision that was seen.
+   */
+  async choose(reading: SourceReading, observed: string | null): Promise<RevisionSelection> {
+    await this.#observe(observed);
+    if (this.takenBack === null && this.#trial.wordOn(this.record.pendingRevision) === 'lost')
+      await this.#abandon('A revision was not confirmed in time: it is taken back');
+    await this.#recall(reading);
+    const { appliedRevision, pendingRevision: pending, givenUp } = this.record;
     const { lastGood } = this.history;
-    const newest = reading.content?.revision;
+    const newest = reading.content?.revision ?? '';
     const back = this.takenBack;
-    const isFailed = newest !== undefined && givenUp.includes(newest);
-    if (isFailed || (back !== null && (newest === undefined || !this.#mayLeave))) {
-      const refused = { content: lastGood, complaint: this.#trial.refuse(back ?? newest ?? ''), settlingMs: null };
+    if (givenUp.includes(newest) || (back !== null && (newest === '' || !this.#mayLeave))) {
+      const refused = { content: lastGood, complaint: this.#trial.refuse(back ?? newest), settlingMs: null };
       return back === null ? refused : { ...refused, back };
     }
     const waits = pending !== null && lastGood?.revision === pending && !this.#mayLeave;
@@ -182,12 +175,12 @@ export class Leadership {
     const { confirmWithinMs } = this.#parts.settings();
     const { content, verdict } = end;
     if (confirmWithinMs === null || this.takenBack !== null) return end;
-    if (content === null || content.revision === this.#record.confirmedRevision) return end;
+    if (content === null || content.revision === this.record.confirmedRevision) return end;
     // What was pending before the record was lost is not known: what is in effect has to be confirmed anew.
-    const { isLost, pendingRevision } = this.#record;
+    const { isLost, pendingRevision } = this.record;
     const pending = pendingRevision ?? (isLost && isInForce(verdict) ? content.revision : null);
     if (pending === null) return end;
-    const time = this.#trial.passEnded(pending, end, confirmWithinMs, this.#record);
+    const time = this.#trial.passEnded(pending, end, confirmWithinMs, this.record);
     await this.#update({ pendingRevision: pending, ...time });
     const word = this.#trial.wordOn(pending);
     if (word === 'lost') return { ...end, verdict: notRecorded };
@@ -211,7 +204,7 @@ export class Leadership {
    */
   async #begin(content: SourceContent, desired: DesiredState | null): Promise<Verdict | null> {
     const { revision } = content;
-    const { confirmedRevision, pendingRevision } = this.#record;
+    const { confirmedRevision, pendingRevision } = this.record;
     const isTried = this.#parts.settings().confirmWithinMs !== null && revision !== confirmedRevision;
     const isNew = isTried && revision !== pendingRevision;
     // An earlier process wrote it, and its content was not found again: going back later would leave what it changed.
@@ -231,23 +224,23 @@ export class Leadership {
   /** Remembers what a pass came to, as far as later ones depend on it. `inEffect`: the content that it found or brought into effect. */
   async ended(end: PassEnding, inEffect: SourceContent | null): Promise<void> {
     if (inEffect !== null) await this.#applied(inEffect, end.result ?? null);
-    await this.#update(recordEnding(this.#record, end));
+    await this.#update(recordEnding(this.record, end));
   }
 
   async #applied(content: SourceContent, result: PassResult | null): Promise<void> {
     const { revision } = content;
     this.history.lastGood = content;
-    this.#base = result?.desired?.state ?? this.#base;
-    const { appliedRevision, appliedAt, knownRules, appliedDesired, sentSecrets } = this.#record;
+    this.base = result?.desired?.state ?? this.base;
+    const { appliedRevision, appliedAt, knownRules, appliedDesired, sentSecrets } = this.record;
     await this.#update({
       ...this.#confirm(revision),
       isLost: false,
       appliedRevision: revision,
       appliedAt: revision === appliedRevision ? appliedAt : this.#parts.clock.wallTime(),
       inForceRevision: revision,
-      appliedDesired: this.#base?.digest ?? appliedDesired,
+      appliedDesired: this.base?.digest ?? appliedDesired,
       sentSecrets: recordSecrets(listSentReferences(result?.desired?.state ?? null, result?.plan ?? null, sentSecrets)),
-      ...agreedAtOf(this.#base),
+      ...agreedAtOf(this.base),
       knownRules: countLiveRules(result) ?? knownRules,
     });
   }
@@ -255,20 +248,20 @@ export class Leadership {
   /** What is in effect is confirmed, but for the confirmed revision while another one is taken back. */
   #confirm(revision: string): Partial<LoopRecord> {
     if (this.#parts.settings().confirmWithinMs === null) return {};
-    if (revision !== this.#record.confirmedRevision) return { ...nothingConfirmed, confirmedRevision: revision };
+    if (revision !== this.record.confirmedRevision) return { ...nothingConfirmed, confirmedRevision: revision };
     return this.takenBack === null ? nothingPending : {};
   }
 
   /** The times of this content are those of this state now; what it asks for beside them is as it was. */
   async turned({ revision }: SourceContent, state: DesiredState | null): Promise<void> {
-    if (revision !== this.#record.appliedRevision || state === null) return;
-    this.#base = state;
+    if (revision !== this.record.appliedRevision || state === null) return;
+    this.base = state;
     await this.#update({ appliedDesired: state.digest, ...agreedAtOf(state) });
   }
 
   /** Of these rules, which begin or end soon, those of which nobody was told yet; now they are. */
   async announce(soon: readonly Boundary[]): Promise<readonly Boundary[]> {
-    const { toldUntil } = this.#record;
+    const { toldUntil } = this.record;
     const unheard = soon.filter(({ at }) => at > toldUntil);
     await this.#update({ toldUntil: unheard.reduce((last, { at }) => Math.max(last, at), toldUntil) });
     return unheard;
@@ -277,13 +270,13 @@ export class Leadership {
   /** Whether the record is kept with this change, and the lease is still ours. */
   async #update(change: Partial<LoopRecord>): Promise<boolean> {
     if (this.signal.aborted) return false;
-    const next = { ...this.#record, ...change };
-    if (JSON.stringify(next) === JSON.stringify(this.#record) && !this.#unsaved) return true;
+    const next = { ...this.record, ...change };
+    if (JSON.stringify(next) === JSON.stringify(this.record) && !this.#unsaved) return true;
     const isKept = await this.#parts.store.save(next);
     this.#unsaved = !isKept;
     if (this.signal.aborted) return false;
     // What was begun is only true once it is known to all; what has happened is true anyway, and is saved with the next change.
-    if (isKept || change.inForceRevision === undefined || change.appliedRevision !== undefined) this.#record = next;
+    if (isKept || change.inForceRevision === undefined || change.appliedRevision !== undefined) this.record = next;
     return isKept;
   }
 }

@@ -122,10 +122,7 @@ export class Loop {
     if (this.#parts.stop.aborted) return { waitMs: 0, judged: null };
     const lead = await this.#takeLead();
     if (lead === null) return { waitMs: interval, judged: null };
-    await lead.observe(this.#board.status.revisions.observed);
-    await lead.giveUp();
-    await lead.recall(reading);
-    const selection = await lead.choose(reading);
+    const selection = await lead.choose(reading, this.#board.status.revisions.observed);
     this.#board.touch();
     if (selection.settlingMs !== null) this.#reconciling('Settling', 'waiting until the content is stable');
     if (selection.early !== undefined) void this.#parts.prepare(selection.early);

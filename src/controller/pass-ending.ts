@@ -56,20 +56,17 @@ const terminalReads: ReadonlySet<string> = new Set([
 export function judge(result: PassResult, hold: Verdict | null): Verdict {
   switch (result.end) {
     case 'in-sync':
-      return goodBut(result, { reason: 'InSync', message: 'the live state is what the revision asks for' });
-    case 'invalid':
-      return {
-        kind: 'terminal',
-        reason: 'ManifestsInvalid',
-        message: firstProblem(result, 'the manifests have errors'),
-      };
+      return goodBut(result, 'InSync', 'the live state is what the revision asks for');
+    case 'invalid': {
+      const error = result.problems.find(({ severity }) => severity === 'error');
+      return { kind: 'terminal', reason: 'ManifestsInvalid', message: error === undefined ? '' : placed(error) };
+    }
     case 'unreadable':
       return judgeRead(result);
     case 'refused': {
-      const refusal = result.plan?.refusals[0];
-      const text = refusal === undefined ? firstProblem(result, 'the plan is refused') : joinTexts(refusal);
+      const [refusal] = result.plan?.refusals ?? [];
       const reason = refusal?.code === 'clock-differs' ? 'ClockDiffers' : 'Refused';
-      return { kind: 'terminal', reason, message: text };
+      return { kind: 'terminal', reason, message: refusal === undefined ? '' : joinTexts(refusal) };
     }
     case 'planned':
     case 'declined':
@@ -95,12 +92,12 @@ function judgeRead(result: PassResult): Verdict {
 }
 
 /** In effect, but not good where a field of the Configuration is known to differ and lacks a secret to be sent. */
-function goodBut(result: PassResult, good: Pick<Verdict, 'reason' | 'message'>): Verdict {
+function goodBut(result: PassResult, reason: Verdict['reason'], message: string): Verdict {
   const unsent = (result.plan?.problems ?? []).filter(({ code }) => code === 'unsent-field');
   const [first] = unsent;
   const clock = result.problems.find(({ code }) => code === 'clock-differs');
   if (clock !== undefined) return { kind: 'held', reason: 'ClockDiffers', message: joinTexts(clock) };
-  if (first === undefined) return { kind: 'good', ...good };
+  if (first === undefined) return { kind: 'good', reason, message };
   const more = unsent.length > 1 ? `; and ${unsent.length - 1} more fields` : '';
   return { kind: 'terminal', reason: 'SecretMissing', message: `${placed(first)}${more}` };
 }
@@ -115,10 +112,7 @@ function judgeApply(result: PassResult): Verdict {
   if (report === null) return { kind: 'transient', reason: 'ApplyFailed', message: 'the apply gave no report' };
   switch (report.end) {
     case 'converged':
-      return goodBut(result, {
-        reason: 'Applied',
-        message: 'the revision was applied, and a new read found nothing to do',
-      });
+      return goodBut(result, 'Applied', 'the revision was applied, and a new read found nothing to do');
     case 'stopped':
       return { kind: 'held', reason: 'Stopped', message: 'the apply was stopped before its end' };
     case 'not-converged':
@@ -161,12 +155,6 @@ function textOfFailed(report: ApplyReport, failed: readonly Outcome[]): string {
 /** The server looked at the request and said no: asking again with the same bytes brings the same. */
 function isHopeless(outcome: Outcome): boolean {
   return outcome.outcome === 'failed' && (outcome.status === 403 || outcome.status === 422);
-}
-
-function firstProblem(result: PassResult, otherwise: string): string {
-  const problem = result.problems.find((one) => one.severity === 'error');
-  if (problem === undefined) return otherwise;
-  return placed(problem);
 }
 
 function placed({ place, summary }: Problem): string {

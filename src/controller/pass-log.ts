@@ -3,22 +3,14 @@ import { makeRequest, type Plan } from '../plan/plan.ts';
 import type { Logger } from '../ports.ts';
 import type { PassView } from './status.ts';
 
+const levels = { good: 'info', held: 'warn', transient: 'error', terminal: 'error' } as const;
+
 /** The one line of each pass. */
 export function logPass(logger: Logger, view: PassView): void {
-  const fields = {
-    revision: view.revision,
-    ...(view.failedRevision === undefined ? {} : { failedRevision: view.failedRevision }),
-    result: view.result,
-    reason: view.reason,
-    detail: view.message,
-    triggers: view.triggers,
-    durationMs: view.durationMs,
-    steps: view.steps,
-    ...view.outcomes,
-  };
-  if (view.result === 'good') logger.info('The pass ended', fields);
-  else if (view.result === 'held') logger.warn('The pass ended', fields);
-  else logger.error('The pass ended', fields);
+  const { revision, failedRevision, result, reason, message, triggers, durationMs, steps, outcomes } = view;
+  const failed = failedRevision === undefined ? {} : { failedRevision };
+  const fields = { revision, ...failed, result, reason, detail: message, triggers, durationMs, steps, ...outcomes };
+  logger[levels[result]]('The pass ended', fields);
 }
 
 /** Before a first pass writes: rules that nothing here knows may be somebody's only copy. */
