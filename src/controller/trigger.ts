@@ -16,25 +16,22 @@ export type Trigger =
   | 'stop';
 
 /** Wakes the loop. Any number of calls while a pass runs collapse into one next pass. */
-export interface Triggers {
-  wake(trigger: Trigger): void;
-  /** Waits until something woke the loop, or `ms` have passed or it is `at` (then: `otherwise`); takes all that came together. */
-  next(ms: number, otherwise: Trigger, at?: number): Promise<ReadonlySet<Trigger>>;
-}
+export type Triggers = ReturnType<typeof createTriggers>;
 
 /** So often the wall clock is looked at: no timer knows that the machine slept, or that its clock was set. */
 const lookMs = 1000;
 
 /** Triggers that wait by the given clock. */
-export function createTriggers(clock: Clock): Triggers {
+export function createTriggers(clock: Clock) {
   let pending = new Set<Trigger>();
   let waiting: AbortController | null = null;
   return {
-    wake(trigger) {
+    wake(trigger: Trigger): void {
       pending.add(trigger);
       waiting?.abort();
     },
-    async next(ms, otherwise, at = Number.POSITIVE_INFINITY) {
+    /** Waits until something woke the loop, or `ms` have passed or it is `at` (then: `otherwise`); takes all that came together. */
+    async next(ms: number, otherwise: Trigger, at = Number.POSITIVE_INFINITY): Promise<ReadonlySet<Trigger>> {
       const end = clock.now() + ms;
       for (let left = ms; pending.size === 0 && left > 0; left = end - clock.now()) {
         const untilAt = at - clock.wallTime();

@@ -2,7 +2,6 @@ import { createHmac } from 'node:crypto';
 import { shortenRevision } from '../../controller/conditions.ts';
 import type { Turn } from '../../controller/observer.ts';
 import { formatInstant } from '../../model/instant.ts';
-import type { Boundary } from '../../model/state.ts';
 
 /** What somebody is sent about a turn; null when it does not concern them. */
 export type MakeDelivery = (turn: Turn) => Delivery | null;
@@ -35,16 +34,12 @@ function genericBody({ what, status, rules }: Turn): unknown {
     format_version: 1,
     event: what,
     source: status.source,
-    ...(status.server === undefined ? {} : { server: status.server }),
+    server: status.server,
     condition: { ...conditions.Ready, message: plain(message), since: new Date(since).toISOString() },
     revisions: status.revisions,
-    ...(windowOpensAt === null ? {} : { windowOpensAt: formatInstant(windowOpensAt) }),
-    ...(rules === undefined ? {} : { rules: rules.map(boundaryMembers) }),
+    windowOpensAt: windowOpensAt === null ? undefined : formatInstant(windowOpensAt),
+    rules: rules?.map((one) => ({ name: one.rule.name, what: one.what, at: formatInstant(one.at) })),
   };
-}
-
-function boundaryMembers({ rule: { name }, what, at }: Boundary): unknown {
-  return { name, what, at: formatInstant(at) };
 }
 
 const heads = {

@@ -111,14 +111,12 @@ function addPages(
     const { type, text } = await metrics();
     return context.body(text, 200, { 'content-type': type });
   });
-  const answer = (context: Context<App>, make: (shown: PageView) => Response): Response => {
-    const name = context.req.param('target');
-    const shown = name === undefined ? view : (below?.(name) ?? null);
-    return shown === null ? context.text('not found\n', 404) : make(shown);
-  };
   const get = (path: string, make: (context: Context<App>, shown: PageView) => Response): void => {
-    for (const place of [path, `/targets/:target${path}`])
-      app.get(place, (context) => answer(context, (shown) => make(context, shown)));
+    app.on('GET', [path, `/targets/:target${path}`], (context) => {
+      const name = context.req.param('target');
+      const shown = name === undefined ? view : (below?.(name) ?? null);
+      return shown === null ? context.text('not found\n', 404) : make(context, shown);
+    });
   };
   // The links of a page are relative to its last slash.
   app.get('/targets/:target', (context) => context.redirect(`${context.req.path}/`));

@@ -96,9 +96,9 @@ export function createWatchPasses(wiring: PassWiring) {
         ...shared,
         ...request,
         strict: settings.strict,
-        ...prepared.value.own,
+        ...prepared.value,
         part: request.part ?? 'managed',
-        options: { ...options, ...prepared.value.options, secretBindings },
+        options: { ...options, ...(back && { goesBack: true as const }), secretBindings },
         baseApplied: true,
         ...(record.agreedAt === null ? {} : { agreedAt: record.agreedAt }),
         memory: { knownRules: record.knownRules, serverWasDown, openGaps },
@@ -144,28 +144,21 @@ function logStays(logger: Logger, { problems }: PassResult): void {
     logger.warn('Something is not taken back', { detail: summary });
 }
 
-/** How a pass differs from any other where it takes something back. */
-interface WayBack {
-  readonly own?: Partial<PassDependencies>;
-  readonly options?: Partial<PassDependencies['options']>;
-}
-
-/** Manifests of before, and a state that is made from a record, are taken as they are. */
+/** How a pass differs where it takes something back: manifests of before, and a state made from a record, are taken as they are. */
 async function prepareBack(
   { invocation, root, recent, logger }: PassWiring,
   { content: { revision }, back }: LoopPassRequest,
-): Promise<Result<WayBack, ReadFailure>> {
+): Promise<Result<Partial<PassDependencies>, ReadFailure>> {
   if (back === undefined) return ok({});
   const desired = makeDesiredContext({ ...invocation, settings: liftDemands(invocation.settings) }, root);
   const own = { desired, strict: false };
-  const options = { goesBack: true } as const;
-  if (back === 'confirmed') return ok({ own, options });
+  if (back === 'confirmed') return ok(own);
   const record = await recent.join(revision);
   const message = `what ${revision} changed is not recorded here`;
   if (record === null) return fail({ code: 'no-record', status: null, message });
   for (const field of listWaiting(record))
     logger.error('A field is not taken back: its former secret is not known here', { field });
-  return ok({ own: { ...own, takesBack: { record, withoutSecrets: true, isRest: back === 'rest' } }, options });
+  return ok({ ...own, takesBack: { record, withoutSecrets: true, isRest: back === 'rest' } });
 }
 
 /** What is to be confirmed must be known after a restart too, and so must what is put back without it. */
