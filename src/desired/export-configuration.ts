@@ -26,7 +26,7 @@ export interface ExportedConfiguration {
   readonly secrets: readonly string[];
 }
 
-/** A field whose live value no manifest may have; the reason is a sentence. */
+/** A field whose live value no manifest may have; the reason says what to write. */
 export interface Unfit {
   readonly field: ConfigurationField;
   readonly reason: string;
@@ -116,7 +116,8 @@ function reasonAgainst(
       return secret === undefined ? { ok: false, error: 'not exported' } : ok(secret);
     },
   });
-  return problems.find((problem) => problem.severity === 'error')?.summary ?? null;
+  const error = problems.find((problem) => problem.severity === 'error');
+  return error === undefined ? null : `${error.summary} ${error.hint ?? ''}`.trimEnd();
 }
 
 function notExported({ field, reason }: Unfit): Problem {

@@ -20,15 +20,9 @@ const noPortRule = makeNote(
   'an apply compares each answer with what was sent: where ports are dropped silently, the rule is taken back and the run fails',
 );
 
-/** Findings in the stored Configuration: what the server would refuse, would not boot with, or locks people out with. */
+/** Findings in the stored Configuration: what the server would not boot with, or locks people out with. */
 export function diagnoseConfiguration({ fields }: LiveConfiguration): readonly Problem[] {
-  return [
-    ...poisonedAddresses(fields),
-    ...outOfBounds(fields),
-    ...providerFindings(fields),
-    ...noSignIn(fields),
-    pinned,
-  ];
+  return [...poisonedAddresses(fields), ...providerFindings(fields), ...noSignIn(fields), pinned];
 }
 
 /** GET shows what is stored, never what the environment puts over it (observed: recordings/configuration_env_override). */
@@ -51,20 +45,6 @@ function poisonedAddresses({ default_client_allowed_ips: stored }: Configuration
   return twice.map((text) =>
     makeError('poisoned-configuration', `default_client_allowed_ips holds ${text.trim()} twice: ${harm}`, hint),
   );
-}
-
-function outOfBounds(fields: ConfigurationFields): readonly Problem[] {
-  const bounds = [
-    ['vpn_session_duration', fields.vpn_session_duration, 0, 2_147_483_647],
-    ['default_client_mtu', fields.default_client_mtu, 576, 1500],
-    ['default_client_persistent_keepalive', fields.default_client_persistent_keepalive, 0, 120],
-  ] as const;
-  return bounds.flatMap(([name, value, low, high]) => {
-    if (value === null || (value >= low && value <= high)) return [];
-    const checks = `the server checks ${low} to ${high} and refuses every change until it is mended`;
-    const hint = `write ${name} with an allowed value in the Configuration manifest`;
-    return [makeError('stored-value-refused', `${name} is stored as ${value}: ${checks}`, hint)];
-  });
 }
 
 function providerFindings(fields: ConfigurationFields): readonly Problem[] {

@@ -179,7 +179,6 @@ export type ProblemCode =
   | 'step-rejected'
   | 'step-unknown'
   | 'stopped'
-  | 'stored-value-refused'
   | 'stored-value-unfit'
   | 'token-expired'
   | 'token-expires'

@@ -550,7 +550,7 @@ describe('reconcile doctor', () => {
   it('names stored values that no manifest may have, and a sign-in that nobody has', async () => {
     const headers = { authorization: 'Bearer test-token-of-the-simulator', accept: 'application/json' };
     const stored = await (await fetch(`${world.simulator.url}/v0/configuration`, { headers })).json();
-    const unfit = { default_client_dns: ['1.1.1.1', '1.1.1.1'], local_auth_enabled: null };
+    const unfit = { default_client_dns: ['1.1.1.1', '1.1.1.1'], default_client_mtu: 575, local_auth_enabled: null };
     const server = createServer((request, response) => {
       response.setHeader('content-type', 'application/json');
       const data = request.url?.endsWith('/rules') ? [] : { ...(stored as { data: object }).data, ...unfit };
@@ -563,6 +563,7 @@ describe('reconcile doctor', () => {
     expect(run.out).toContain(
       '[stored-value-unfit] default_client_dns is stored with a value that no manifest may have',
     );
+    expect(run.out).toContain('`default_client_mtu` is out of bounds. Write a number from 576 to 1500.');
     expect(run.out).toContain('[no-sign-in]');
   });
 

@@ -141,18 +141,18 @@ async function examineConfiguration(
 /** What is wrong with the stored Configuration, and which fields hold what the server takes from nobody. */
 function diagnoseStored(configuration: LiveConfiguration, profile: Profile): readonly Problem[] {
   const found = diagnoseConfiguration(configuration);
-  const unfit = exportConfiguration(configuration.fields, profile).unfit.filter(
-    ({ field }) => !found.some(({ code, summary }) => storedCodes.has(code) && summary.startsWith(field)),
-  );
-  const problems = unfit.map(({ field, reason }): Problem => {
+  const poisoned = found.filter(({ code }) => code === 'poisoned-configuration');
+  const { unfit } = exportConfiguration(configuration.fields, profile);
+  const problems = unfit.flatMap(({ field, reason }) => {
+    if (poisoned.some(({ summary }) => summary.startsWith(field))) return [];
     const summary = `${field} is stored with a value that no manifest may have: ${reason}`;
     const hint = `the server may refuse every change until it is mended: write ${field} with a fitting value in the Configuration`;
-    return makeWarning('stored-value-unfit', summary, hint);
+    // It checks the bounds of every number with every change.
+    const isRefused = typeof configuration.fields[field] === 'number';
+    return (isRefused ? makeError : makeWarning)('stored-value-unfit', summary, hint);
   });
   return [...found, ...problems];
 }
-
-const storedCodes: ReadonlySet<string> = new Set(['poisoned-configuration', 'stored-value-refused']);
 
 /** One line for each thing that is well, then the problems. */
 export function renderExamination(
