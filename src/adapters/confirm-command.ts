@@ -1,4 +1,4 @@
-import { type ProcessRun, pickVariables, proxyVariables, runProcess } from './run-process.ts';
+import { type ProcessCommand, type ProcessRun, pickVariables, proxyVariables, runProcess } from './run-process.ts';
 
 /** What a command that confirms gets of this process's environment: no token, no secret, nothing of `RECONCILE_`. */
 const inherited = ['PATH', 'HOME', 'TMPDIR', 'LANG', ...proxyVariables, 'SSL_CERT_FILE', 'SSL_CERT_DIR'];
@@ -6,19 +6,13 @@ const inherited = ['PATH', 'HOME', 'TMPDIR', 'LANG', ...proxyVariables, 'SSL_CER
 const longestMs = 30_000;
 const mostOutput = 65_536;
 
-/** One run of the command that says whether an apply is to be kept. */
-export interface ConfirmCommand {
-  /** Program and arguments; there is no shell. */
-  readonly command: readonly string[];
-  readonly environment: Readonly<Record<string, string | undefined>>;
-  readonly cwd: string;
-  /** It may take this long at most, and never more than 30 s. */
-  readonly timeoutMs: number;
-  readonly signal: AbortSignal;
-}
-
-/** Runs the command once. Null: it ended with 0; otherwise what happened, for a person. Never rejects. */
-export async function runConfirmCommand(given: ConfirmCommand): Promise<string | null> {
+/** Runs a program and its arguments once, for 30 s at most. Null: it ended with 0; otherwise what happened, for a person. Never rejects. */
+export async function runConfirmCommand(
+  given: Pick<ProcessCommand, 'cwd' | 'timeoutMs' | 'signal'> & {
+    readonly command: readonly string[];
+    readonly environment: Readonly<Record<string, string | undefined>>;
+  },
+): Promise<string | null> {
   const { command, environment, cwd, signal } = given;
   const [program = '', ...args] = command;
   const timeoutMs = Math.max(1, Math.min(longestMs, given.timeoutMs));

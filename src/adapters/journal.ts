@@ -3,14 +3,8 @@ import { open, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { getErrorCode } from '../model/result.ts';
 import { shareRuns } from '../model/share-runs.ts';
-import type { Journal } from '../ports.ts';
+import type { JournalEntry } from '../ports.ts';
 import { makeFolder } from './make-folder.ts';
-
-export interface FileJournal extends Journal {
-  /** What an earlier run wrote last; cut lines are for the reader to pass over. */
-  readonly earlier: string;
-  close(): Promise<void>;
-}
 
 /** From this size on a journal is set aside as `PATH.1`, replacing an older one, as soon as a pass has ended. */
 const largestBytes = 16 * 1024 * 1024;
@@ -46,7 +40,7 @@ async function isPipe(path: string): Promise<boolean> {
  * Appends JSON lines (mode 0600), each with the time. A line outlives a kill of this process once `write` returns; the end of a write
  * outside gaps, once this turn of the event loop ends. A line of a gap is on disk once its promise resolves, others when the pass ends.
  */
-export async function openJournal(path: string, wallTime: () => number): Promise<FileJournal> {
+export async function openJournal(path: string, wallTime: () => number) {
   await makeFolder(dirname(path));
   const pipe = await isPipe(path);
   const earlier = pipe ? '' : await readEnd(path);
@@ -80,8 +74,9 @@ export async function openJournal(path: string, wallTime: () => number): Promise
   let last: Promise<unknown> = Promise.resolve();
   return {
     path,
+    /** What an earlier run wrote last; cut lines are for the reader to pass over. */
     earlier,
-    write: async (entry) => {
+    write: async (entry: JournalEntry): Promise<void> => {
       const line = `${JSON.stringify({ at: new Date(wallTime()).toISOString(), ...entry })}\n`;
       const inGap = entry.gap !== undefined;
       if (!pipe && entry.event === 'step-ended' && !inGap) {
@@ -98,7 +93,7 @@ export async function openJournal(path: string, wallTime: () => number): Promise
       last = done.catch(() => undefined);
       await done;
     },
-    close: async () => {
+    close: async (): Promise<void> => {
       await last;
       flush();
       await file.close();

@@ -1,4 +1,3 @@
-import type { Limits } from '../../desired/context.ts';
 import type { Problem } from '../../model/problem.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 import type { SourceContent } from '../../ports.ts';
@@ -11,14 +10,6 @@ export interface RevisionRequest {
   readonly directory: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
-}
-
-/** What reading an earlier revision of a directory needs. */
-export interface GitRefRequest extends RevisionRequest {
-  /** A commit, branch or tag; checked before git sees it. */
-  readonly ref: string;
-  readonly limits: Limits;
-  readonly references: ContentSettings['references'];
 }
 
 /** A branch, tag or commit, with `~2`, `^` and `@{upstream}`-like parts; nothing that git could take for an option or a range. */
@@ -55,8 +46,10 @@ function unreadable(why = ''): Problem {
   return refuseRevision(`the manifests cannot be read from the repository${why}`, hint);
 }
 
-/** The manifests of `directory` in a commit of its repository. A commit without the directory: no files. */
-export async function readAtRef(request: GitRefRequest): Promise<Result<SourceContent, Problem>> {
+/** The manifests of `directory` in a commit, branch or tag, checked before git sees it. One without the directory: no files. */
+export async function readAtRef(
+  request: RevisionRequest & Omit<ContentSettings, 'path'> & { readonly ref: string },
+): Promise<Result<SourceContent, Problem>> {
   const { ref, limits, references } = request;
   return await askRepository(request, async (repository, path) => {
     const commit = await findCommit(repository, ref);

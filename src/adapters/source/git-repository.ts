@@ -9,12 +9,6 @@ export interface TreeEntry {
   readonly type: 'file' | 'link' | 'tree' | 'submodule';
 }
 
-export interface Tree {
-  /** Read while they are asked for, once. */
-  readonly entries: Iterable<TreeEntry>;
-  readonly bytes: number;
-}
-
 /** An object that is here; `id` is what it was asked for by, when that was an id. */
 export interface ObjectHead {
   readonly id: string;
@@ -67,8 +61,9 @@ export class GitRepository {
   }
 
   /** The entries of trees (ids, or `COMMIT^{tree}`), in their order. Throws a `RangeError` when they have more than `maxBytes` together. */
-  async readTrees(asked: readonly string[], maxBytes: number): Promise<readonly Tree[]> {
+  async readTrees(asked: readonly string[], maxBytes: number) {
     const trees = await this.#readObjects('tree', asked, maxBytes);
+    // Entries are read while they are asked for, once.
     return trees.map(({ id, bytes }) => ({ entries: parseTree(bytes, id.length / 2), bytes: bytes.length }));
   }
 
