@@ -18,7 +18,7 @@ export interface Verdict {
   readonly reason: ConditionReason;
   readonly message: string;
   /** How long the server asked to be left alone, ms. */
-  readonly askedMs?: number;
+  readonly askedMs?: number | undefined;
   /** When to look again, ms from now; absent: with the next interval. */
   readonly waitMs?: number | undefined;
 }
@@ -78,17 +78,12 @@ export function judge(result: PassResult, hold: Verdict | null): Verdict {
   }
 }
 
-function judgeRead(result: PassResult): Verdict {
-  const failure = result.failure;
-  const message = failure?.message ?? 'the live state cannot be read';
-  if (failure?.code === 'reader-died') return { kind: 'transient', reason: 'SourceFailed', message };
-  const unauthorized = ['unauthorized', 'forbidden', 'token'].includes(failure?.code ?? '');
-  return {
-    kind: terminalReads.has(failure?.code ?? '') ? 'terminal' : 'transient',
-    reason: unauthorized ? 'Unauthorized' : 'ApiUnreachable',
-    message,
-    ...(failure?.retryAfterMs === undefined ? {} : { askedMs: failure.retryAfterMs }),
-  };
+function judgeRead({ failure }: PassResult): Verdict {
+  const { code = '', message = '', retryAfterMs: askedMs } = failure ?? {};
+  if (code === 'reader-died') return { kind: 'transient', reason: 'SourceFailed', message };
+  const isUnauthorized = ['unauthorized', 'forbidden', 'token'].includes(code);
+  const reason = isUnauthorized ? 'Unauthorized' : 'ApiUnreachable';
+  return { kind: terminalReads.has(code) ? 'terminal' : 'transient', reason, message, askedMs };
 }
 
 /** In effect, but not good where a field of the Configuration is known to differ and lacks a secret to be sent. */
@@ -207,28 +202,18 @@ export function describeConditions(
 ): readonly ConditionUpdate[] {
   const { kind, reason, message } = verdict;
   const { revision, failures, badSettings } = context;
-  const good = kind === 'good';
-  const stalled = kind === 'terminal' || badSettings !== null;
-  const retrying = kind === 'transient';
+  const isStalled = kind === 'terminal' || badSettings !== null;
+  const status = kind === 'good' ? 'True' : reason === 'Standby' ? 'Unknown' : 'False';
+  const applied = kind === 'good' && revision !== null ? `${shortenRevision(revision)}: ` : '';
+  const stalled = badSettings === null ? { reason, message } : { reason: 'BadSettings' as const, message: badSettings };
   return [
-    {
-      type: 'Ready',
-      status: good ? 'True' : reason === 'Standby' ? 'Unknown' : 'False',
-      reason,
-      message: good && revision !== null ? `${shortenRevision(revision)}: ${message}` : message,
-    },
-    {
-      type: 'Stalled',
-      status: stalled ? 'True' : 'False',
-      reason: badSettings !== null ? 'BadSettings' : stalled ? reason : 'Progress',
-      message: badSettings ?? (stalled ? message : ''),
-    },
-    {
-      type: 'Reconciling',
-      status: retrying ? 'True' : 'False',
-      reason: retrying ? 'Retrying' : 'Idle',
-      message: retrying ? `failed ${failures} times in a row` : '',
-    },
+    { type: 'Ready', status, reason, message: `${applied}${message}` },
+    isStalled
+      ? { type: 'Stalled', status: 'True', ...stalled }
+      : { type: 'Stalled', status: 'False', reason: 'Progress', message: '' },
+    kind === 'transient'
+      ? { type: 'Reconciling', status: 'True', reason: 'Retrying', message: `failed ${failures} times in a row` }
+      : { type: 'Reconciling', status: 'False', reason: 'Idle', message: '' },
   ];
 }
 

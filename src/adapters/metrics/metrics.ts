@@ -18,15 +18,13 @@ type States = () => readonly (readonly [labels: Readonly<Record<string, string>>
 export function createMetrics(version: string, states: States, own: readonly string[] = []) {
   const registry = new Registry();
   registerGauges(registry, states, own);
-  const build = new Gauge({
+  new Gauge({
     name: `${prefix}build_info`,
     help: 'Version of reconcile and of Node, as labels; always 1',
     labelNames: ['version', 'node'],
     registers: [registry],
-  });
-  build.set({ version, node: process.versions.node }, 1);
-  const { passes, steps, calls, sent, hooks, overlaps } = registerCounters([registry]);
-  const { phases, gaps, times } = registerHistograms([registry]);
+  }).set({ version, node: process.versions.node }, 1);
+  const { passes, steps, calls, sent, hooks, overlaps, phases, gaps, times } = registerSums([registry]);
   // Of the process: CPU, memory, event loop. Their timers end with it.
   collectDefaultMetrics({ register: registry });
   const observer: LoopObserver = {
@@ -57,9 +55,13 @@ export function createMetrics(version: string, states: States, own: readonly str
   };
 }
 
-function registerCounters(registers: Registry[]) {
+function registerSums(registers: Registry[]) {
   const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]): Counter<Label> =>
     new Counter({ name: prefix + name, help, labelNames, registers });
+  const histogram = <Label extends string>(name: string, help: string, buckets: number[], ...labelNames: Label[]) =>
+    new Histogram({ name: `${prefix}${name}_duration_seconds`, help, labelNames, buckets, registers });
+  const ofPhases = [0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60];
+  const short = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
   const ofCalls = 'API requests by method and status (a word where no answer came)';
   const ofOverlaps = 'Times that another replica took the lease while this one could still write';
   return {
@@ -69,15 +71,6 @@ function registerCounters(registers: Registry[]) {
     sent: counter('notifications_total', 'Notifications by target and result', 'target', 'result'),
     hooks: counter('webhooks_total', 'Webhook calls by result', 'result'),
     overlaps: counter('lease_overlaps_total', ofOverlaps),
-  };
-}
-
-function registerHistograms(registers: Registry[]) {
-  const histogram = <Label extends string>(name: string, help: string, buckets: number[], ...labelNames: Label[]) =>
-    new Histogram({ name: `${prefix}${name}_duration_seconds`, help, labelNames, buckets, registers });
-  const ofPhases = [0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60];
-  const short = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
-  return {
     phases: histogram('phase', 'Duration of the phases of a pass', ofPhases, 'phase'),
     gaps: histogram('gap', 'Time between a delete that a create needs and that create', [...short, 10]),
     times: histogram('api_request', 'Duration of API requests', [...short, 15], 'method'),
