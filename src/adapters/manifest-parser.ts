@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import { isDeepStrictEqual } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
 import {
@@ -63,8 +64,7 @@ export function createManifestParser(
   const remembered = (file: SourceFile): FileManifests | undefined =>
     latest.get(keyOf(file)) ?? before.get(keyOf(file));
   return takeTurns(async (files) => {
-    const isSame = files.length === last.files.length && files.every((file, at) => isSameFile(file, last.files[at]));
-    if (isSame) return last;
+    if (isDeepStrictEqual(files.map(keyOf), last.files.map(keyOf))) return last;
     growHeapSlowly(files);
     const chosen = selectManifestFiles(files, options.limits);
     const spent = { work: chosen.reduce((total, file) => total + (remembered(file)?.work ?? 0), 0) };
@@ -79,9 +79,7 @@ export function createManifestParser(
       if (known === undefined) spent.work += manifests.work;
       used.set(keyOf(file), manifests);
     }
-    const gone = [...latest].filter(([key]) => !used.has(key));
-    if (gone.length > 0) before = new Map(gone);
-    latest = used;
+    [before, latest] = [latest, used];
     const isTooMuch = spent.work > options.limits.work;
     last = { files, manifests: isTooMuch ? refuseAll(chosen, options.limits) : [...used.values()] };
     return last;
@@ -101,10 +99,6 @@ function takeTurns(parse: ParseFiles): ParseFiles {
 /** A parser has one profile and one set of values: beside these a file's manifests depend on no more than this. */
 function keyOf({ path, hash }: SourceFile): string {
   return `${hash} ${path}`;
-}
-
-function isSameFile(file: SourceFile, other: SourceFile | undefined): boolean {
-  return file.hash === other?.hash && file.path === other.path;
 }
 
 function worthApart(files: readonly SourceFile[], measure: keyof typeof worthAThread): readonly SourceFile[] {
