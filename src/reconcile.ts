@@ -62,5 +62,5 @@ export async function reconcile(
 
   const origin = { revision: content.revision, plan: digest.plan };
   const apply = await applyPlan(plan, makeApplyContext(pass, state, reading.value, origin));
-  return endPass('applied', { ...found, apply, kernel: await awaitKernel(pass, state, null, apply) });
+  return endPass('applied', { ...found, apply, kernel: await awaitKernel(pass, state, undefined, apply) });
 }

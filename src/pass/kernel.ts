@@ -19,14 +19,14 @@ import { readContext } from './stages.ts';
 /** A server that builds its filter anew takes a second for each 100 rules; below, it is given this long. */
 const stillTimeoutMs = 60_000;
 
-/** What the kernel holds of the live rules before anything is planned; null when the pass does not look. */
+/** What the kernel holds of the live rules before anything is planned; undefined when the pass does not look. */
 export async function observeKernel(
   pass: PassDependencies,
   desired: DesiredState,
   live: LiveState,
-): Promise<KernelState | null> {
+): Promise<KernelState | undefined> {
   const { enforcement, clock, stop } = pass;
-  if (enforcement === undefined) return null;
+  if (enforcement === undefined) return undefined;
   const names = collectRuleNames(desired.rules);
   if (enforcement.repair) {
     return await waitUntilStill({ ...enforcement, clock, stop, live: live.rules, names, timeoutMs: stillTimeoutMs });
@@ -37,11 +37,11 @@ export async function observeKernel(
 /** What the look at the kernel adds to a plan's input. */
 export function findKernelHints(
   pass: PassDependencies,
-  kernel: KernelState | null,
+  kernel: KernelState | undefined,
 ): Pick<PlanInput, 'notEnforced' | 'kernelDiffers'> {
   const repaired =
-    kernel === null || pass.enforcement?.repair !== true ? new Set<string>() : repairTargets(kernel.report);
-  if (kernel === null || kernel.report.state === 'enforced' || repaired.size > 0) return { notEnforced: repaired };
+    kernel === undefined || pass.enforcement?.repair !== true ? new Set<string>() : repairTargets(kernel.report);
+  if (kernel === undefined || kernel.report.state === 'enforced' || repaired.size > 0) return { notEnforced: repaired };
   const { message, findings } = kernel.report;
   const what = message ?? `${findings.length === 1 ? 'one difference' : `${findings.length} differences`}`;
   return { notEnforced: repaired, kernelDiffers: `The kernel is not known to hold the live rules: ${what}.` };
@@ -50,13 +50,13 @@ export function findKernelHints(
 /** Beyond the time in which the filter is expected to follow an apply, a run that was not told a time waits this long, ms. */
 const followSlackMs = 3000;
 
-/** The last look at the kernel: waits until it holds what is live, after an apply always; null when an apply was stopped. */
+/** The last look at the kernel: waits until it holds what is live, after an apply always; undefined when an apply was stopped. */
 export async function awaitKernel(
   pass: PassDependencies,
   desired: DesiredState,
-  before: KernelState | null,
+  before: KernelState | undefined,
   applied: ApplyReport | null,
-): Promise<KernelState | null> {
+): Promise<KernelState | undefined> {
   const { enforcement, clock, stop } = pass;
   if (enforcement === undefined || (applied !== null && stop.aborted)) return before;
   const { waitMs } = enforcement;

@@ -106,9 +106,9 @@ export interface PassResult {
   readonly digest?: PlanDigest;
   readonly apply: ApplyReport | null;
   /** What the kernel holds of it; absent when nobody looked, or not since the writes. */
-  readonly kernel?: KernelState;
+  readonly kernel?: KernelState | undefined;
   /** How far the server's clock is ahead of ours, ms, where it says its time. */
-  readonly serverAheadMs?: number;
+  readonly serverAheadMs?: number | undefined;
   /** Why the live state could not be read; null unless `end` is `unreadable`. */
   readonly failure: ReadFailure | null;
   /** Of every stage, sorted, each once. */

@@ -15,14 +15,10 @@ import { isCarriedOut, makePlan } from '../plan/make-plan.ts';
 import { findUnknownUsers } from '../policy/lint/user-findings.ts';
 import type { JournalEntry, SourceContent } from '../ports.ts';
 import { type BackOrder, goBack } from './go-back.ts';
-import type { KernelState, PassDependencies, PassEnd, PassResult } from './pass.ts';
+import type { PassDependencies, PassEnd, PassResult } from './pass.ts';
 
 /** What a pass found, as far as it came; `problems`: those that no stage has. */
-export type Found = Partial<Omit<PassResult, 'end' | 'kernel' | 'serverAheadMs'>> & {
-  readonly content: SourceContent | null;
-  readonly kernel?: KernelState | null;
-  readonly serverAheadMs?: number | undefined;
-};
+export type Found = Partial<Omit<PassResult, 'end'>> & Pick<PassResult, 'content'>;
 
 /** What manifests ask for, and the users who were looked up for it; null when nobody had to be. */
 export interface BuiltDesired {
@@ -190,20 +186,13 @@ export function makeApplyContext(
 const nothing = { desired: null, live: null, plan: null, apply: null, failure: null };
 
 /** The result of a pass that ended there; problems of all stages in the one order of every output. */
-export function endPass(end: PassEnd, { kernel, serverAheadMs, ...found }: Found): PassResult {
+export function endPass(end: PassEnd, found: Found): PassResult {
   const problems = [
     ...(found.problems ?? []),
     ...(found.desired?.problems ?? []),
     ...(found.plan?.problems ?? []),
     ...(found.apply?.problems ?? []),
-    ...(kernel ? listEnforcementProblems(kernel.report) : []),
+    ...(found.kernel ? listEnforcementProblems(found.kernel.report) : []),
   ];
-  return {
-    ...nothing,
-    ...found,
-    end,
-    ...(kernel ? { kernel } : {}),
-    ...(serverAheadMs === undefined ? {} : { serverAheadMs }),
-    problems: problems.sort(compareProblems),
-  };
+  return { ...nothing, ...found, end, problems: problems.sort(compareProblems) };
 }
