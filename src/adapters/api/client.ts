@@ -51,7 +51,7 @@ interface Request {
   readonly path: string;
   readonly signal: AbortSignal;
   readonly body?: string;
-  /** What an error of the server must not repeat of the body. */
+  /** What an error of the server must not repeat, beside the token. */
   readonly secrets?: ReadonlySet<string>;
   /** Replaces `JSON.parse` for the answer. */
   readonly parse?: ParseBody;
@@ -100,19 +100,28 @@ function methodsOf(connection: Connection): ApiClient {
     method: Request['method'],
     path: string,
     more: Pick<Request, 'body' | 'secrets' | 'parse'> = {},
-  ): Promise<ApiResult> => send(connection, { signal, method, path, ...more });
+  ): Promise<ApiResult> => send(connection, { signal, method, path, secrets: stored, ...more });
+  /** Secrets that the Configuration held when it was last read. */
+  let stored: ReadonlySet<string> = new Set();
+  const parseConfiguration: ParseBody = (text) => {
+    const { body, secrets } = parseSecrets(text);
+    stored = secrets;
+    return { body };
+  };
   const parseRules = parseUnlessKnown();
   const rulePath = (id: string): string => `/v0/rules/${encodeURIComponent(id)}`;
   return {
     listRules: (signal, known) => call(signal, 'GET', '/v0/rules', { parse: (text) => parseRules(text, known) }),
-    getConfiguration: (signal) => call(signal, 'GET', '/v0/configuration'),
+    getConfiguration: (signal) => call(signal, 'GET', '/v0/configuration', { parse: parseConfiguration }),
     listUsers: (signal) => call(signal, 'GET', '/v0/users'),
     createRule: (rule, signal) => call(signal, 'POST', '/v0/rules', { body: JSON.stringify({ rule }) }),
     updateRule: (id, rule, signal) => call(signal, 'PATCH', rulePath(id), { body: JSON.stringify({ rule }) }),
     deleteRule: (id, signal) => call(signal, 'DELETE', rulePath(id)),
     updateConfiguration: async (configuration, signal) => {
-      const body = toBytes({ configuration });
-      if (body !== null) return call(signal, 'PATCH', '/v0/configuration', body);
+      const sent = toBytes({ configuration });
+      const path = '/v0/configuration';
+      if (sent !== null)
+        return call(signal, 'PATCH', path, { ...sent, secrets: new Set([...sent.secrets, ...stored]) });
       const because = 'a secret that the request needs has no value here';
       return neverSent('PATCH', '/v0/configuration', 'unknown-secret', because);
     },
@@ -138,6 +147,17 @@ function parseUnlessKnown(): (text: string, known: object | undefined) => Return
 
 function parseBody(text: string): ReturnType<ParseBody> {
   return { body: JSON.parse(text) };
+}
+
+/** Parses JSON, with the texts of its members that are secret. */
+function parseSecrets(text: string) {
+  const secrets = new Set<string>();
+  const body: unknown = JSON.parse(text, (key, value: unknown) => {
+    const isSecret = key === 'client_secret' || key === 'metadata';
+    if (isSecret && typeof value === 'string' && value !== '') secrets.add(value);
+    return value;
+  });
+  return { body, secrets };
 }
 
 async function send(connection: Connection, request: Request): Promise<ApiResult> {
@@ -170,7 +190,7 @@ function neverSent(method: string, path: string, code: string, because: string):
 }
 
 /** A request body as JSON: the one place where a `Secret` becomes bytes. Null when a secret has no value in this process. */
-function toBytes(given: Readonly<Record<string, unknown>>): Pick<Request, 'body' | 'secrets'> | null {
+function toBytes(given: Readonly<Record<string, unknown>>) {
   const secrets = new Set<string>();
   let missing = false;
   const body = JSON.stringify(given, function (this: Record<string, unknown>, key: string, value: unknown): unknown {

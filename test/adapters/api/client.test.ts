@@ -326,6 +326,24 @@ describe('secrets', () => {
     expect(shown.toLowerCase()).not.toContain(Buffer.from(canary).toString('hex'));
   });
 
+  test('that the Configuration holds come back from no error either, whatever was sent', async () => {
+    const stored = {
+      openid_connect_providers: [{ client_secret: canary }],
+      saml_identity_providers: [{ metadata: '' }],
+    };
+    const url = await serve((request, response) => {
+      const isRead = request.method === 'GET';
+      const errors = { logo: [`not beside ${canary}`], mtu: [encodeURIComponent(canary)] };
+      response.writeHead(isRead ? 200 : 422, { 'content-type': 'application/json' });
+      response.end(JSON.stringify(isRead ? { data: stored } : { errors }));
+    });
+    const api = client(url);
+    expect(await api.getConfiguration(signal)).toMatchObject({ status: 200, body: { data: stored } });
+    const scrubbed = { status: 422, body: { errors: { logo: ['not beside (secret)'], mtu: ['(secret)'] } } };
+    expect(await api.updateConfiguration({ default_client_mtu: 1 }, signal)).toMatchObject(scrubbed);
+    expect(await api.deleteRule('x', signal)).toMatchObject(scrubbed);
+  });
+
   test('without a value here are never sent', async () => {
     const body = { openid_connect_providers: [{ client_secret: Secret.unknown() }] };
     const answer = await client('http://127.0.0.1:1').updateConfiguration(body, signal);
