@@ -26,8 +26,8 @@ interface Turned {
 // A pass that shows no progress for this long hangs: no request, gap, wait for the filter or Git call takes so long.
 const stuckMs = 600_000;
 
-/** When a turn began to work, and why. */
-type Started = Pick<PassEnding, 'triggers' | 'started' | 'from'>;
+/** What a turn came to, but for when and why it began to work. */
+type Converged = Omit<PassEnding, 'triggers' | 'started' | 'from'>;
 
 /** Another pass follows by itself. */
 const unsettled: ReadonlySet<Verdict['reason']> = new Set(['Settling', 'AwaitingConfirmation'] as const);
@@ -130,7 +130,9 @@ export class Loop {
     if (revision !== undefined && !lead.backoff.begin(revision, selection.complaint !== null, triggers))
       return { waitMs: Math.min(selection.settlingMs ?? interval, lead.backoff.leftMs()), judged: null };
     const started = { triggers, started: clock.wallTime(), from: clock.now() };
-    const done = await this.#converge(lead, selection, started);
+    const end = await this.#converge(lead, selection);
+    if (end === null) return { waitMs: selection.settlingMs ?? 0, judged: null, unsettled: true };
+    const done = await this.#conclude(lead, { ...started, ...end });
     return { ...done, waitMs: Math.min(done.waitMs, selection.settlingMs ?? done.waitMs) };
   }
 
@@ -151,35 +153,24 @@ export class Loop {
     return reading;
   }
 
-  /** Runs the pass, and again with the last good revision when the new one has errors. */
-  async #converge(
-    lead: Leadership,
-    { content, complaint, settlingMs, back }: RevisionSelection,
-    started: Started,
-  ): Promise<Turned> {
+  /** Runs the pass, and again with the last good revision when the new one has errors. Null: no revision is good and stable yet. */
+  async #converge(lead: Leadership, { content, complaint, back }: RevisionSelection): Promise<Converged | null> {
     const { lastGood } = lead.history;
-    if (back !== undefined) return this.#conclude(lead, { ...started, ...(await this.#takeBack(lead, back)) });
-    if (content === null) {
-      // No revision was ever good, or the first one is not stable yet.
-      if (complaint === null) return { waitMs: settlingMs ?? 0, judged: null, unsettled: true };
-      return this.#conclude(lead, { ...started, content, verdict: complaint, complaint });
-    }
+    if (back !== undefined) return await this.#takeBack(lead, back);
+    if (content === null) return complaint && { content, verdict: complaint, complaint };
     this.#reconciling('Progressing', `working on ${shortenRevision(content.revision)}`);
     if (complaint === null) this.#board.revisions({ attempted: content.revision });
     const run = await runWithTimes(lead, content, this.#parts);
-    if (run.verdict.reason !== 'ManifestsInvalid' || content.revision === lastGood?.revision) {
-      return this.#conclude(lead, { ...started, ...run, content, ...(complaint === null ? {} : { complaint }) });
-    }
-    if (lastGood === null) return this.#conclude(lead, { ...started, content, verdict: run.verdict });
+    if (run.verdict.reason !== 'ManifestsInvalid' || lastGood === null || content.revision === lastGood.revision)
+      return { ...run, content, ...(complaint === null ? {} : { complaint }) };
     const fallback = await runWithTimes(lead, lastGood, this.#parts);
     const outcomes = [...run.outcomes, ...fallback.outcomes];
     const turned = [...(run.turned ?? []), ...(fallback.turned ?? [])];
-    const both = { ...fallback, outcomes, turned, complaint: run.verdict };
-    return this.#conclude(lead, { ...started, ...both, content: lastGood });
+    return { ...fallback, outcomes, turned, complaint: run.verdict, content: lastGood };
   }
 
   /** Takes back what nobody confirmed, and looks again at once: a newer revision may wait. */
-  async #takeBack(lead: Leadership, revision: string): Promise<Omit<PassEnding, keyof Started>> {
+  async #takeBack(lead: Leadership, revision: string): Promise<Converged> {
     const run = await runBack(lead, revision);
     const complaint = await lead.triedBack(revision, run.verdict);
     return { ...run, complaint, verdict: isInForce(run.verdict) ? { ...run.verdict, waitMs: 0 } : run.verdict };
