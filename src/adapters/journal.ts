@@ -1,7 +1,7 @@
 import { appendFileSync, constants } from 'node:fs';
 import { open, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { getErrorCode } from '../model/result.ts';
+import { replaceError } from '../model/result.ts';
 import { shareRuns } from '../model/share-runs.ts';
 import type { JournalEntry } from '../ports.ts';
 import { makeFolder } from './make-folder.ts';
@@ -13,19 +13,15 @@ const tailBytes = 4 * 1024 * 1024;
 
 /** The end of a file; empty when there is none. */
 async function readEnd(path: string): Promise<string> {
+  const file = await open(path, 'r').catch(replaceError('ENOENT', null));
+  if (file === null) return '';
   try {
-    const file = await open(path, 'r');
-    try {
-      const { size } = await file.stat();
-      const length = Math.min(size, tailBytes);
-      const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, size - length);
-      return buffer.toString('utf8', 0, bytesRead);
-    } finally {
-      await file.close();
-    }
-  } catch (error) {
-    if (getErrorCode(error) === 'ENOENT') return '';
-    throw error;
+    const { size } = await file.stat();
+    const length = Math.min(size, tailBytes);
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, size - length);
+    return buffer.toString('utf8', 0, bytesRead);
+  } finally {
+    await file.close();
   }
 }
 

@@ -1,6 +1,7 @@
 import { defaultLimits, type Limits } from '../desired/context.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { findProfile, type Profile } from '../model/profile.ts';
+import { omitUndefined } from '../model/result.ts';
 import type { FingerprintKey } from '../model/secret.ts';
 import type { RequiredNote, Scope } from '../model/state.ts';
 import { readScope } from '../model/written-scope.ts';
@@ -15,8 +16,7 @@ export function readProfile(settings: Settings): Profile {
 
 /** What reading manifests may cost. */
 export function readLimits(settings: Settings): Limits {
-  const given = Object.entries(settings.file?.nested.limits ?? {}).filter(([, value]) => value !== undefined);
-  return { ...defaultLimits, ...Object.fromEntries(given) };
+  return { ...defaultLimits, ...omitUndefined(settings.file?.nested.limits ?? {}) };
 }
 
 export function readPlanOptions(settings: Settings, fingerprintKey: FingerprintKey | null): PlanOptions {
