@@ -59,6 +59,7 @@ export async function apply(request: ApplyRequest): Promise<Applied> {
     journal: null,
     parse: (files) => Promise.resolve(parse(files)),
     desired: context,
+    ...(request.at === undefined ? {} : { at: request.at }),
     base: null,
     options: { ...makePlanOptions(request), fingerprintKey: deriveFingerprintKey(token) },
     approvals: request.approvals ?? [],
