@@ -263,7 +263,7 @@ describe('reconcile --watch DIRECTORY', () => {
     sidecar = await startSidecar(world, [world.manifests, '--config', config]);
     await sidecar.until(inEffect());
     for (const [bad, named] of [
-      ['maxDeletes: "-1"\n', 'max-deletes'],
+      ['maxDeletes: "-1"\n', 'maxDeletes'],
       ['interval: 0s\n', 'interval'],
       ['rescan: 0s\n', 'rescan'],
       ['scope: {rules: 3}\n', 'scope.rules'],
