@@ -51,12 +51,7 @@ export function createNotifier(settings: NotifierSettings) {
   };
 }
 
-async function deliver(
-  settings: NotifierSettings,
-  target: string,
-  delivery: Delivery,
-  stop: AbortSignal,
-): Promise<void> {
+async function deliver(settings: NotifierSettings, target: string, delivery: Delivery, stop: AbortSignal) {
   const { clock, logger, onResult } = settings;
   let last = 'stopped';
   for (let attempt = 0; attempt < attempts && !stop.aborted; attempt++) {
@@ -71,11 +66,7 @@ async function deliver(
   onResult(target, 'failed');
 }
 
-async function send(
-  delivery: Delivery,
-  timeoutMs: number,
-  stop: AbortSignal,
-): Promise<{ status: number; code: string; retry: boolean }> {
+async function send(delivery: Delivery, timeoutMs: number, stop: AbortSignal) {
   try {
     const headers = { 'content-type': 'application/json', 'user-agent': 'reconcile', ...delivery.headers() };
     const answer = await exchange(agent, {

@@ -11,10 +11,7 @@ export function isSameSecret(given: string, expected: string): boolean {
 export type Bucket = ReturnType<typeof createBucket>;
 
 /** A bucket of calls that fills by the monotonic clock: `burst` may come at once, and so many a second after that. */
-export function createBucket(
-  clock: Clock,
-  { burst, perSecond }: { readonly burst: number; readonly perSecond: number },
-) {
+export function createBucket(clock: Clock, burst: number, perSecond: number) {
   let level = burst;
   let at = clock.now();
   const left = (): boolean => {

@@ -265,7 +265,7 @@ function createGuesses(clock: Clock) {
     mayTry: (address: string): boolean => left.get(networkOf(address))?.left() ?? true,
     failed(from: string): void {
       const address = networkOf(from);
-      const bucket = left.get(address) ?? createBucket(clock, { burst: 10, perSecond: 0.1 });
+      const bucket = left.get(address) ?? createBucket(clock, 10, 0.1);
       bucket.take();
       left.delete(address);
       left.set(address, bucket);

@@ -15,7 +15,7 @@ export interface WebhookSettings {
 }
 
 /** Calls that may come at once, and how many a second are allowed after that; for junk and for real calls alike. */
-const allowance = { burst: 30, perSecond: 1 };
+const [burst, perSecond] = [30, 1];
 /** Largest body, bytes. */
 const largestBody = 5_000_000;
 /** Largest body that is still looked at while junk comes in faster than it is let in, bytes; a push of 20 commits has 30,000. */
@@ -29,8 +29,8 @@ const largestInFlood = 250_000;
  */
 export function createWebhookApp(settings: WebhookSettings): Hono {
   const app = new Hono();
-  const real = createBucket(settings.clock, allowance);
-  const junk = createBucket(settings.clock, allowance);
+  const real = createBucket(settings.clock, burst, perSecond);
+  const junk = createBucket(settings.clock, burst, perSecond);
   const refuse = (result: WebhookResult, text: string, status: 401 | 413 | 429) => {
     settings.onResult(result);
     return new Response(`${text}\n`, {

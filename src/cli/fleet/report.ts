@@ -34,11 +34,7 @@ export const notBegun: Omit<TargetOutcome, 'target'> = {
 };
 
 /** What a run of a command came to. */
-export function summariseAnswer(
-  { report: makeReport, result }: Answer,
-  command: string,
-  exit: number,
-): Omit<TargetOutcome, 'target' | 'exit' | 'said'> {
+export function summariseAnswer({ report: makeReport, result }: Answer, command: string, exit: number) {
   const report = makeReport?.();
   const isGood = exit === exitCodes.ok;
   const isPlainStatus = isGood && command === 'status';

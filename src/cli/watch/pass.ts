@@ -127,10 +127,7 @@ export function createWatchPasses(wiring: PassWiring) {
 }
 
 /** Parses content before a pass does; see `LoopParts`. */
-async function parseEarly(
-  { files }: SourceContent,
-  { parse, desired }: Pick<PassDependencies, 'parse' | 'desired'>,
-): Promise<void> {
+async function parseEarly({ files }: SourceContent, { parse, desired }: Pick<PassDependencies, 'parse' | 'desired'>) {
   await setImmediate(); // the loop begins to wait first
   try {
     assemble(await parse(files), null, { ...desired, now: systemClock.wallTime() });

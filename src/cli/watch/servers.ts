@@ -1,13 +1,6 @@
 import { systemClock } from '../../adapters/clock.ts';
 import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
-import {
-  isLoopback,
-  type Listening,
-  listen,
-  parseListen,
-  readTlsFiles,
-  type TlsFiles,
-} from '../../adapters/web/listen.ts';
+import { isLoopback, type Listening, listen, parseListen, readTlsFiles } from '../../adapters/web/listen.ts';
 import { readSecret } from '../../adapters/web/secret.ts';
 import { createStatusApp, type StatusAppSettings } from '../../adapters/web/status-app.ts';
 import { createWebhookApp } from '../../adapters/web/webhook-app.ts';
@@ -58,18 +51,14 @@ export async function servePage(settings: Settings, view: WatchProcess, logger: 
 }
 
 /** Serves webhooks on an address of their own; null: none is named. Throws a `Failure` when it cannot, or without a secret. */
-export async function serveWebhooks(
-  { webhookListen, webhookSecretFile }: Settings,
-  view: WatchProcess,
-  logger: Logger,
-): Promise<Listening | null> {
+export async function serveWebhooks(settings: Settings, view: WatchProcess, logger: Logger): Promise<Listening | null> {
+  const { webhookListen, webhookSecretFile } = settings;
   if (webhookListen === null) return null;
   const where = mustHave(parseListen(webhookListen), 'bad-setting');
   if (webhookSecretFile === null)
     throw makeFailure('bad-setting', 'webhooks need a secret', 'give --webhook-secret-file');
-  const secret = readNow(webhookSecretFile, 'webhookSecretFile');
   const app = createWebhookApp({
-    secret,
+    secret: readNow(webhookSecretFile, 'webhookSecretFile'),
     wake: () => void view.wake(),
     clock: systemClock,
     onResult: view.metrics.webhook,
@@ -86,7 +75,7 @@ function readNow(file: string, name: 'listenTokenFile' | 'webhookSecretFile'): (
   return () => readSecret(file);
 }
 
-function readTls({ listenTlsCert: cert, listenTlsKey: key }: Settings): TlsFiles | null {
+function readTls({ listenTlsCert: cert, listenTlsKey: key }: Settings) {
   if (cert === null && key === null) return null;
   if (cert === null || key === null)
     throw makeFailure('bad-setting', '--listen-tls-cert and --listen-tls-key go together', 'name both files');
