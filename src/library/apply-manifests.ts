@@ -27,7 +27,7 @@ export interface Server {
   readonly allowHttp?: boolean;
 }
 
-export interface ApplyRequest extends PolicyRequest, PlanningRequest {
+export interface ApplyRequest extends Omit<PolicyRequest, 'at'>, PlanningRequest {
   readonly server: Server;
   /** Asked for a plan that no guard refused; nothing is written unless it gives true. */
   readonly approve: (planned: Planned) => boolean | Promise<boolean>;
@@ -43,6 +43,7 @@ export interface Applied extends Planned {
 /** Plans against a server and applies when `approve` gives true. Rejects only for wrong arguments. */
 export async function apply(request: ApplyRequest): Promise<Applied> {
   checkRequest('apply', request, ['server', 'approve', 'signal', ...planningFields]);
+  if ('at' in request) throw new TypeError('apply: `at` is for plan, which looks ahead; an apply is always about now');
   const { baseUrl, token, ...connection } = checkServer(request.server);
   if (typeof request.approve !== 'function') {
     throw new TypeError('apply: `approve` is missing. `approve: () => true` applies every plan that no guard refuses');
@@ -59,7 +60,6 @@ export async function apply(request: ApplyRequest): Promise<Applied> {
     journal: null,
     parse: (files) => Promise.resolve(parse(files)),
     desired: context,
-    ...(request.at === undefined ? {} : { at: request.at }),
     base: null,
     options: { ...makePlanOptions(request), fingerprintKey: deriveFingerprintKey(token) },
     approvals: request.approvals ?? [],
