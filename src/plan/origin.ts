@@ -21,11 +21,7 @@ function changesAgainstBase(field: ConfigurationField, desired: DesiredConfigura
   return state === 'differs' || state === 'blocked';
 }
 
-export interface BaseRules {
-  readonly byName: ReadonlyMap<string, DesiredRule>;
-  /** The one that means the same to the server: of several, the one with the first name. */
-  find(rule: Rule): DesiredRule | undefined;
-}
+export type BaseRules = ReturnType<typeof indexRules>;
 
 /** A base is asked for again and again: by each pass until another one is applied. */
 const indexed = new WeakMap<DesiredState, BaseRules>();
@@ -35,12 +31,13 @@ export function indexBase(base: DesiredState | null): BaseRules | null {
 }
 
 /** A state's rules are in order, so that they need no index by key. */
-function indexRules({ rules }: DesiredState): BaseRules {
+function indexRules({ rules }: DesiredState) {
   const byFirstName = (a: DesiredRule, b: DesiredRule): number => compareText(a.name, b.name);
   const sorted = sortByRule(rules, ({ rule }) => rule, byFirstName);
   return {
     byName: new Map(rules.map((one) => [one.name, one])),
-    find(rule) {
+    /** The one that means the same to the server: of several, the one with the first name. */
+    find(rule: Rule): DesiredRule | undefined {
       const order = (one: DesiredRule | undefined): number => (one === undefined ? 1 : compareRules(one.rule, rule));
       const found = sorted[findFirstPosition(sorted.length, (position) => order(sorted[position]) >= 0)];
       return order(found) === 0 ? found : undefined;

@@ -67,8 +67,6 @@ interface ActiveFault extends FaultSetting {
 /** A fault that is set, with the list as it was then. */
 export type ChosenFault = ActiveFault & { readonly staleList: Buffer };
 
-export type FaultSwitchboard = Pick<Faults, 'inject' | 'clear' | 'list'>;
-
 /** The faults that are set, in order. */
 export class Faults {
   #entries: ChosenFault[] = [];

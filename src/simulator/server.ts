@@ -1,7 +1,7 @@
 import { prettifyError } from 'zod';
 import type { StoredUser } from './events.ts';
-import { Exchanges, type LoggedRequest } from './exchanges.ts';
-import { type FaultSwitchboard, Faults, faultSetting } from './faults.ts';
+import { Exchanges } from './exchanges.ts';
+import { Faults, faultSetting } from './faults.ts';
 import type { PacketFilterView } from './filter/filter.ts';
 import { connectFilter } from './filter/rated.ts';
 import { getListeningPort, listenHttp, stopListening } from './http/listener.ts';
@@ -14,34 +14,15 @@ import { makeSeedRow, type RuleSeed } from './rules/change.ts';
 import { formatNetwork } from './rules/inet.ts';
 import type { RuleRow, StoredRule } from './rules/rule.ts';
 import { openTables, type Tables } from './tables.ts';
-import type { TokenStore } from './tokens.ts';
 import type { UserStore } from './users.ts';
 
 export type { SimulatorOptions } from './options.ts';
 
 /** A running server and everything a test may want to know about it. */
-export interface Simulator {
-  /** http://HOST:PORT, without a slash at the end. */
-  readonly url: string;
-  readonly rules: () => readonly StoredRule[];
-  readonly users: () => readonly StoredUser[];
-  readonly configuration: () => Readonly<Record<string, unknown>>;
-  /** Puts rules straight into the store and the filter, without constraints or requests. Returns their ids. */
-  readonly seed: (rules: readonly RuleSeed[]) => readonly string[];
-  /** Calls of the API, oldest first. */
-  readonly requests: () => readonly LoggedRequest[];
-  readonly faults: FaultSwitchboard;
-  readonly filter: PacketFilterView;
-  readonly tokens: TokenStore;
-  /** Calls the listener after each call of the API has taken effect, before its answer is sent. Returns an unsubscriber. */
-  readonly onCall: (listener: (call: LoggedRequest) => void) => () => void;
-  /** Resolves with the reason when the server ends itself. */
-  readonly exited: Promise<string>;
-  readonly close: () => Promise<void>;
-}
+export type Simulator = Awaited<ReturnType<typeof startSimulator>>;
 
 /** Starts the simulated API server on a real socket. Rejects when it cannot listen, or read its data file. */
-export async function startSimulator(options: SimulatorOptions): Promise<Simulator> {
+export async function startSimulator(options: SimulatorOptions) {
   const tables = openTables(options);
   const { rules: store, users, tokens, configuration } = tables;
   let exit: (reason: string) => void = () => {};
@@ -65,16 +46,21 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
     exit = (reason) => void stop().then(() => resolve(reason));
   });
   return {
+    /** Without a slash at the end. */
     url: `http://${host.includes(':') ? `[${host}]` : host}:${getListeningPort(server)}`,
-    rules: () => [...store.rows()].map(({ shown }) => shown),
+    rules: (): readonly StoredRule[] => [...store.rows()].map(({ shown }) => shown),
     users: () => users.all(),
     configuration: () => configuration.row,
-    seed: (seeds) => seeds.map((seed) => load(seed, tables)),
+    /** Puts rules straight into the store and the filter, without constraints or requests. Returns their ids. */
+    seed: (seeds: readonly RuleSeed[]): readonly string[] => seeds.map((seed) => load(seed, tables)),
+    /** Calls of the API, oldest first. */
     requests: exchanges.log,
     faults,
     filter: filter.view,
     tokens,
+    /** Calls the listener after each call of the API has taken effect, before its answer is sent. Returns an unsubscriber. */
     onCall: exchanges.onCall,
+    /** Resolves with the reason when the server ends itself. */
     exited,
     close: stop,
   };
@@ -89,7 +75,7 @@ function load(seed: RuleSeed, { rules, newId, clock, events }: Tables): string {
 
 /** What the pages outside `/v0` show and switch; the same objects as a test has in its hands. */
 interface AdminParts {
-  readonly faults: FaultSwitchboard;
+  readonly faults: Faults;
   readonly filter: PacketFilterView;
   readonly users: UserStore;
 }

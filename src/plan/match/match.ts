@@ -58,23 +58,16 @@ export function matchRules(input: MatchInput): Matching {
     pairs: [...equal.pairs, ...named.pairs, ...related],
     desiredOnly: named.desiredOnly.filter((rule) => !paired.has(rule)),
     liveOnly: [...equal.duplicates, ...named.liveOnly.filter((rule) => !paired.has(rule))],
-    duplicates: new Set(equal.duplicates),
+    duplicates: equal.duplicates,
   };
 }
 
-interface EqualMatch {
-  readonly pairs: readonly Pair[];
-  readonly desiredOnly: readonly DesiredRule[];
-  readonly liveOnly: readonly LiveRule[];
-  readonly duplicates: readonly LiveRule[];
-}
-
-/** Walks through both sides, each in canonical order, at once. */
-function matchEqual(desired: readonly DesiredRule[], live: readonly LiveRule[]): EqualMatch {
+/** Walks through both sides, each in canonical order, at once; `liveOnly` is without the duplicates. */
+function matchEqual(desired: readonly DesiredRule[], live: readonly LiveRule[]): Matching {
   const pairs: Pair[] = [];
   const desiredOnly: DesiredRule[] = [];
   const liveOnly: LiveRule[] = [];
-  const duplicates: LiveRule[] = [];
+  const duplicates = new Set<LiveRule>();
   for (let [i, j] = [0, 0]; i < desired.length || j < live.length; ) {
     const [mine, theirs] = [desired[i], live[j]];
     const order = mine === undefined ? 1 : theirs === undefined ? -1 : compareRules(mine.rule, theirs.rule);
@@ -87,15 +80,16 @@ function matchEqual(desired: readonly DesiredRule[], live: readonly LiveRule[]):
     } else if (theirs !== undefined) {
       const last = pairs.at(-1);
       const isCopy = last !== undefined && compareRules(last.live.rule, theirs.rule) === 0;
-      (isCopy ? duplicates : liveOnly).push(theirs);
+      if (isCopy) duplicates.add(theirs);
+      else liveOnly.push(theirs);
     }
   }
   return { pairs, desiredOnly, liveOnly, duplicates };
 }
 
 /** A name whose base rule is live, and unclaimed, carries that live rule over the edit. */
-function matchNamed(equal: EqualMatch, base: BaseRules | null): Omit<EqualMatch, 'duplicates'> {
-  if (base === null) return { pairs: [], desiredOnly: equal.desiredOnly, liveOnly: equal.liveOnly };
+function matchNamed(equal: Matching, base: BaseRules | null): Omit<Matching, 'duplicates'> {
+  if (base === null) return { ...equal, pairs: [] };
   const unclaimed = new Map<string, LiveRule[]>();
   for (const rule of equal.liveOnly) getOrMake(unclaimed, formatRuleKey(rule.rule), () => []).push(rule);
   const pairs: Pair[] = [];
