@@ -5,13 +5,6 @@ import { compareText } from '../model/problem.ts';
 import { formatRuleKey, isModifiedInPlace, type LiveRule, type Rule } from '../model/rule.ts';
 import { type FilterElement, type FilterTable, formatSetName, readSetKind, type SetKind } from './table.ts';
 
-/** The difference between live rules and the elements of the kernel's sets, as sets of traffic. */
-interface Difference {
-  /** Live rules, and as rules what their sets in the kernel lack of them. */
-  readonly missing: readonly (readonly [LiveRule, readonly Rule[]])[];
-  readonly surplus: readonly Leftover[];
-}
-
 /** As rules, what no live rule explains of a kernel element, and the live rule whose change in place probably left it; null when none did. */
 export interface Leftover {
   readonly rules: readonly Rule[];
@@ -24,8 +17,11 @@ export function getSetKind(live: LiveRule): SetKind {
   return { userId, family: destination.family, action, withPorts: ports !== null };
 }
 
-/** Compares live rules with the kernel's sets; O(n log n) when most elements agree exactly. */
-export function compareSets(rules: readonly LiveRule[], table: FilterTable): Difference {
+/**
+ * Compares live rules with the elements of the kernel's sets, as sets of traffic; O(n log n) when most agree exactly. `missing`: live
+ * rules, each with what its set lacks of it, as rules.
+ */
+export function compareSets(rules: readonly LiveRule[], table: FilterTable) {
   const bySet = groupBy(rules, (live) => formatSetName(getSetKind(live)));
   const missing: (readonly [LiveRule, readonly Rule[]])[] = [];
   const surplus: (readonly Rule[])[] = [];
@@ -66,20 +62,15 @@ function subtractAll<E extends FilterElement>(
   });
 }
 
-interface Index {
-  readonly sorted: readonly FilterElement[];
-  /** The highest address of the elements up to and including this one. */
-  readonly reach: readonly bigint[];
-}
-
-function indexOf(elements: readonly FilterElement[]): Index {
+/** The elements by address, and for each the highest address of those up to and including it. */
+function indexOf(elements: readonly FilterElement[]) {
   const sorted = [...elements].sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0));
   const reach: bigint[] = [];
   for (const { last } of sorted) reach.push(pickHigher(last, reach.at(-1) ?? last));
   return { sorted, reach };
 }
 
-function* overlapping({ sorted, reach }: Index, element: FilterElement): Generator<FilterElement> {
+function* overlapping({ sorted, reach }: ReturnType<typeof indexOf>, element: FilterElement): Generator<FilterElement> {
   const end = findFirstPosition(sorted.length, (position) => (sorted[position]?.first ?? 0n) > element.last);
   for (let i = end - 1; i >= 0 && (reach[i] ?? 0n) >= element.first; i--) {
     const other = sorted[i];

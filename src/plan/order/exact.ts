@@ -31,15 +31,8 @@ export function solveExactly(ordering: Ordering, limit: number): readonly number
   return order;
 }
 
-interface Lattice {
-  /** Every set that respects the needs, by size. */
-  readonly sets: readonly number[];
-  /** By set: its index in `sets`, for those that are. */
-  readonly indexOf: ReadonlyMap<number, number>;
-  readonly needs: readonly number[];
-}
-
-function reachable({ size, needs }: Ordering, limit: number): Lattice | null {
+/** Every set that respects the needs, by size, and its index by set; with the needs of each operation as a set. Null: more than `limit`. */
+function reachable({ size, needs }: Ordering, limit: number) {
   const masks = needs.map((list) => list.reduce((mask, need) => mask | (1 << need), 0));
   const indexOf = new Map([[0, 0]]);
   const sets = [0];
@@ -57,15 +50,8 @@ function reachable({ size, needs }: Ordering, limit: number): Lattice | null {
   return { sets, indexOf, needs: masks };
 }
 
-interface StateCosts {
-  readonly opened: Float64Array;
-  readonly cutOff: Float64Array;
-  readonly openGaps: Float64Array;
-  /** By region class, whether it is accepted in each state. */
-  readonly verdicts: readonly Uint8Array[];
-}
-
-function stateCosts({ regions, gaps }: Ordering, sets: readonly number[]): StateCosts {
+/** What is wrong in each state, and by region class whether it is accepted there. */
+function stateCosts({ regions, gaps }: Ordering, sets: readonly number[]) {
   const opened = new Float64Array(sets.length);
   const cutOff = new Float64Array(sets.length);
   const isOpenIn = (gap: GapGroup, set: number): boolean => isOpen(gap, (operation) => ((set >>> operation) & 1) === 1);
@@ -103,7 +89,11 @@ function listVerdicts({ kept, entries }: RegionClass, sets: readonly number[]): 
 const noCost: Cost = { opened: 0, cutOff: 0, changes: 0, openGaps: 0 };
 
 /** By state: the operation with which the cheapest way on begins, the first in canonical order among equals. */
-function cheapestSteps(ordering: Ordering, { sets, indexOf, needs }: Lattice, costs: StateCosts): Int32Array {
+function cheapestSteps(
+  ordering: Ordering,
+  { sets, indexOf, needs }: NonNullable<ReturnType<typeof reachable>>,
+  costs: ReturnType<typeof stateCosts>,
+): Int32Array {
   const last = sets.length - 1;
   const steps = new Int32Array(sets.length);
   const rest = new Array<Cost>(sets.length).fill(noCost);

@@ -27,19 +27,13 @@ export function rebuildsLast(
   return { needs, late };
 }
 
-export interface Gaps {
-  /** By operation: its group, or -1. */
-  readonly groupOf: Int32Array;
-  readonly groups: readonly (readonly number[])[];
-  /** By operation: those that must come before it, and 1 for one that must come before another. */
-  readonly blockers: readonly (readonly number[])[];
-  readonly opens: Uint8Array;
-  /** Whether the group holds a delete: a gap that must be closed once it is open. */
-  readonly isGap: readonly boolean[];
-}
+export type Gaps = ReturnType<typeof groupGaps>;
 
-/** Operations connected by collisions. */
-export function groupGaps(operations: readonly Operation[], blockers: readonly (readonly number[])[]): Gaps {
+/**
+ * Groups the operations that collisions connect. By operation: its group or -1 (`groupOf`), those that must come before it (`blockers`),
+ * and 1 for one that must come before another (`opens`). A group that holds a delete is a gap, which must be closed once it is open.
+ */
+export function groupGaps(operations: readonly Operation[], blockers: readonly (readonly number[])[]) {
   const opens = new Uint8Array(operations.length);
   const groups = groupConnected(operations.length, (connect) => {
     for (let operation = 0; operation < blockers.length; operation++) {

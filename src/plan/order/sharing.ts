@@ -5,17 +5,13 @@ import { eachMeeting } from '../meeting.ts';
 import { type ChangedRule, listOperations, listRules, type Operation } from '../operations.ts';
 import type { RuleChange } from '../plan.ts';
 
-interface Relations {
-  /** Pairs (even: one, odd: the other) of operations whose rules share a packet. */
-  readonly sharing: readonly number[];
-  /** By operation: those whose removed rule collides with its added one. */
-  readonly blockers: readonly (readonly number[])[];
-}
-
 const none: readonly number[] = [];
 
-/** Finds which operations share a packet and, where the server refuses collisions, which must come before which. */
-export function relate(operations: readonly Operation[], refusesCollisions: boolean): Relations {
+/**
+ * Finds which operations share a packet (`sharing`: pairs, even one, odd the other) and, where the server refuses collisions, which must
+ * come before which (`blockers`, by operation: those whose removed rule collides with its added one).
+ */
+export function relate(operations: readonly Operation[], refusesCollisions: boolean) {
   const sharing: number[] = [];
   const blockers = new Array<readonly number[]>(operations.length).fill(none);
   const found = new Map<number, Set<number>>();
@@ -42,7 +38,10 @@ export function relate(operations: readonly Operation[], refusesCollisions: bool
  * a create instead of an update, which cannot be part of a circle. Of each circle that is left, the update goes that most others
  * wait for and wait on; among equals the first in the order given.
  */
-function findUpdatesToReplace(operations: readonly Operation[], { blockers }: Relations): ReadonlySet<number> {
+function findUpdatesToReplace(
+  operations: readonly Operation[],
+  { blockers }: ReturnType<typeof relate>,
+): ReadonlySet<number> {
   const left = new Set([...operations.keys()].filter((one) => operations[one]?.type === 'update'));
   const waiting = new Map<number, number[]>();
   for (const one of left) for (const blocker of blockers[one] ?? []) getOrMake(waiting, blocker, () => []).push(one);

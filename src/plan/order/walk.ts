@@ -1,14 +1,9 @@
 import { type Cost, getVerdictIn, indexRegions, isOpen, type Ordering, type RegionClass } from './ordering.ts';
 
-/** An ordering with what every walk through it looks up, by operation. */
-export interface Walkable {
-  readonly ordering: Ordering;
-  readonly regionsOf: readonly (readonly number[])[];
-  /** The index of its gap, or -1. */
-  readonly gapOf: readonly number[];
-}
+export type Walkable = ReturnType<typeof prepareWalk>;
 
-export function prepareWalk(ordering: Ordering): Walkable {
+/** An ordering with what every walk through it looks up, by operation: its regions, and the index of its gap, or -1. */
+export function prepareWalk(ordering: Ordering) {
   const gapOf = new Array<number>(ordering.size).fill(-1);
   for (const [gap, { openers, closers }] of ordering.gaps.entries()) {
     for (const operation of [...openers, ...closers]) gapOf[operation] = gap;
