@@ -1,4 +1,5 @@
-import type { KernelState, PassResult } from '../pass/pass.ts';
+import type { EnforcementReport } from '../enforcement/report.ts';
+import type { PassResult } from '../pass/pass.ts';
 import { type ConditionUpdate, setConditions } from './conditions.ts';
 import { countDeletes } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
@@ -99,7 +100,7 @@ export class StatusBoard {
   }
 }
 
-function judgeKernel({ state, counts, liveRules, message }: KernelState['report']): ConditionUpdate {
+function judgeKernel({ state, counts, liveRules, message }: EnforcementReport): ConditionUpdate {
   const type = 'Enforced';
   switch (state) {
     case 'enforced': {

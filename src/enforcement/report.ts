@@ -48,6 +48,12 @@ export interface EnforcementReport {
   readonly tableHandle?: number;
 }
 
+/** What the kernel was last seen to hold, and how long that was waited for (ms; null: not waited). */
+export interface KernelState {
+  readonly report: EnforcementReport;
+  readonly waitedMs: number | null;
+}
+
 /** A rule's name and place in the manifests, by its canonical key. */
 export type RuleNames = ReadonlyMap<string, { readonly name: string; readonly place: Place }>;
 

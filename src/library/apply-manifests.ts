@@ -4,17 +4,11 @@ import type { Problem } from '../model/problem.ts';
 import { deriveFingerprintKey } from '../model/secret.ts';
 import { emptyMemory, type PassDependencies, type PassEnd, type PassResult } from '../pass/pass.ts';
 import { readDesired } from '../pass/stages.ts';
+import { defaultPlanOptions } from '../plan/input.ts';
 import { reconcile } from '../reconcile.ts';
 import { checkMembers, checkRequest, planningFields } from './arguments.ts';
 import { makePlanned, type Planned } from './plan-manifests.ts';
-import {
-  judgeBase,
-  makePlanOptions,
-  type PlanningRequest,
-  type PolicyRequest,
-  readPolicy,
-  toContent,
-} from './policy.ts';
+import { judgeBase, type PlanningRequest, type PolicyRequest, readPolicy, toContent } from './policy.ts';
 
 /** Where the administration API is, and how to be let in. */
 export interface Server {
@@ -61,7 +55,7 @@ export async function apply(request: ApplyRequest): Promise<Applied> {
     parse: (files) => Promise.resolve(parse(files)),
     desired: context,
     base: null,
-    options: { ...makePlanOptions(request), fingerprintKey: deriveFingerprintKey(token) },
+    options: { ...defaultPlanOptions, ...request.options, fingerprintKey: deriveFingerprintKey(token) },
     approvals: request.approvals ?? [],
     limits: defaultApplyLimits,
     memory: emptyMemory,

@@ -1,25 +1,20 @@
 import { assemble } from '../desired/desired.ts';
 import { decodeLiveConfiguration } from '../live/live-configuration.ts';
 import { decodeLiveRules, decodeLiveUsers } from '../live/live-rules.ts';
+import { applySuppressions } from '../manifest/suppressions.ts';
 import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
 import { compareProblems, makeError, type Problem } from '../model/problem.ts';
 import { ok, type Result } from '../model/result.ts';
 import type { DesiredState, LiveState, Scope } from '../model/state.ts';
 import { planStates } from '../pass/stages.ts';
+import { defaultPlanOptions } from '../plan/input.ts';
 import type { Plan } from '../plan/plan.ts';
+import { lint } from '../policy/lint/lint.ts';
 import { makeDocument } from '../report/json.ts';
 import { makeProblemReport, type RunReport } from '../report/run-report.ts';
 import { renderApply, renderPlan } from '../report/text.ts';
 import { checkMembers, checkRequest, planningFields } from './arguments.ts';
-import {
-  judgeBase,
-  listProblems,
-  makePlanOptions,
-  type PlanningRequest,
-  type PolicyRequest,
-  readPolicy,
-  toContent,
-} from './policy.ts';
+import { judgeBase, type PlanningRequest, type PolicyRequest, readPolicy, toContent } from './policy.ts';
 
 /** The bodies of `GET /v0/rules` and `GET /v0/configuration`, parsed; without the second no Configuration is planned. */
 export interface LiveBodies {
@@ -70,7 +65,7 @@ export function plan(request: PlanRequest): Planned {
   if (!live.ok) return refuse(desired.problems, [unreadable(live.error)]);
   const base = request.base && assemble(policy.parse(toContent(request.base).files), users.value, context).state;
   const state = managed ? desired.state : { ...desired.state, configuration: null };
-  const options = makePlanOptions(request);
+  const options = { ...defaultPlanOptions, ...request.options };
   const input = { desired: state, live: live.value, base: base ?? null, profile: context.profile, scope, options };
   const made = planStates(input, { desired, users: users.value });
   if (made.desired.state === null) return refuse(made.desired.problems);
@@ -86,7 +81,9 @@ export function plan(request: PlanRequest): Planned {
 /** The problems that `reconcile validate` shows; empty when there is nothing to say. */
 export function validate(request: PolicyRequest): readonly Problem[] {
   checkRequest('validate', request);
-  return listProblems(readPolicy(request).offline);
+  const { state, problems, suppressions } = readPolicy(request).offline;
+  if (state === null) return problems;
+  return [...problems, ...applySuppressions(lint(state), suppressions)].sort(compareProblems);
 }
 
 /** The document that `--output json` prints (schemas/plan.schema.json), as a value. */

@@ -2,17 +2,14 @@ import { createHash } from 'node:crypto';
 import { type Desired, type DesiredContext, defaultLimits, type SecretReference } from '../desired/context.ts';
 import { assemble } from '../desired/desired.ts';
 import { type ParsedFiles, parseFiles } from '../desired/parse-files.ts';
-import { applySuppressions } from '../manifest/suppressions.ts';
 import { digestFiles } from '../model/digest-files.ts';
 import type { KnownUsers } from '../model/known-users.ts';
-import { compareProblems, compareText, type Problem } from '../model/problem.ts';
+import { compareText, type Problem } from '../model/problem.ts';
 import { findProfile, type ProfileName, type RuleUpdates } from '../model/profile.ts';
 import { fail, ok } from '../model/result.ts';
 import { Secret } from '../model/secret.ts';
-import type { DesiredState } from '../model/state.ts';
-import { readScope, type WrittenScope } from '../model/written-scope.ts';
-import { defaultPlanOptions, type PlanOptions } from '../plan/input.ts';
-import { lint } from '../policy/lint/lint.ts';
+import { type DesiredState, readScope, type WrittenScope } from '../model/state.ts';
+import type { PlanOptions } from '../plan/input.ts';
 import type { SourceContent } from '../ports.ts';
 
 /** One manifest file: `path` is shown in messages, `text` is YAML and may hold several documents. */
@@ -88,17 +85,6 @@ export function readPolicy(request: PolicyRequest): Policy {
 export function judgeBase(base: DesiredState | null | undefined): readonly Problem[] {
   const summary = 'The manifests given as `base` hold errors: no change is attributed.';
   return base === null ? [{ code: 'base-invalid', severity: 'warning', summary }] : [];
-}
-
-/** The problems of the manifests with what the lint finds. */
-export function listProblems({ state, problems, suppressions }: Desired): readonly Problem[] {
-  if (state === null) return problems;
-  return [...problems, ...applySuppressions(lint(state), suppressions)].sort(compareProblems);
-}
-
-/** The options of a plan, the command's defaults where none is given. */
-export function makePlanOptions({ options }: PlanningRequest): PlanOptions {
-  return { ...defaultPlanOptions, ...options };
 }
 
 /** The revision is that of a directory with these files. */

@@ -1,7 +1,7 @@
-import { contains, type Network } from './address.ts';
+import { contains, type Network, parseNetwork } from './address.ts';
 import type { DesiredConfiguration, LiveConfiguration } from './configuration.ts';
 import type { PortRange } from './port-range.ts';
-import type { Place } from './problem.ts';
+import type { Place, Problem } from './problem.ts';
 import { type Action, type DesiredRule, hasTimes, type LiveRule, type Rule, type RuleNotes } from './rule.ts';
 
 /** What the manifests ask for, canonical and complete. Rules are sorted with `compareRules`, then by name. */
@@ -103,4 +103,37 @@ export function isInScope(rule: Rule, scope: Scope): boolean {
   const isOther = scope.users !== undefined && rule.userId?.includes('@') !== true && !scope.users.has(rule.userId);
   if (isOther) return false;
   return scope.networks === undefined || scope.networks.some((network) => contains(network, rule.destination));
+}
+
+/** A scope as operators write it; what is left out does not restrict. */
+export interface WrittenScope {
+  readonly rules?: boolean | undefined;
+  readonly configuration?: boolean | undefined;
+  /** UUIDs, or `global` for rules of nobody. */
+  readonly users?: readonly string[] | undefined;
+  readonly networks?: readonly string[] | undefined;
+}
+
+/** The scope, and what is wrong with how it is written. */
+export function readScope(written: WrittenScope): { readonly scope: Scope; readonly problems: readonly Problem[] } {
+  const problems: Problem[] = [];
+  const networks = written.networks?.flatMap((text, index): readonly Network[] => {
+    const parsed = parseNetwork(text);
+    if (parsed.ok && !parsed.value.hostBits) return [parsed.value.network];
+    // Host bits may be a slip in the address or in the prefix length, and rules of the wider of the two would be deleted.
+    const expected = parsed.ok
+      ? `a network without host bits (${parsed.value.network.text}), or the address alone`
+      : 'an IP address or a network in CIDR notation';
+    const summary = `scope.networks.${index} must be ${expected}, not "${text}"`;
+    problems.push({ code: 'bad-setting', severity: 'error', summary });
+    return [];
+  });
+  const users = written.users?.map((user) => (user === 'global' ? null : user.toLowerCase()));
+  const scope = {
+    rules: written.rules ?? wholeScope.rules,
+    configuration: written.configuration ?? wholeScope.configuration,
+    ...(users === undefined ? {} : { users: new Set(users) }),
+    ...(networks === undefined ? {} : { networks }),
+  };
+  return { scope, problems };
 }

@@ -4,6 +4,7 @@ import {
   collectRuleNames,
   type Enforcement,
   type EnforcementReport,
+  type KernelState,
   type RuleNames,
   repairTargets,
   reportUnreadable,
@@ -13,7 +14,7 @@ import type { DesiredState, LiveState } from '../model/state.ts';
 import type { PlanInput } from '../plan/input.ts';
 import { mayRebuild } from '../plan/operations.ts';
 import type { Clock } from '../ports.ts';
-import type { KernelState, PassDependencies, PassEnforcement } from './pass.ts';
+import type { PassDependencies, PassEnforcement } from './pass.ts';
 import { readContext } from './stages.ts';
 
 /** A server that builds its filter anew takes a second for each 100 rules; below, it is given this long. */

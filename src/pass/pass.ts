@@ -3,7 +3,7 @@ import type { ApplyReport } from '../apply/outcome.ts';
 import type { ReadFailure } from '../apply/read.ts';
 import type { Desired, DesiredContext } from '../desired/context.ts';
 import type { ParseFiles } from '../desired/parse-files.ts';
-import type { Enforcement, EnforcementReport } from '../enforcement/report.ts';
+import type { Enforcement, KernelState } from '../enforcement/report.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Result } from '../model/result.ts';
@@ -58,12 +58,6 @@ export interface PassEnforcement {
   readonly waitInSync?: boolean;
   /** What the looks of earlier passes taught: how long the filter took for what its model gives it a second for. */
   readonly learnt?: { slowness: number };
-}
-
-/** What the kernel was last seen to hold, and how long that was waited for (null: not waited). */
-export interface KernelState {
-  readonly report: EnforcementReport;
-  readonly waitedMs: number | null;
 }
 
 /**

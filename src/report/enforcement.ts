@@ -1,8 +1,8 @@
 import { listEnforcementProblems } from '../enforcement/problems.ts';
-import type { Finding } from '../enforcement/report.ts';
+import type { Finding, KernelState } from '../enforcement/report.ts';
 import { createPaint } from './paint.ts';
 import { renderProblems } from './problems.ts';
-import type { Display, Kernel, RunReport } from './run-report.ts';
+import type { Display, RunReport } from './run-report.ts';
 import { count } from './summary.ts';
 import { makeEffectDocument } from './traffic-json.ts';
 
@@ -16,7 +16,7 @@ export function renderEnforcement(run: RunReport, { color }: Display): string {
 }
 
 /** `Enforced: the kernel holds all 12 live rules, 0.8 s after the last answer.` or what is wrong. */
-export function summariseEnforcement({ report, waitedMs }: Kernel): string {
+export function summariseEnforcement({ report, waitedMs }: KernelState): string {
   const { counts, liveRules } = report;
   const waited = waitedMs === null ? '' : ` (waited ${(waitedMs / 1000).toFixed(1)} s)`;
   switch (report.state) {
@@ -36,7 +36,7 @@ export function summariseEnforcement({ report, waitedMs }: Kernel): string {
   }
 }
 
-export function makeEnforcementDocument({ report, waitedMs }: Kernel): Readonly<Record<string, unknown>> {
+export function makeEnforcementDocument({ report, waitedMs }: KernelState): Readonly<Record<string, unknown>> {
   return {
     state: report.state,
     message: report.message,

@@ -196,9 +196,9 @@ function whoseText({ userNames }: RunReport, { change }: ShownChange): string {
   return userId === null ? 'everyone' : formatUser(userId, userNames);
 }
 
-function setMarkup(report: RunReport, { title, changed, total, changes }: SetOfChanges): Markup {
+function setMarkup(report: RunReport, { title, total, changes }: SetOfChanges): Markup {
   return html`<details data-set="${title}"${changes.length <= unfolded ? raw(' open') : ''}>
-<summary>${title} <small>${changed} of ${total}</small></summary>
+<summary>${title} <small>${changes.length} of ${total}</small></summary>
 <table class="marked"><tbody>${changes.map((change) => rowMarkup(report, change))}</tbody></table></details>`;
 }
 

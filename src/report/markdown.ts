@@ -126,7 +126,7 @@ function onTheWaySection({ onTheWay }: PlanPage): string {
 }
 
 function changesSection(report: RunReport, { sets }: PlanPage, limit: number): string {
-  const changed = sets.reduce((sum, set) => sum + set.changed, 0);
+  const changed = sets.reduce((sum, set) => sum + set.changes.length, 0);
   if (changed === 0) return '';
   const lines = sets.flatMap(({ title: set, changes }) => changes.map((change) => changeLine(change, set, report)));
   return folded(`Changes (${changed})`, list(lines, limit), changed <= 10);

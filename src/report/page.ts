@@ -30,7 +30,6 @@ export interface PlanPage {
 /** The changes of one RuleSet, of the rules outside of sets, of unnamed live rules, or of the Configuration. */
 export interface SetOfChanges {
   readonly title: string;
-  readonly changed: number;
   readonly total: number;
   readonly changes: readonly ShownChange[];
 }
@@ -161,7 +160,7 @@ function setsOf(changes: readonly Change[], shown: Shown): readonly SetOfChanges
   }
   return [...sets]
     .filter(([, { changes }]) => changes.length > 0)
-    .map(([title, { total, changes }]) => ({ title: escapeControls(title), changed: changes.length, total, changes }));
+    .map(([title, { total, changes }]) => ({ title: escapeControls(title), total, changes }));
 }
 
 /** Deleted rules that the plan itself cannot name go by what they were called when they were last applied. */

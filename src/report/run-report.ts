@@ -1,5 +1,5 @@
 import type { ApplyReport } from '../apply/outcome.ts';
-import type { EnforcementReport } from '../enforcement/report.ts';
+import type { KernelState } from '../enforcement/report.ts';
 import type { Problem } from '../model/problem.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -43,7 +43,7 @@ export interface RunReport {
   /** Where the revision can be looked at; absent where that is not known. */
   readonly forge?: Forge | null;
   /** What the kernel's packet filter holds; absent when nobody looked. */
-  readonly kernel?: Kernel;
+  readonly kernel?: KernelState;
 }
 
 /** A rule as the last apply knew it. */
@@ -52,12 +52,6 @@ export interface FormerRule {
   readonly place: { readonly file: string; readonly line: number } | null;
   /** When it ends, in ms since 1970. */
   readonly expires?: number;
-}
-
-/** What the kernel was seen to hold, and how long that was waited for (ms; null: not waited). */
-export interface Kernel {
-  readonly report: EnforcementReport;
-  readonly waitedMs: number | null;
 }
 
 export interface Display {

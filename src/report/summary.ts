@@ -20,16 +20,12 @@ export function summarisePlan(report: RunReport, plan: Plan): string {
     const state = holdsBack(plan) ? 'Not in sync, for want of a secret' : 'In sync';
     return `${state}: ${count(keep, 'object')} unchanged${skipped}; nothing to do.${refused}`;
   }
-  const head = [listChangeCounts(plan), `${keep} unchanged`].filter((part) => part !== '').join(', ');
+  const head = [...countActions(plan).map(([action, number]) => `${number} to ${action}`), `${keep} unchanged`].join(
+    ', ',
+  );
   return isComparison
     ? `${head}${skipped}.${refused}`
     : `${head}${skipped}. ${count(steps, 'request')}.${refused}${digest}`;
-}
-
-/** `2 to create, 1 to replace, 1 to delete`; empty where nothing changes. */
-export function listChangeCounts(plan: Plan): string {
-  const counts = countActions(plan).map(([action, number]) => `${number} to ${action}`);
-  return counts.join(', ');
 }
 
 /** How many changes create, replace, update and delete, without those that are none. */
@@ -42,18 +38,14 @@ export function countActions({ summary, changes }: Plan): readonly (readonly [ac
 
 /** `Applied: 12 done in 0.1 s; a fresh read agrees.` or what is missing. */
 export function summariseApply(apply: ApplyReport, plan: Plan | null): string {
-  const took = ` in ${(apply.durationMs / 1000).toFixed(1)} s`;
-  return `${countOutcomes(apply)}${took}${endText(apply, plan !== null && holdsBack(plan))}`;
-}
-
-/** `Applied: 12 done` */
-export function countOutcomes({ end, outcomes }: ApplyReport): string {
+  const { end, outcomes, durationMs } = apply;
   const kinds: readonly OutcomeKind[] = ['done', 'skipped', 'failed', 'dropped', 'unknown'];
   const counts = kinds
     .map((kind) => [kind, outcomes.filter(({ outcome }) => outcome === kind).length] as const)
     .filter(([kind, number]) => number > 0 || kind === 'done')
     .map(([kind, number]) => `${number} ${kind}`);
-  return `${heads[end]}: ${counts.join(', ')}`;
+  const took = `in ${(durationMs / 1000).toFixed(1)} s`;
+  return `${heads[end]}: ${counts.join(', ')} ${took}${endText(apply, plan !== null && holdsBack(plan))}`;
 }
 
 const heads = { converged: 'Applied', 'not-converged': 'Not converged', stopped: 'Stopped', failed: 'Failed' } as const;

@@ -13,7 +13,7 @@ import {
 import { createPaint, measureLongest, type Paint, wrapText } from './paint.ts';
 import { formatLine, formatPlace, renderProblems } from './problems.ts';
 import type { Display, RunReport } from './run-report.ts';
-import { summariseApply, summarisePlan } from './summary.ts';
+import { count, summariseApply, summarisePlan } from './summary.ts';
 
 /** Lines of traffic that a terminal shows unless it is asked for everything. */
 const shortPage = 12;
@@ -58,7 +58,7 @@ function joinSections(sections: readonly string[]): string {
 }
 
 function countsText(sets: readonly SetOfChanges[]): string {
-  const changed = sets.reduce((sum, set) => sum + set.changed, 0);
+  const changed = sets.reduce((sum, set) => sum + set.changes.length, 0);
   if (changed < manyChanges) return '';
   const width = measureLongest(sets.slice(0, 1000).map(({ title }) => title));
   return sets
@@ -76,7 +76,7 @@ function marksText(changes: readonly ShownChange[]): string {
 /** Columns of names and of contents: places stand under each other where most contents end before them. */
 const columns = { name: 28, what: 52, title: 54 };
 
-function setText({ title, changed, total, changes }: SetOfChanges, width: number | undefined, paint: Paint): string {
+function setText({ title, total, changes }: SetOfChanges, width: number | undefined, paint: Paint): string {
   const [first] = changes;
   if (first?.change.kind === 'Configuration') {
     const { change, symbol, tone, why, fields } = first;
@@ -84,7 +84,7 @@ function setText({ title, changed, total, changes }: SetOfChanges, width: number
     const head = [paint('strong', title.padEnd(columns.title)), why === '' ? '' : paint('note', why), where];
     return [joinWords(head), ...fieldTexts(fields).map((text) => `  ${paint(tone, symbol)} ${text}`)].join('\n');
   }
-  const rules = `${changed} of ${total} rule${total === 1 ? '' : 's'} change${changed === 1 ? 's' : ''}`;
+  const rules = `${changes.length} of ${count(total, 'rule')} change${changes.length === 1 ? 's' : ''}`;
   const longest = (text: (one: ShownChange) => string, most: number): number =>
     Math.min(most, measureLongest(changes.map(text)));
   const name = longest(({ name }) => name, columns.name);

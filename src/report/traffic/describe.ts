@@ -1,10 +1,11 @@
-import { groupBy } from '../../model/group-by.ts';
-import { formatPortsKey, isSamePorts } from '../../policy/port-set.ts';
+import { readNetworks } from '../../model/address.ts';
+import { getOrMake, groupBy } from '../../model/group-by.ts';
+import type { Interval } from '../../model/intervals.ts';
+import { formatPortsKey, intersectPorts, isSamePorts, subtractPorts, toPortSet } from '../../policy/port-set.ts';
 import type { Traffic } from '../../policy/traffic.ts';
-import { describeNetworks, type Term } from './networks.ts';
+import { describeNetworks, type Piece, type Term } from './networks.ts';
 import { formatPeople, type People } from './people.ts';
-import { formatProtocols, noProtocols, type Protocols } from './protocols.ts';
-import { groupBySources } from './sources.ts';
+import { formatProtocols, noProtocols, type Protocols, toProtocols } from './protocols.ts';
 
 /** One line of traffic for people: `169.254.0.0/16 but for 169.254.169.254`, `everyone`. */
 export interface TrafficLine {
@@ -59,4 +60,124 @@ function listText(networks: readonly string[], words: string, most: number): str
   const left = networks.length - most;
   const list = left <= 1 ? networks.join(', ') : `${networks.slice(0, most).join(', ')} and ${left} more networks`;
   return words === '' ? list : `${list} ${words}`;
+}
+
+/** Traffic that the same sources have: users by UUID, null for everyone without rules of their own. */
+interface SourceTraffic {
+  readonly users: ReadonlySet<string | null>;
+  /** Ascending by family and address. */
+  readonly pieces: readonly Piece[];
+}
+
+/** Pairs of a stretch of addresses and a class of sources looked at, at most; above it classes are not compared. */
+const mostCompared = 1_000_000;
+
+/** The same traffic, cut so that what everyone has stands once, and only what is left is said of single people. */
+function groupBySources(traffic: readonly Traffic[]): readonly SourceTraffic[] {
+  const classes = classesOf(traffic);
+  const spans = classes.flatMap(({ pieces }, index) => pieces.map((piece) => ({ index, ...piece })));
+  if (classes.length < 2 || spans.length * classes.length > mostCompared) return classes;
+  return [...cutByClasses(spans)].map(([key, pieces]) => ({ users: usersOf(key, classes), pieces }));
+}
+
+/** Users with exactly the same traffic are one entry. */
+function classesOf(traffic: readonly Traffic[]): readonly SourceTraffic[] {
+  const texts = new Map<readonly string[], string>();
+  const keyOf = ({ protocol, ports, destinations }: Traffic): string =>
+    `${protocol} ${formatPortsKey(ports ?? [])} ${getOrMake(texts, destinations, () => destinations.join(' '))}`;
+  const byUser = groupBy(traffic, ({ user }) => user);
+  const alike = groupBy(byUser, ([, own]) => own.map(keyOf).join('\n'));
+  return [...alike.values()].map((members) => ({
+    users: new Set(members.map(([user]) => user)),
+    pieces: piecesOf(members[0]?.[1] ?? []),
+  }));
+}
+
+/** One source's traffic as ascending stretches of addresses, each with all its protocols. */
+function piecesOf(traffic: readonly Traffic[]): readonly Piece[] {
+  const spans = traffic.flatMap(({ destinations, protocol, ports }) => {
+    const protocols = toProtocols(protocol, ports);
+    return readNetworks(destinations).map(({ family, first, last }) => ({ family, first, last, protocols, index: 0 }));
+  });
+  return cutByClasses(spans).get('0') ?? [];
+}
+
+/** Addresses, and what a class of sources, by its index, has there. */
+interface Span extends Piece {
+  readonly index: number;
+}
+
+/** Ascending pieces by the classes that have them: keys are the classes' sorted indexes. */
+function cutByClasses(spans: readonly Span[]): ReadonlyMap<string, readonly Piece[]> {
+  const groups = new Map<string, Piece[]>();
+  for (const family of [4, 6] as const) {
+    for (const { active, first, last } of stretchesOf(spans.filter((span) => span.family === family))) {
+      for (const [key, protocols] of splitByClasses(active)) {
+        const pieces = getOrMake(groups, key, () => []);
+        addPiece(pieces, { family, first, last, protocols });
+      }
+    }
+  }
+  return groups;
+}
+
+/** Adds a piece behind the last; one that goes on with the same traffic makes it longer. */
+function addPiece(pieces: Piece[], piece: Piece): void {
+  const previous = pieces.at(-1);
+  const goesOn =
+    previous !== undefined &&
+    previous.family === piece.family &&
+    previous.last + 1n === piece.first &&
+    isSamePorts(previous.protocols, piece.protocols);
+  if (goesOn) pieces[pieces.length - 1] = { ...previous, last: piece.last };
+  else pieces.push(piece);
+}
+
+/** Stretches of addresses, ascending, each with the spans that hold all of it (the set is reused). */
+function* stretchesOf(spans: readonly Span[]): Generator<Interval & { readonly active: ReadonlySet<Span> }> {
+  const edges = spans
+    .flatMap((span) => [
+      { at: span.first, span, begins: true },
+      { at: span.last + 1n, span, begins: false },
+    ])
+    .sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
+  const active = new Set<Span>();
+  let from = 0n;
+  for (const { at, span, begins } of edges) {
+    if (at > from && active.size > 0) yield { first: from, last: at - 1n, active };
+    if (begins) active.add(span);
+    else active.delete(span);
+    from = at;
+  }
+}
+
+/** The traffic of one stretch by the classes that have it. */
+function splitByClasses(active: ReadonlySet<Span>): ReadonlyMap<string, Protocols> {
+  let parts: { readonly members: readonly number[]; readonly protocols: Protocols }[] = [];
+  for (const [index, own] of [...groupBy(active, (span) => span.index)].sort(([a], [b]) => a - b)) {
+    let left = uniteProtocols(own);
+    const next: typeof parts = [];
+    for (const part of parts) {
+      const both = intersectPorts(part.protocols, left);
+      const only = subtractPorts(part.protocols, left);
+      left = subtractPorts(left, part.protocols);
+      if (both.length > 0) next.push({ members: [...part.members, index], protocols: both });
+      if (only.length > 0) next.push({ members: part.members, protocols: only });
+    }
+    if (left.length > 0) next.push({ members: [index], protocols: left });
+    parts = next;
+  }
+  const byKey = groupBy(parts, ({ members }) => members.join(' '));
+  return new Map([...byKey].map(([key, same]) => [key, uniteProtocols(same)]));
+}
+
+function uniteProtocols(parts: readonly { readonly protocols: Protocols }[]): Protocols {
+  const [first] = parts;
+  return first !== undefined && parts.length === 1
+    ? first.protocols
+    : toPortSet(parts.flatMap(({ protocols }) => protocols));
+}
+
+function usersOf(key: string, classes: readonly SourceTraffic[]): ReadonlySet<string | null> {
+  return new Set(key.split(' ').flatMap((index) => [...(classes[Number(index)]?.users ?? [])]));
 }
