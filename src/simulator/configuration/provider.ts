@@ -1,7 +1,11 @@
-import { blank, type Cast, invalidMessage, isBlank } from '../cast.ts';
+import { X509Certificate } from 'node:crypto';
+import { blank, type Cast, castBoolean, castString, invalidMessage, isBlank } from '../cast.ts';
+import { ServerCrash } from '../crash.ts';
 import { isMap, type JsonTerm, type TermMap } from '../http/json.ts';
 import { type FieldErrors, sortKeys } from '../http/response.ts';
+import type { Discovery } from './discovery.ts';
 import { type Field, replacedWhole } from './fields.ts';
+import { parseXml, type XmlElement, XmlError } from './xml.ts';
 
 /** One provider as stored and shown. */
 type Provider = Readonly<Record<string, unknown>>;
@@ -21,7 +25,7 @@ interface ProviderKind {
 }
 
 /** The array of a kind of provider; each stands on its own, nothing is merged. */
-export function makeProvidersField(kind: ProviderKind): Field {
+function makeProvidersField(kind: ProviderKind): Field {
   return {
     ...replacedWhole,
     cast: async (term, stored) => {
@@ -86,7 +90,7 @@ export function addError(errors: Record<string, unknown>, field: string, message
   if (message !== undefined) errors[field] = [message, ...(Array.isArray(known) ? known : [])];
 }
 
-export const reservedIds: ReadonlySet<unknown> = new Set(['identity', 'saml', 'magic_link']);
+const reservedIds: ReadonlySet<unknown> = new Set(['identity', 'saml', 'magic_link']);
 
 /** The message for a text that is no absolute http(s) URI, or undefined (observed: recordings/configuration_saml). */
 export function checkUri(text: string): string | undefined {
@@ -112,4 +116,104 @@ function invalidCharacter(text: string, relative: boolean): string | undefined {
   const authority = /^\/\/([^/?#]*)/.exec(rest)?.[1];
   if (authority === undefined) return relative && !text.startsWith('/') && /^[^/?#]*:/.test(text) ? ':' : undefined;
   return /:(?![0-9]*$)/.test(authority.replace(/^.*@/, '')) ? ':' : undefined;
+}
+
+const required = { cast: castString, required: true } as const;
+
+/** OpenID Connect providers (observed: recordings/configuration_oidc). */
+export function makeOpenidField(discovery: Discovery): Field {
+  return makeProvidersField({
+    fields: {
+      auto_create_users: { cast: castBoolean, required: true },
+      client_id: required,
+      client_secret: required,
+      discovery_document_uri: required,
+      id: required,
+      label: required,
+      redirect_uri: { cast: castString },
+      response_type: { ...required, default: 'code' },
+      scope: { ...required, default: 'openid email profile' },
+    },
+    check: async (provider) => {
+      const errors: Record<string, string[]> = {};
+      const { id, discovery_document_uri: uri, redirect_uri: redirect, response_type: type, scope } = provider;
+      if (reservedIds.has(id)) addError(errors, 'id', 'is reserved');
+      if (typeof uri === 'string') {
+        const reason = await discovery(uri);
+        if (reason !== undefined) addError(errors, 'discovery_document_uri', `is invalid. Reason: ${reason}`);
+      }
+      if (typeof redirect === 'string') addError(errors, 'redirect_uri', checkUri(redirect));
+      if (typeof type === 'string' && type !== 'code') addError(errors, 'response_type', 'is invalid');
+      for (const word of ['openid', 'email']) {
+        if (typeof scope === 'string' && !scope.includes(word)) addError(errors, 'scope', `must include ${word} scope`);
+      }
+      return errors;
+    },
+  });
+}
+
+/** The server's own address plus `auth/saml`; it loses its port on the way. */
+const defaultBaseUrl = 'http://127.0.0.1/auth/saml';
+
+const yes = { cast: castBoolean, default: true } as const;
+
+/** SAML identity providers (observed: recordings/configuration_saml). */
+export const samlField = makeProvidersField({
+  fields: {
+    auto_create_users: { cast: castBoolean, required: true },
+    base_url: {
+      cast: (term) => (term === null ? { value: defaultBaseUrl } : castString(term)),
+      default: defaultBaseUrl,
+    },
+    id: required,
+    label: required,
+    metadata: required,
+    sign_metadata: yes,
+    sign_requests: yes,
+    signed_assertion_in_resp: yes,
+    signed_envelopes_in_resp: yes,
+  },
+  check: (provider) => {
+    const errors: Record<string, string[]> = {};
+    const { base_url: url, id, metadata } = provider;
+    if (typeof url === 'string') addError(errors, 'base_url', checkUri(url));
+    if (typeof metadata === 'string') addError(errors, 'metadata', checkMetadata(metadata));
+    if (reservedIds.has(id)) addError(errors, 'id', 'is reserved');
+    return Promise.resolve(errors);
+  },
+});
+
+const samlNamespace = 'urn:oasis:names:tc:SAML:2.0:metadata';
+
+/** The message for metadata that is no XML, or undefined; other faults raise ServerCrash (recordings/configuration_saml). */
+export function checkMetadata(text: string): string | undefined {
+  let root: XmlElement;
+  try {
+    root = parseXml(text);
+  } catch (error) {
+    if (error instanceof XmlError) return `is invalid. Details: ${error.message}.`;
+    throw error;
+  }
+  const entity = find(root, 'EntityDescriptor')[0];
+  if (entity?.namespace !== samlNamespace || !entity.attributes.has('entityID'))
+    throw new ServerCrash('no SAML entity');
+  for (const key of find(entity, 'KeyDescriptor')) {
+    for (const certificate of find(key, 'X509Certificate')) checkCertificate(certificate.text);
+  }
+  return undefined;
+}
+
+function find(element: XmlElement, name: string): XmlElement[] {
+  const below = element.children.flatMap((child) => find(child, name));
+  return element.name === name ? [element, ...below] : below;
+}
+
+function checkCertificate(text: string): void {
+  const base64 = text.replace(/\s+/g, '');
+  try {
+    if (!/^[A-Za-z0-9+/]*={0,2}$/.test(base64)) throw new Error('not base64');
+    new X509Certificate(Buffer.from(base64, 'base64'));
+  } catch {
+    throw new ServerCrash('undecodable certificate');
+  }
 }

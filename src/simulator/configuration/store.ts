@@ -7,9 +7,7 @@ import type { SimulatorOptions } from '../options.ts';
 import { acceptDiscovery, fetchDiscovery } from './discovery.ts';
 import { type Field, plainFields } from './fields.ts';
 import { logoField } from './logo.ts';
-import { makeOpenidField } from './oidc.ts';
-import { addError } from './provider.ts';
-import { samlField } from './saml.ts';
+import { addError, makeOpenidField, samlField } from './provider.ts';
 
 /** A fresh server's configuration. */
 const defaults: Configuration = {

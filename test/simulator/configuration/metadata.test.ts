@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { checkUri } from '../../../src/simulator/configuration/provider.ts';
-import { checkMetadata } from '../../../src/simulator/configuration/saml.ts';
+import { checkMetadata, checkUri } from '../../../src/simulator/configuration/provider.ts';
 import { parseXml } from '../../../src/simulator/configuration/xml.ts';
 import { ServerCrash } from '../../../src/simulator/crash.ts';
 
