@@ -21,7 +21,7 @@ export type OnRecord = (record: ApplyRecord, plan: Plan) => Promise<void>;
 
 /** Records that are kept; older ones are removed as new ones are written. */
 const mostRecords = 50;
-/** When rules of removed records end that are still to end, by `formatRuleKey`. */
+/** Names and ends of rules of removed records that are still to end, by `formatRuleKey`. */
 const endsFile = 'ends.json';
 
 /**
@@ -95,18 +95,29 @@ async function readFormer(files: StateFiles, numbers: readonly number[], wanted:
     }
   }
   const removed = await files.read(endsFile);
-  for (const [key, end] of Object.entries(isObject(removed) ? removed : {}))
-    if (!found.has(key)) found.set(key, { name: null, expires: Number(end) });
+  for (const [key, end] of Object.entries(isObject(removed) ? removed : {})) {
+    if (!isObject(end) || found.has(key)) continue;
+    found.set(key, { name: typeof end['name'] === 'string' ? end['name'] : null, expires: Number(end['expires']) });
+  }
   return found;
 }
 
-/** Removes records, the newest given first, but not when rules in them end: an undo would bring such a rule back for good. */
-export async function dropRecords(files: StateFiles, numbers: readonly number[]): Promise<void> {
-  const now = systemClock.wallTime();
-  const known = [...(await readFormer(files, numbers, null))];
-  const ends = known.flatMap(([key, { expires = 0 }]) => (expires > now ? [[key, expires] as const] : []));
-  await (ends.length === 0 ? files.remove(endsFile) : files.write(endsFile, Object.fromEntries(ends)));
-  for (const number of numbers) await files.remove(`${number}.json`);
+/**
+ * Removes records, the newest given first, but not when rules in them end: an undo would bring such a rule back for good. Returns how
+ * many it removed.
+ */
+export async function dropRecords(files: StateFiles, numbers: readonly number[]): Promise<number> {
+  if ((await files.list()).length === 0) return 0;
+  const { runAlone } = await import('../adapters/run-alone.ts');
+  return await runAlone(files.folder, async () => {
+    const now = systemClock.wallTime();
+    const known = [...(await readFormer(files, numbers, null))];
+    const ends = known.filter(([, { expires = 0 }]) => expires > now);
+    await (ends.length === 0 ? files.remove(endsFile) : files.write(endsFile, Object.fromEntries(ends)));
+    let removed = 0;
+    for (const number of numbers) if (await files.remove(`${number}.json`)) removed++;
+    return removed;
+  });
 }
 
 /** Adds a record with the next number, and removes what is older than the last 50. Returns its number. */

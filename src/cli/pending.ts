@@ -1,5 +1,6 @@
 import { existsSync, statSync } from 'node:fs';
 import { readFile, rename } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
 import { StateFiles } from '../adapters/state-files.ts';
 import { isAlive, markProcess } from '../adapters/state-folder.ts';
@@ -58,7 +59,7 @@ export async function savePending(files: StateFiles, pending: PendingApply, isFi
     if (isOurs) await ownPending(files);
     if (!isFirst) await files.write(places.waits, value);
   } catch (error) {
-    const summary = `what must be put back if nobody confirms cannot be written in ${files.folder} (${getErrorCode(error)})`;
+    const summary = `what must be put back if nobody confirms cannot be written in ${dirname(files.folder)} (${getErrorCode(error)})`;
     throw makeFailure('state', summary, 'check --state-dir; nothing more is written to the server');
   }
   if (!isOurs)

@@ -388,7 +388,7 @@ describe('an apply whose process was killed', () => {
     const kept = await run('confirm');
     expect([kept.code, kept.out]).toEqual([0, expect.stringMatching(/^Kept: \d+ changes of the apply of /)]);
     expect([live(), waits()]).toEqual([after, false]);
-    expect((await run('confirm')).err).toContain('no apply waits to be confirmed');
+    expect((await run('confirm')).err).toContain(`waits to be confirmed in ${join(world.folder, 'state')}\n`);
   });
 
   it('waiting × kill -9: the next apply goes on with the wait, and then with its own work (long)', async () => {

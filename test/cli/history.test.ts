@@ -1,6 +1,10 @@
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { StateFiles } from '../../src/adapters/state-files.ts';
+import { dropRecords } from '../../src/cli/history.ts';
+import { encodeApplyRecord } from '../../src/pass/history.ts';
+import { liveRules } from '../plan/support.ts';
 import { alice, rule, startWorld, token, type World } from './harness.ts';
 
 let world: World;
@@ -267,6 +271,29 @@ describe('undo', () => {
     expect((await run('m')).code).toBe(0);
     const { expires } = JSON.parse(readFileSync(join(folder, '61.json'), 'utf8')) as { expires: object };
     expect(expires).toMatchObject({ 'accept 10.1.0.1 *': ends });
+  });
+
+  it('keeps every end and its name while two prune at once, and counts what each really removed', async () => {
+    const files = new StateFiles(join(world.folder, 'pruned'), 'history');
+    const ends = Date.now() + 3_600_000;
+    const numbers = Array.from({ length: 12 }, (_, index) => index + 1);
+    const origin = { at: new Date().toISOString(), by: 'carol', server: null, revision: null, digest: null };
+    const nothing = { fields: [], before: null, after: null, deleted: [], end: 'converged' } as const;
+    for (const number of numbers) {
+      const key = `accept 10.1.0.${number} *`;
+      const id = `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
+      const created = liveRules(`accept 10.1.0.${number}`).map((one) => ({ ...one, id }));
+      const notes = { names: new Map([[key, `r${number}`]]), expires: new Map([[key, ends]]) };
+      await files.write(`${number}.json`, encodeApplyRecord({ ...origin, ...nothing, ...notes, created }));
+    }
+    const pruned = [...numbers, ...numbers].map((number) => dropRecords(files, [number]));
+    const counts = await Promise.all(pruned);
+    expect(counts.reduce((sum, one) => sum + one, 0)).toBe(12);
+    expect(await files.read('ends.json')).toEqual(
+      Object.fromEntries(numbers.map((number) => [`accept 10.1.0.${number} *`, { name: `r${number}`, expires: ends }])),
+    );
+    expect(await dropRecords(files, numbers)).toBe(0);
+    expect(await files.list()).toEqual(['ends.json']);
   });
 
   it('asks nobody for the owner of a rule that stays or comes back, though the settings require one', async () => {

@@ -1,3 +1,4 @@
+import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
 import type { StateFiles } from '../../adapters/state-files.ts';
 import { countChanges } from '../../pass/history.ts';
@@ -11,8 +12,10 @@ import { settleEarlier } from '../trial.ts';
 export async function run(given: Invocation): Promise<Answer> {
   const files = openPending(given);
   const pending = await loadPending(given, files);
-  if (pending === null)
-    throw makeFailure('state', `no apply waits to be confirmed in ${files.folder}`, 'check --base-url and --state-dir');
+  if (pending === null) {
+    const summary = `no apply waits to be confirmed in ${given.settings.stateDir ?? path.dirname(files.folder)}`;
+    throw makeFailure('state', summary, 'check --base-url and --state-dir');
+  }
   const { stage, until } = pending;
   if (stage === 'wants-secret') return await keep(files, pending);
   const isAlive = (await findPendingOwner(files)) !== null;

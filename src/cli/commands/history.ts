@@ -26,9 +26,8 @@ export async function run(invocation: Invocation): Promise<Answer> {
 }
 
 async function prune(files: StateFiles): Promise<Answer> {
-  const numbers = await listHistory(files);
-  await dropRecords(files, numbers);
-  return { text: () => `${count(numbers.length, 'record')} removed from ${files.folder}.\n` };
+  const removed = await dropRecords(files, await listHistory(files));
+  return { text: () => `${count(removed, 'record')} removed from ${files.folder}.\n` };
 }
 
 /** Where the history lies; throws a `Failure` that says how to name it. */
