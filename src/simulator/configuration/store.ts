@@ -5,8 +5,7 @@ import { type JsonTerm, readObject, type TermMap } from '../http/json.ts';
 import { answerInvalid, type HttpAnswer, json, sortKeys } from '../http/response.ts';
 import type { SimulatorOptions } from '../options.ts';
 import { acceptDiscovery, fetchDiscovery } from './discovery.ts';
-import { type Field, plainFields } from './fields.ts';
-import { logoField } from './logo.ts';
+import { type Field, logoField, plainFields } from './fields.ts';
 import { addError, makeOpenidField, samlField } from './provider.ts';
 
 /** A fresh server's configuration. */
