@@ -68,7 +68,7 @@ function policyTests(count: number): Costs {
       always: false,
     };
   });
-  return besideReading(before, () => runPolicyTests(cases, rules, { min: 1, max: 65_534 }));
+  return besideReading(before, () => runPolicyTests(cases, rules, { low: 1, high: 65_534 }));
 }
 
 function lintTime(before: readonly Rule[]): Costs {

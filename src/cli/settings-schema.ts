@@ -71,7 +71,7 @@ const protectedShape = z
   })
   .transform(({ destination, protocol = null, port, user }, context): Protected => {
     const network = parseNetwork(destination);
-    const ports = port === undefined ? null : parsePortRange(port, { min: 0, max: 65535 });
+    const ports = port === undefined ? null : parsePortRange(port, { low: 0, high: 65535 });
     const refuse = (member: string, message: string): never => {
       context.addIssue({ code: 'custom', path: [member], message });
       return z.NEVER;

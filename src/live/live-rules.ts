@@ -13,7 +13,7 @@ export interface LiveUser {
 }
 
 /** Any port that a server may list; which ones it takes is the profile's business. */
-const anyPort = { min: 0, max: 65535 };
+const anyPort = { low: 0, high: 65535 };
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /**

@@ -1,5 +1,5 @@
 import { type AddressFault, coverRange, type ParsedNetwork, parseNetwork } from '../model/address.ts';
-import type { PortBounds, PortFault } from '../model/port-range.ts';
+import type { PortFault, PortRange } from '../model/port-range.ts';
 import { joinSome } from '../model/printable.ts';
 import { makeWarning } from '../model/problem.ts';
 import type { Unplaced, Words } from './node.ts';
@@ -139,10 +139,10 @@ export function describeHostBits({ network, written }: ParsedNetwork): Unplaced 
 }
 
 /** The problem of a text that is no port range; its code is `port-` and the fault. */
-export function describePortFault(fault: PortFault, bounds: PortBounds): Unplaced {
+export function describePortFault(fault: PortFault, bounds: PortRange): Unplaced {
   const sentence =
     fault === 'bounds'
-      ? { summary: 'This port is out of bounds.', hint: `Ports are ${bounds.min} to ${bounds.max} on this server.` }
+      ? { summary: 'This port is out of bounds.', hint: `Ports are ${bounds.low} to ${bounds.high} on this server.` }
       : portSentences[fault];
   return { code: `port-${fault}`, severity: 'error', ...sentence };
 }

@@ -51,7 +51,7 @@ export function decodePolicyTest(decoding: Decoding, root: Node): PolicyTestMani
 }
 
 /** Traffic has ports 0 to 65535, whatever bounds the server sets for rules. */
-const allPorts = { min: 0, max: 65535 };
+const allPorts = { low: 0, high: 65535 };
 
 function decodeCase(decoding: Decoding, node: Node, fallbackName: string, timezone: string): PolicyCaseTemplate | null {
   const protocol = findScalar(node, 'protocol')?.text;

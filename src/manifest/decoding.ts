@@ -1,5 +1,5 @@
 import { type Network, parseNetwork } from '../model/address.ts';
-import { type PortBounds, type PortRange, parsePortRange } from '../model/port-range.ts';
+import { type PortRange, parsePortRange } from '../model/port-range.ts';
 import { makeError, type Place } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { describeAddressFault, describeHostBits, describePortFault } from './address-faults.ts';
@@ -34,7 +34,7 @@ export function readNetwork(decoding: Decoding, node: Node): Network | null {
 }
 
 /** The ports that a scalar names, within bounds; null (and a problem) when it names none. */
-export function readPorts(decoding: Decoding, node: Node, bounds: PortBounds): PortRange | null {
+export function readPorts(decoding: Decoding, node: Node, bounds: PortRange): PortRange | null {
   if (node.type !== 'scalar') return null;
   const parsed = parsePortRange(node.text, bounds);
   if (parsed.ok) return parsed.value;

@@ -6,7 +6,7 @@ import { isUuid, listFields } from './schema.ts';
 export type Path = readonly (string | number)[];
 
 /** Ports as they may be written, whatever the server takes. */
-const anyPort = { min: 0, max: 65535 };
+const anyPort = { low: 0, high: 65535 };
 
 const addressFields: ReadonlySet<string> = new Set(['destination', 'destinations', 'cidrs']);
 const userFields: ReadonlySet<string> = new Set(['user_id', 'user', 'users', 'members']);

@@ -2,29 +2,22 @@ import { fail, ok, type Result } from './result.ts';
 
 export type PortType = 'tcp' | 'udp';
 
-/** The ports of one transport protocol that a rule is restricted to; both ends included, 0..65535. */
-export interface Ports {
-  readonly type: PortType;
-  readonly low: number;
-  readonly high: number;
-}
-
-/** Both ends included. */
+/** Both ends included, 0..65535. */
 export interface PortRange {
   readonly low: number;
   readonly high: number;
 }
 
+/** The ports of one transport protocol that a rule is restricted to. */
+export interface Ports extends PortRange {
+  readonly type: PortType;
+}
+
 /** Why a text is no port range; the server truncates most of these silently (observed: recordings/rule_create_ports). */
 export type PortFault = 'empty' | 'list' | 'reversed' | 'bounds' | 'not-a-range';
 
-export interface PortBounds {
-  readonly min: number;
-  readonly max: number;
-}
-
 /** Parses `443`, `80-443`, `80 - 443` (as text or number); everything that the server would truncate is a fault. */
-export function parsePortRange(input: string | number, bounds: PortBounds): Result<PortRange, PortFault> {
+export function parsePortRange(input: string | number, bounds: PortRange): Result<PortRange, PortFault> {
   const text = String(input).trim();
   if (text === '') return fail('empty');
   const match = /^([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?$/.exec(text);
@@ -32,7 +25,7 @@ export function parsePortRange(input: string | number, bounds: PortBounds): Resu
   const low = Number(match[1]);
   const high = match[2] === undefined ? low : Number(match[2]);
   if (low > high) return fail('reversed');
-  if (low < bounds.min || high > bounds.max) return fail('bounds');
+  if (low < bounds.low || high > bounds.high) return fail('bounds');
   return ok({ low, high });
 }
 

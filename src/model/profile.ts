@@ -1,4 +1,4 @@
-import type { PortBounds } from './port-range.ts';
+import type { PortRange } from './port-range.ts';
 
 export type ProfileName = 'firezone-0.7' | 'generic';
 export type RuleUpdates = 'replace' | 'patch';
@@ -10,7 +10,7 @@ export interface Profile {
   readonly ruleUpdates: RuleUpdates;
   /** Whether the server refuses rules that collide (`collides` in rule.ts). */
   readonly refusesCollisions: boolean;
-  readonly ports: PortBounds;
+  readonly ports: PortRange;
   /** Whether GET /v0/users may be asked. */
   readonly listsUsers: boolean;
   /** Behaviour of a packet filter that follows the stored rules later; null when the answer is the enforcement. */
@@ -44,7 +44,7 @@ const profiles: Readonly<Record<ProfileName, Profile>> = {
     name: 'firezone-0.7',
     ruleUpdates: 'replace',
     refusesCollisions: true,
-    ports: { min: 1, max: 65534 },
+    ports: { low: 1, high: 65534 },
     listsUsers: true,
     filter: { rate: 100, deleteRate: 50, rebuildFloorMs: 3000, patienceMs: 5000 },
   },
@@ -52,7 +52,7 @@ const profiles: Readonly<Record<ProfileName, Profile>> = {
     name: 'generic',
     ruleUpdates: 'patch',
     refusesCollisions: false,
-    ports: { min: 0, max: 65535 },
+    ports: { low: 0, high: 65535 },
     listsUsers: false,
     filter: null,
   },

@@ -1,4 +1,4 @@
-import type { PortBounds, PortRange } from '../model/port-range.ts';
+import type { PortRange } from '../model/port-range.ts';
 import type { Action } from '../model/rule.ts';
 import { collectTraffic } from './collect-traffic.ts';
 import { listSources } from './compare-states.ts';
@@ -24,11 +24,7 @@ export interface Explanation<T extends Ruled> extends Decision<T> {
 }
 
 /** Explains one packet. `bounds` are the ports that the server accepts in a rule. */
-export function explainPacket<T extends Ruled>(
-  index: RuleIndex<T>,
-  packet: Packet,
-  bounds: PortBounds,
-): Explanation<T> {
+export function explainPacket<T extends Ruled>(index: RuleIndex<T>, packet: Packet, bounds: PortRange): Explanation<T> {
   const decision = decide(index, packet);
   return { ...decision, removals: removalsOf(decision), additions: additionsOf(decision, packet, bounds) };
 }
@@ -92,10 +88,10 @@ function removalsOf<T extends Ruled>({ verdict, rule, overridden }: Decision<T>)
 function additionsOf<T extends Ruled>(
   { verdict, rule }: Decision<T>,
   { user, protocol, port }: Packet,
-  bounds: PortBounds,
+  bounds: PortRange,
 ): readonly RuleKind[] {
   const decided = rule === null ? noRank : getRank(rule.rule);
-  const canNamePort = protocol !== 'other' && bounds.min <= port && port <= bounds.max;
+  const canNamePort = protocol !== 'other' && bounds.low <= port && port <= bounds.high;
   const kinds: RuleKind[] = [];
   for (let rank = decided - 1; rank >= 0; rank--) {
     const kind = kindOf(rank as Rank);

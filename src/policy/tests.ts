@@ -1,7 +1,7 @@
 import { getWidth, Network } from '../model/address.ts';
 import { getOrMake } from '../model/group-by.ts';
 import { intersectIntervals } from '../model/intervals.ts';
-import type { PortBounds } from '../model/port-range.ts';
+import type { PortRange } from '../model/port-range.ts';
 import type { Action, DesiredRule } from '../model/rule.ts';
 import type { PolicyCase, Protocol } from '../model/state.ts';
 import { decide } from './decide-packet.ts';
@@ -34,7 +34,7 @@ export interface CaseResult<T extends Ruled> {
 export function runPolicyTests<T extends Ruled>(
   cases: readonly PolicyCase[],
   rules: readonly T[],
-  bounds: PortBounds,
+  bounds: PortRange,
 ): readonly CaseResult<T | DesiredRule>[] {
   const known = new Map<readonly Ruled[], RuleIndex<T | DesiredRule>>();
   return cases.map((one) => {
@@ -79,7 +79,7 @@ export function findAlwaysFailures(
   });
 }
 
-function failureOf<T extends Ruled>(one: PolicyCase, index: RuleIndex<T>, bounds: PortBounds): CaseFailure<T> | null {
+function failureOf<T extends Ruled>(one: PolicyCase, index: RuleIndex<T>, bounds: PortRange): CaseFailure<T> | null {
   const { inner, edge } = findWrong(one, index, bounds);
   const packet = inner ?? edge;
   if (packet === null) return null;
@@ -93,14 +93,14 @@ interface Wrong {
 }
 
 /** The first packets that get the other verdict: one at a port that a rule can name, which ends the search, and one at any other. */
-function findWrong<T extends Ruled>(one: PolicyCase, index: RuleIndex<T>, bounds: PortBounds): Wrong {
+function findWrong<T extends Ruled>(one: PolicyCase, index: RuleIndex<T>, bounds: PortRange): Wrong {
   const { destination } = one;
   const users = one.user === 'any' ? [null, ...index.users] : [one.user];
   const ways = new Map(one.protocols.map((protocol) => [protocol, layersFor<T>(one, protocol)]));
   const found: Wrong = { inner: null, edge: null };
   const visitFor =
     (user: string | null, protocol: Protocol) => (first: bigint, _last: bigint, profile: RankProfile) => {
-      const nameable = protocol === 'other' ? { min: 0, max: 0 } : bounds;
+      const nameable = protocol === 'other' ? { low: 0, high: 0 } : bounds;
       const port = wrongPort(one, profile, protocol, nameable);
       if (port === null) return true;
       const address = new Network(destination.family, first, getWidth(destination.family));
@@ -144,20 +144,20 @@ function layersFor<T extends Ruled>(
 }
 
 /** The lowest port of the case with the wrong verdict, one that no rule can name only when no other is wrong. */
-function wrongPort(one: PolicyCase, profile: RankProfile, protocol: Protocol, nameable: PortBounds): number | null {
+function wrongPort(one: PolicyCase, profile: RankProfile, protocol: Protocol, nameable: PortRange): number | null {
   const asked = protocol === 'other' ? { low: 0, high: 0 } : one.ports;
   let wrong: number | null = null;
   eachPortRange(profile, protocol, (low, high, rank) => {
     const from = Math.max(low, asked.low);
     const to = Math.min(high, asked.high);
     if (from > to || getVerdict(rank) === one.expect || (wrong !== null && isNameable(wrong, nameable))) return;
-    const inner = Math.max(from, nameable.min);
-    if (inner <= Math.min(to, nameable.max)) wrong = inner;
+    const inner = Math.max(from, nameable.low);
+    if (inner <= Math.min(to, nameable.high)) wrong = inner;
     else wrong ??= from;
   });
   return wrong;
 }
 
-function isNameable(port: number, { min, max }: PortBounds): boolean {
-  return min <= port && port <= max;
+function isNameable(port: number, { low, high }: PortRange): boolean {
+  return low <= port && port <= high;
 }

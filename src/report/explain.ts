@@ -1,4 +1,4 @@
-import type { PortBounds } from '../model/port-range.ts';
+import type { PortRange } from '../model/port-range.ts';
 import { escapeControls, joinSome } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
 import { type Rule, type RuleNotes, toWire } from '../model/rule.ts';
@@ -43,7 +43,7 @@ export interface PacketReport {
 export function reportPacket(
   { port, ...source }: Omit<Packet, 'port'> & { readonly port: number | null },
   index: RuleIndex<NamedRule>,
-  bounds: PortBounds,
+  bounds: PortRange,
 ): PacketReport {
   const asked = port !== null || source.protocol === 'other';
   const packet = { ...source, port: port ?? (asked ? 0 : findUnnamedPort(index, source)) };

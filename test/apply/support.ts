@@ -26,7 +26,7 @@ export function rule(line: string): Rule {
   const network = parseNetwork(destination ?? '');
   if ((action !== 'accept' && action !== 'drop') || !network.ok) throw new Error(`not a rule: ${line}`);
   const [type, range] = rest;
-  const ports = type === 'tcp' || type === 'udp' ? parsePortRange(range ?? '', { min: 1, max: 65534 }) : null;
+  const ports = type === 'tcp' || type === 'udp' ? parsePortRange(range ?? '', { low: 1, high: 65534 }) : null;
   if (ports !== null && !ports.ok) throw new Error(`not a rule: ${line}`);
   return {
     action,

@@ -147,7 +147,7 @@ describe('the model and the simulator, written apart, agree', () => {
     await withSimulator(false, async (post) => {
       await fc.assert(
         fc.asyncProperty(text, async (port_range) => {
-          const parsed = parsePortRange(port_range, { min: 1, max: 65_534 });
+          const parsed = parsePortRange(port_range, { low: 1, high: 65_534 });
           const { stored } = await post({ destination: '10.0.0.1', port_type: 'tcp', port_range });
           if (parsed.ok) expect(stored?.port_range).toBe(formatPortRange(parsed.value));
           else expect(stored === undefined || stored.port_range !== port_range).toBe(true);

@@ -102,7 +102,7 @@ describe('a Rule', () => {
           name: 'generic',
           ruleUpdates: 'patch',
           refusesCollisions: false,
-          ports: { min: 0, max: 65535 },
+          ports: { low: 0, high: 65535 },
           listsUsers: false,
           filter: null,
         },

@@ -4,7 +4,7 @@ import { Network, parseNetwork } from '../../src/model/address.ts';
 import { formatPortRange, type PortFault, parsePortRange } from '../../src/model/port-range.ts';
 import { collides, compareRules, formatRuleKey, type Rule, toWire } from '../../src/model/rule.ts';
 
-const bounds = { min: 1, max: 65534 };
+const bounds = { low: 1, high: 65534 };
 const alice = 'a1520c4b-adc3-4574-932a-94461cf85c07';
 
 function rule(destination: string, rest: Partial<Rule> = {}): Rule {

@@ -36,7 +36,7 @@ interface Observation {
 const alice = 'a1520c4b-adc3-4574-932a-94461cf85c07';
 
 function ruleOf({ destination, action, port_type, port_range, user_id }: RecordedRule): Rule {
-  const range = port_range === undefined ? null : parsePortRange(port_range, { min: 1, max: 65_534 });
+  const range = port_range === undefined ? null : parsePortRange(port_range, { low: 1, high: 65_534 });
   const ports = range?.ok === true && port_type !== undefined ? { type: port_type, ...range.value } : null;
   return { action: action ?? 'drop', destination: networkNamed(destination), ports, userId: user_id ?? null };
 }

@@ -31,7 +31,7 @@ describe('the examples', () => {
 
   it('company passes its policy tests', () => {
     const { state } = built('company');
-    const results = runPolicyTests(state?.tests ?? [], state?.rules ?? [], { min: 1, max: 65_534 });
+    const results = runPolicyTests(state?.tests ?? [], state?.rules ?? [], { low: 1, high: 65_534 });
     expect(results.length).toBeGreaterThanOrEqual(15);
     expect(results.filter(({ failure }) => failure !== null)).toEqual([]);
   });
@@ -41,7 +41,7 @@ describe('the examples', () => {
     const [tests, rules] = [state?.tests ?? [], state?.rules ?? []];
     const guarded = rules.filter((rule) => {
       const left = rules.filter((other) => other !== rule);
-      return runPolicyTests(tests, left, { min: 1, max: 65_534 }).some(({ failure }) => failure !== null);
+      return runPolicyTests(tests, left, { low: 1, high: 65_534 }).some(({ failure }) => failure !== null);
     });
     expect(guarded.length).toBeGreaterThan(rules.length / 3);
   });

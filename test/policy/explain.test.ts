@@ -27,7 +27,7 @@ const packetArbitrary = fc
   })
   .map(({ offset, ...packet }): Packet => ({ ...packet, address: new Network(4, 0xc0000200n + offset, 32) }));
 
-const everyPort = { min: 0, max: 65_535 };
+const everyPort = { low: 0, high: 65_535 };
 
 describe('explainPacket', () => {
   it('does not offer a rule for a port that no rule can name', () => {
@@ -35,8 +35,8 @@ describe('explainPacket', () => {
       { rule: { action: 'drop' as const, destination: networkNamed('192.0.2.0/29'), ports: null, userId: null } },
     ]);
     const packet: Packet = { user: null, address: new Network(4, 0xc0000200n, 32), protocol: 'tcp', port: 65_535 };
-    const withPorts = (max: number) =>
-      explainPacket(index, packet, { min: 1, max }).additions.map((kind) => kind.withPorts);
+    const withPorts = (high: number) =>
+      explainPacket(index, packet, { low: 1, high }).additions.map((kind) => kind.withPorts);
     expect(withPorts(65_534)).toEqual([false]);
     expect(withPorts(65_535)).toEqual([false, true]);
   });

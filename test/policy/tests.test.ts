@@ -6,7 +6,7 @@ import { runs } from '../property/runs.ts';
 import { accepts, networkNamed, packets, ruleArbitrary, rulesArbitrary, users } from './universe.ts';
 
 const place = { file: 'tests.yaml', line: 1, column: 1 };
-const bounds = { min: 1, max: 65_534 };
+const bounds = { low: 1, high: 65_534 };
 const everyProtocol: readonly Protocol[] = ['tcp', 'udp', 'other'];
 
 function policyCase(fields: Partial<PolicyCase>): PolicyCase {
