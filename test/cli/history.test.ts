@@ -273,6 +273,21 @@ describe('undo', () => {
     expect(expires).toMatchObject({ 'accept 10.1.0.1 *': ends });
   });
 
+  it('says what keeps it from pruning, and removes nothing', async () => {
+    manifests(['drop 10.1.0.0/16']);
+    expect((await run('m')).code).toBe(0);
+    const folder = join(world.folder, 'state', 'reconcile', 'history');
+    const held = join(folder, '.lock');
+    writeFileSync(held, '');
+    const before = readdirSync(folder);
+    const pruned = await run('history', '--prune');
+    expect([pruned.code, pruned.err]).toEqual([
+      1,
+      expect.stringContaining(`the history in ${folder} cannot be pruned (`),
+    ]);
+    expect(readdirSync(folder)).toEqual(before);
+  });
+
   it('keeps every end and its name while two prune at once, and counts what each really removed', async () => {
     const files = new StateFiles(join(world.folder, 'pruned'), 'history');
     const ends = Date.now() + 3_600_000;

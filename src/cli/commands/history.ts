@@ -1,5 +1,6 @@
 import { StateFiles } from '../../adapters/state-files.ts';
 import { escapeControls } from '../../model/printable.ts';
+import { getErrorCode } from '../../model/result.ts';
 import { formatRuleKey, type Rule } from '../../model/rule.ts';
 import type { ApplyRecord } from '../../pass/history.ts';
 import { renderDocument } from '../../report/json.ts';
@@ -26,7 +27,10 @@ export async function run(invocation: Invocation): Promise<Answer> {
 }
 
 async function prune(files: StateFiles): Promise<Answer> {
-  const removed = await dropRecords(files, await listHistory(files));
+  const removed = await dropRecords(files, await listHistory(files)).catch((error: unknown) => {
+    const why = getErrorCode(error) === 'ELOCKED' ? 'another process prunes it' : getErrorCode(error);
+    throw makeFailure('state', `the history in ${files.folder} cannot be pruned (${why})`, 'check --state-dir');
+  });
   return { text: () => `${count(removed, 'record')} removed from ${files.folder}.\n` };
 }
 
