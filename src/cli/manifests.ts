@@ -100,7 +100,7 @@ function readGivenValues(settings: Settings): ReadonlyMap<string, string> | null
       readNamedFile({ path, code: 'bad-values', name, largest: 1_000_000, hint: 'check --values' }),
     );
     if (text === null) throw makeFailure('bad-values', `${name} is not UTF-8 text`, 'save it as UTF-8');
-    const read = readValues(path, text);
+    const read = readValues(path, text.replace(/^\uFEFF/, ''));
     if (read.values === null) throw new Failure(read.problems, exitCodes.invalid);
     for (const [key, value] of read.values) values.set(key, value);
   }

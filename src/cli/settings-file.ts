@@ -46,7 +46,8 @@ type OperatorDocument = Pick<Reporter, 'place'> & { readonly root: Node };
 
 function readDocument(path: string, name: string, hint: string): OperatorDocument | null {
   const documents: OperatorDocument[] = [];
-  const text = readNamedFile({ path, code: 'bad-setting', name: `the ${name} ${path}`, largest, hint }).toString();
+  const bytes = readNamedFile({ path, code: 'bad-setting', name: `the ${name} ${path}`, largest, hint });
+  const text = bytes.toString().replace(/^\uFEFF/, '');
   const onDocument = (root: Node, { place }: Reporter) => documents.push({ root, place });
   const problems = parseFile({ path, text, values: null, onDocument });
   if (problems.length > 0) throw new Failure(addExcerpts(problems, () => text));

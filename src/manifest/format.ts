@@ -32,7 +32,7 @@ import { escapeUnseen, unseen } from './write.ts';
  */
 export function formatFile(path: string, bytes: Uint8Array, profile: Profile) {
   const before = decodeText(bytes);
-  const text = before ?? '';
+  const text = (before ?? '').replace(/^\uFEFF/, '');
   const read = readManifests({ path, bytes }, { profile, values: null, limits });
   const problems = addExcerpts(read.problems, () => text);
   // A file with `${name}` in it need not mean anything before values are put in: it only has to be YAML.
@@ -118,7 +118,7 @@ function formatText(text: string): string {
 
 /** Formats by the YAML library, which knows every form. */
 export function formatByLibrary(text: string): string {
-  const documents = parseAllDocuments(text.replace(/^\uFEFF/, '').replaceAll('\r\n', '\n'), {
+  const documents = parseAllDocuments(text.replaceAll('\r\n', '\n'), {
     compat: 'yaml-1.1',
     uniqueKeys: false,
   });

@@ -210,6 +210,21 @@ spec:
 });
 
 describe('reconcile fmt', () => {
+  it('shows what is wrong below a byte-order mark where it is, and a mark in settings and values is none of theirs', async () => {
+    write('good.yaml', document('Rule', 'other', '{action: drop, destination: 10.0.0.2}'));
+    const mark = '\u{feff}';
+    write('marked.yaml', `${mark}apiVersion: firezone/v1\nkind: Rule\n`);
+    write('broken.yaml', `${mark}a: [$\{x}\n`);
+    const run = await place.run('fmt', 'marked.yaml', 'broken.yaml');
+    expect(run.stderr).toContain('     1 | apiVersion: firezone/v1\n       |             ^\n');
+    expect(run.stderr).toContain('broken.yaml:1:5 error');
+    write('settings.yaml', `${mark}baseUrlx: 3\n`);
+    const settings = await place.run('validate', '--config', 'settings.yaml', 'good.yaml');
+    expect(settings.stderr).toContain('settings.yaml:1:1 error');
+    write('values.yaml', `${mark}name: web\n`);
+    expect((await place.run('validate', '--values', 'values.yaml', 'good.yaml')).stderr).not.toContain('values.yaml');
+  });
+
   it('formats in place; --check only says so', async () => {
     const ugly = document('Rule', 'web', '{destination: 10.0.0.1/32, action: drop} # why');
     write('a.yaml', ugly);
