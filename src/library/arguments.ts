@@ -18,9 +18,66 @@ export function checkRequest(call: string, request: unknown, more: readonly stri
   const { profile = 'firezone-0.7', ruleUpdates = 'replace', options = {}, scope = {} } = given;
   checkWord(`${call}: \`profile\``, profile, ['firezone-0.7', 'generic']);
   checkWord(`${call}: \`ruleUpdates\``, ruleUpdates, ['replace', 'patch']);
-  checkMembers(`${call}: \`options\``, options, { allowed: optionFields, example: '{maxDeletes: {count: 5}}' });
+  const chosen = checkMembers(`${call}: \`options\``, options, {
+    allowed: optionFields,
+    example: '{maxDeletes: {count: 5}}',
+  });
   const scopeFields = ['rules', 'configuration', 'users', 'networks'];
-  checkMembers(`${call}: \`scope\``, scope, { allowed: scopeFields, example: "{networks: ['10.0.0.0/8']}" });
+  const part = checkMembers(`${call}: \`scope\``, scope, {
+    allowed: scopeFields,
+    example: "{networks: ['10.0.0.0/8']}",
+  });
+  checkShapes(`${call}: \``, given, requestShapes);
+  checkShapes(`${call}: \`scope.`, part, scopeShapes);
+  checkShapes(`${call}: \`options.`, chosen, optionShapes);
+}
+
+/** What a member must be, and how that is said. */
+type Shape = readonly [fits: (value: unknown) => boolean, said: string];
+
+const isTextList = (value: unknown) => Array.isArray(value) && value.every((one) => typeof one === 'string');
+const isTextMap = (value: unknown) =>
+  typeof value === 'object' && value !== null && isTextList(Object.values(value)) && !Array.isArray(value);
+/** Not NaN, with which no comparison holds. */
+const isAmount = (value: unknown) => typeof value === 'number' && value >= 0;
+const isLimit = (value: unknown) =>
+  typeof value === 'object' &&
+  value !== null &&
+  (('count' in value && isAmount(value.count)) || ('share' in value && isAmount(value.share)));
+
+const flag: Shape = [(value) => typeof value === 'boolean', 'true or false'];
+const textList: Shape = [isTextList, 'a list of texts'];
+const list: Shape = [Array.isArray, 'a list'];
+const limit: Shape = [isLimit, '{count: 5} or {share: 0.3}'];
+
+const requestShapes: Readonly<Record<string, Shape>> = {
+  overlay: [(value) => typeof value === 'string', 'the folder of an environment, a text'],
+  at: [Number.isFinite, 'a time in ms since 1970, a number'],
+  values: [isTextMap, "an object of texts, as in {database: '10.9.0.7'}"],
+  resolveSecret: [(value) => typeof value === 'function', 'a function'],
+  base: list,
+  approvals: textList,
+};
+const scopeShapes = { rules: flag, configuration: flag, users: textList, networks: textList };
+const optionShapes: Readonly<Record<string, Shape>> = {
+  maxDeletes: limit,
+  maxChanges: limit,
+  allowEmpty: flag,
+  allowLockout: flag,
+  replaceModified: flag,
+  failOn: textList,
+  secretBindings: list,
+};
+
+/** Checks members that may be left out; `before` is what stands before a name in a message. */
+function checkShapes(
+  before: string,
+  given: Readonly<Record<string, unknown>>,
+  shapes: Readonly<Record<string, Shape>>,
+): void {
+  for (const [name, [fits, said]] of Object.entries(shapes)) {
+    if (given[name] !== undefined && !fits(given[name])) throw new TypeError(`${before}${name}\` must be ${said}`);
+  }
 }
 
 const optionFields = Object.keys(defaultPlanOptions).filter((name) => name !== 'protect' && name !== 'fingerprintKey');
