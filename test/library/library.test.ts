@@ -125,6 +125,8 @@ describe('an apply of the library', () => {
       const server = { baseUrl: simulator.url, token };
       const declined = await apply({ manifests, server, approve: () => false });
       expect([declined.end, simulator.rules()]).toEqual(['declined', []]);
+      const text = await apply({ manifests, server, approve: (() => 'false') as never });
+      expect([text.end, simulator.rules()]).toEqual(['declined', []]);
       const applied = await apply({ manifests, server, approve: ({ digest }) => digest === declined.digest });
       expect([applied.end, applied.apply?.end]).toEqual(['applied', 'converged']);
       expect(toText(applied)).toContain('10.0.0.0/8');
