@@ -57,6 +57,7 @@ const requestShapes: Readonly<Record<string, Shape>> = {
   resolveSecret: [(value) => typeof value === 'function', 'a function'],
   base: list,
   approvals: textList,
+  signal: [(value) => value instanceof AbortSignal, 'an AbortSignal'],
 };
 const scopeShapes = { rules: flag, configuration: flag, users: textList, networks: textList };
 const optionShapes: Readonly<Record<string, Shape>> = {

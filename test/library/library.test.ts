@@ -216,6 +216,12 @@ describe('wrong arguments', () => {
     ['no time', validate, { manifests, at: Number.NaN }, /`at` must be a time in ms/],
     ['a value that is no text', validate, { manifests, values: { a: 1 } }, /`values` must be an object of texts/],
     ['a folder as the base', plan, { manifests, live, base: 'policy' }, /`base` must be a list/],
+    [
+      'no signal',
+      apply,
+      { manifests, server: { baseUrl: 'http://127.0.0.1:1', token: 'x' }, approve: () => true, signal: {} },
+      /`signal` must be an AbortSignal/,
+    ],
     ['one approval', plan, { manifests, live, approvals: 'x' }, /`approvals` must be a list of texts/],
     ['host bits in the scope', validate, { manifests, scope: { networks: ['10.0.0.1/8'] } }, /scope\.networks\.0/],
     ['no server', apply, { manifests, approve: () => true }, /^apply: `server` takes one object/],
