@@ -1,3 +1,5 @@
+import { getOrMake } from '../../model/group-by.ts';
+import { pickLower } from '../../model/intervals.ts';
 import type { Profile } from '../../model/profile.ts';
 import { compareRules, type Rule } from '../../model/rule.ts';
 import { getRank, noRank } from '../../policy/verdict.ts';
@@ -7,7 +9,7 @@ import { groupConnected } from '../union-find.ts';
 import { findDependencies } from './dependencies.ts';
 import { type Gaps, groupGaps, nameGaps, rebuildsLast } from './gaps.ts';
 import type { Ordering } from './ordering.ts';
-import { countRegions, findKeptRules } from './regions.ts';
+import { countRegions, findKeptRules, type Surroundings } from './regions.ts';
 import { alwaysExact, findOrder, searchEffort } from './search.ts';
 import { relate } from './sharing.ts';
 import { measureCost } from './walk.ts';
@@ -131,16 +133,19 @@ function orderComponents(
   components: readonly BoundComponent[],
   context: ComponentContext,
 ): readonly OrderedComponent[] {
+  const shapes = new Map<string, string>();
   const questions = new Map<string, Ordering>();
   const keys = components.map((component) => {
     if (isSettled(component, context)) return '';
     const question = questionOf(component, context);
     const { members, kept } = component;
     const surroundings = { operations: members.map((member) => context.operations[member] as Operation), kept };
-    const ordering = { ...question, regions: countRegions(surroundings, context.users) };
-    const key = JSON.stringify(ordering);
-    questions.set(key, ordering);
-    return key;
+    return getOrMake(shapes, `${JSON.stringify(question)} ${describeShape(surroundings)}`, () => {
+      const ordering = { ...question, regions: countRegions(surroundings, context.users) };
+      const key = JSON.stringify(ordering);
+      questions.set(key, ordering);
+      return key;
+    });
   });
   const answers = new Map(
     [...questions].map(([key, ordering]) => {
@@ -153,6 +158,24 @@ function orderComponents(
     const { order, suspect } = answers.get(keys[index] ?? '') ?? { order: members.keys(), suspect: true };
     return { members: Array.from(order, (number) => members[number] as number), kept, suspect };
   });
+}
+
+/** Equal for components that differ in nothing but where their addresses begin and who their users are: an order fits them all. */
+function describeShape({ operations, kept }: Surroundings): string {
+  const rules = [...listRules(operations).map(({ rule }) => rule), ...kept];
+  const users = new Map<string | null, number>([[null, 0]]);
+  const bases = new Map<number, bigint>();
+  for (const { destination } of rules) {
+    const base = bases.get(destination.family) ?? destination.first;
+    bases.set(destination.family, pickLower(base, destination.first));
+  }
+  const texts = rules.map((rule) => {
+    const { destination, ports, userId } = rule;
+    const user = getOrMake(users, userId, () => users.size);
+    const offset = destination.first - (bases.get(destination.family) ?? 0n);
+    return `${getRank(rule)} ${user} ${destination.family} ${offset}/${destination.prefix} ${ports?.type} ${ports?.low}-${ports?.high}`;
+  });
+  return `${operations.map(({ type }) => type).join()} ${texts.join()}`;
 }
 
 /** Where a component's operations and the rules around it make more pairs than this, its regions are not counted. */
