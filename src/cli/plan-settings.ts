@@ -18,6 +18,7 @@ export function readLimits(settings: Settings): Limits {
   return { ...defaultLimits, ...omitUndefined(settings.file?.nested.limits ?? {}) };
 }
 
+/** The planning options of settings whose texts fit the shapes of the table of options. */
 export function readPlanOptions(settings: Settings, fingerprintKey: FingerprintKey | null): PlanOptions {
   return {
     maxDeletes: readLimit(settings.maxDeletes),

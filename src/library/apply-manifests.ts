@@ -66,17 +66,14 @@ export async function apply(request: ApplyRequest): Promise<Applied> {
     const base = before?.ok === true ? before.value.desired.state : undefined;
     const known = judgeBase(base);
     const result = await reconcile(content, { ...pass, base: base ?? null }, async (plan, desired, digest) => {
-      return (
-        (await request.approve(
-          makePlanned(desired.state, {
-            revision: content.revision,
-            plan,
-            problems: [...known, ...desired.problems, ...plan.problems],
-            digest: digest.plan,
-            approved: plan.refusals.length > 0,
-          }),
-        )) === true
-      );
+      const planned = makePlanned(desired.state, {
+        revision: content.revision,
+        plan,
+        problems: [...known, ...desired.problems, ...plan.problems],
+        digest: digest.plan,
+        approved: plan.refusals.length > 0,
+      });
+      return (await request.approve(planned)) === true;
     });
     return appliedOf({ ...result, problems: [...known, ...result.problems] });
   } finally {
