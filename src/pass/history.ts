@@ -22,7 +22,10 @@ export interface ApplyRecord extends ApplyOrigin {
   readonly created: readonly LiveRule[];
   /** Names in the manifests, by `formatRuleKey`. */
   readonly names: ReadonlyMap<string, string>;
-  /** When rules end, by `formatRuleKey`, in ms since 1970, as far as it is known: what has ended is not put back. */
+  /**
+   * When rules end, by `formatRuleKey`, in ms since 1970, as far as it is known: what has ended is not put back. The ends of rules that
+   * earlier applies left live are here too: the newest record knows all.
+   */
   readonly expires: ReadonlyMap<string, number>;
   /** Fields of the Configuration that it wrote. */
   readonly fields: readonly ConfigurationField[];
@@ -37,12 +40,18 @@ export type LookUpFormer = (
   rule: Rule,
 ) => { readonly name: string | null; readonly expires?: number | undefined } | undefined;
 
+/** What is known of rules before a plan: by the state that it starts from, and by the newest record. */
+interface FormerRules {
+  readonly lookUp: LookUpFormer;
+  readonly earlier: ApplyRecord | null;
+}
+
 /** The record of a plan that is about to be applied (without `apply`), or of what was carried out of it. */
 export function makeApplyRecord(
   origin: ApplyOrigin,
   plan: Plan,
   apply: ApplyReport | null,
-  lookUp: LookUpFormer = () => undefined,
+  { lookUp, earlier }: FormerRules = { lookUp: () => undefined, earlier: null },
 ): ApplyRecord {
   // What nobody knows counts: going back looks at what is live.
   const done: readonly DoneStep[] =
@@ -62,7 +71,7 @@ export function makeApplyRecord(
     ...origin,
     end: apply?.end ?? 'started',
     ...rules,
-    ...describeRules([...rules.deleted, ...rules.created], plan, lookUp),
+    ...describeRules([...rules.deleted, ...rules.created], plan, { lookUp, earlier }),
     fields: before === null ? [] : [...new Set(configured.flatMap(({ fields }) => fields))],
     before,
     after: before === null ? null : { ...before, fields: { ...before.fields, ...change?.desired.fields } },
@@ -88,10 +97,11 @@ function sumUp(turns: readonly Turn[]): Pick<ApplyRecord, 'deleted' | 'created'>
 function describeRules(
   rules: readonly LiveRule[],
   plan: Plan,
-  lookUp: LookUpFormer,
+  { lookUp, earlier }: FormerRules,
 ): Pick<ApplyRecord, 'names' | 'expires'> {
-  const names = new Map<string, string>();
-  const expires = new Map<string, number>();
+  const ends = earlier === null ? null : keepEnds(earlier);
+  const names = new Map(ends?.names);
+  const expires = new Map(ends?.expires);
   const keys = new Set(rules.map(({ rule }) => formatRuleKey(rule)));
   // Keys cost more than destinations, and most rules of a plan are none of these.
   const near = new Set(rules.map(({ rule }) => rule.destination.text));
@@ -114,6 +124,15 @@ function describeRules(
       learn(formatRuleKey(desired.rule), name, desired.expires);
   }
   return { names, expires };
+}
+
+/** A record without changes, of the ends of rules that may be live after this one; null: none of them ends. */
+export function keepEnds(record: ApplyRecord): ApplyRecord | null {
+  const gone = new Set(record.end === 'converged' ? record.deleted.map(({ rule }) => formatRuleKey(rule)) : []);
+  const expires = new Map([...record.expires].filter(([key]) => !gone.has(key)));
+  if (expires.size === 0) return null;
+  const names = new Map([...record.names].filter(([key]) => expires.has(key)));
+  return { ...record, deleted: [], created: [], names, expires, fields: [], before: null, after: null };
 }
 
 /** A created rule as it would be listed. */

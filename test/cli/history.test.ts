@@ -1,11 +1,11 @@
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { StateFiles } from '../../src/adapters/state-files.ts';
-import { dropRecords } from '../../src/cli/history.ts';
+import { loadRecord, pruneHistory, readHistory } from '../../src/cli/history.ts';
 import { encodeApplyRecord } from '../../src/pass/history.ts';
 import { liveRules } from '../plan/support.ts';
-import { alice, rule, startWorld, token, type World } from './harness.ts';
+import { alice, ended, rule, spawnReconcile, startWorld, token, type World } from './harness.ts';
 
 let world: World;
 let env: Readonly<Record<string, string>>;
@@ -277,8 +277,7 @@ describe('undo', () => {
     manifests(['drop 10.1.0.0/16']);
     expect((await run('m')).code).toBe(0);
     const folder = join(world.folder, 'state', 'reconcile', 'history');
-    const held = join(folder, '.lock');
-    writeFileSync(held, '');
+    mkdirSync(join(folder, '7.json'));
     const before = readdirSync(folder);
     const pruned = await run('history', '--prune');
     expect([pruned.code, pruned.err]).toEqual([
@@ -289,26 +288,37 @@ describe('undo', () => {
   });
 
   it('keeps every end and its name while two prune at once, and counts what each really removed', async () => {
-    const files = new StateFiles(join(world.folder, 'pruned'), 'history');
-    const ends = Date.now() + 3_600_000;
+    const files = new StateFiles(join(world.folder, 'pruned', 'reconcile'), 'history');
     const numbers = Array.from({ length: 12 }, (_, index) => index + 1);
+    const keys = numbers.map((number) => `accept 10.1.0.${number} *`);
+    const notes = {
+      names: new Map(keys.map((key) => [key, `of ${key}`])),
+      expires: new Map(keys.map((key) => [key, Date.now() + 3_600_000])),
+    };
     const origin = { at: new Date().toISOString(), by: 'carol', server: null, revision: null, digest: null };
     const nothing = { fields: [], before: null, after: null, deleted: [], end: 'converged' } as const;
     for (const number of numbers) {
-      const key = `accept 10.1.0.${number} *`;
       const id = `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
       const created = liveRules(`accept 10.1.0.${number}`).map((one) => ({ ...one, id }));
-      const notes = { names: new Map([[key, `r${number}`]]), expires: new Map([[key, ends]]) };
       await files.write(`${number}.json`, encodeApplyRecord({ ...origin, ...nothing, ...notes, created }));
     }
-    const pruned = [...numbers, ...numbers].map((number) => dropRecords(files, [number]));
-    const counts = await Promise.all(pruned);
-    expect(counts.reduce((sum, one) => sum + one, 0)).toBe(12);
-    expect(await files.read('ends.json')).toEqual(
-      Object.fromEntries(numbers.map((number) => [`accept 10.1.0.${number} *`, { name: `r${number}`, expires: ends }])),
-    );
-    expect(await dropRecords(files, numbers)).toBe(0);
-    expect(await files.list()).toEqual(['ends.json']);
+    const flags = [
+      'history',
+      '--prune',
+      '--state-dir',
+      join(world.folder, 'pruned'),
+      '--base-url',
+      world.simulator.url,
+    ];
+    const started = [1, 2].map(() => spawnReconcile(flags, { cwd: world.folder, env: {} }));
+    const pruned = await Promise.all(started.map(ended));
+    expect(pruned).toMatchObject([{ code: 0 }, { code: 0 }]);
+    expect(pruned.reduce((sum, { out }) => sum + Number.parseInt(out, 10), 0)).toBe(12);
+    expect(await readHistory(files)).toEqual([]);
+    expect(await files.list()).toEqual(['13.json']);
+    expect(await loadRecord(files, 13)).toMatchObject({ ok: true, value: { ...notes, created: [] } });
+    expect(await pruneHistory(files)).toBe(0);
+    expect(await files.list()).toEqual(['13.json']);
   });
 
   it('asks nobody for the owner of a rule that stays or comes back, though the settings require one', async () => {

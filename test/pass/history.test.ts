@@ -175,7 +175,10 @@ describe('going back', () => {
           open.push(run);
           const plan = await run.plan();
           inject(faults[0]);
-          const record = makeRecord(origin, plan, plan.steps.length === 0 ? null : await run.apply(plan), former);
+          const record = makeRecord(origin, plan, plan.steps.length === 0 ? null : await run.apply(plan), {
+            lookUp: former,
+            earlier: null,
+          });
           simulator.faults.clear();
           simulator.seed([{ action: 'accept', destination: '172.16.0.0/12' }]);
           const deleted = new Set(record.deleted.map(({ rule: one }) => formatRuleKey(one)));

@@ -7,7 +7,7 @@ import { renderDocument } from '../../report/json.ts';
 import { formatRule } from '../../report/rule-text.ts';
 import { count } from '../../report/summary.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
-import { dropRecords, listHistory, loadRecord, type NumberedRecord, readHistory } from '../history.ts';
+import { loadRecord, type NumberedRecord, pruneHistory, readHistory } from '../history.ts';
 import { findStateFolder } from '../last-apply.ts';
 
 /** `reconcile history [show N]`: the applies of the state folder, the newest first. Needs no server and no token. */
@@ -27,9 +27,9 @@ export async function run(invocation: Invocation): Promise<Answer> {
 }
 
 async function prune(files: StateFiles): Promise<Answer> {
-  const removed = await dropRecords(files, await listHistory(files)).catch((error: unknown) => {
-    const why = getErrorCode(error) === 'ELOCKED' ? 'another process prunes it' : getErrorCode(error);
-    throw makeFailure('state', `the history in ${files.folder} cannot be pruned (${why})`, 'check --state-dir');
+  const removed = await pruneHistory(files).catch((error: unknown) => {
+    const summary = `the history in ${files.folder} cannot be pruned (${getErrorCode(error)})`;
+    throw makeFailure('state', summary, 'check --state-dir');
   });
   return { text: () => `${count(removed, 'record')} removed from ${files.folder}.\n` };
 }
