@@ -10,17 +10,21 @@ import {
   keepEnds,
   type LookUpFormer,
   makeApplyRecord,
+  recordEnds,
 } from '../pass/history.ts';
 import type { Approve, PassResult } from '../pass/pass.ts';
-import type { Plan } from '../plan/plan.ts';
+import type { Change, Plan } from '../plan/plan.ts';
 import type { Logger } from '../ports.ts';
 import { makeFailure, type Terminal } from './command.ts';
 
 /** Is told what an apply is about to change, and what it did, with the secrets that the records leave out. */
 export type OnRecord = (record: ApplyRecord, plan: Plan) => Promise<void>;
 
+type ApplySource = Pick<ApplyOrigin, 'by' | 'server' | 'revision'>;
+
 /** Records that are kept; older ones are removed as new ones are written. */
 const mostRecords = 50;
+
 /**
  * Writes the history of one apply: before its first write what it is about to change, and at its end what it did. Nothing depends on
  * the history: a folder that cannot be written is a warning. What `lookUp` does not know of a rule that is deleted, the record before
@@ -33,6 +37,7 @@ export function createHistoryWriter(
   lookUp: LookUpFormer,
 ) {
   const files = stateFolder === null ? null : new StateFiles(stateFolder, 'history');
+  let source: ApplySource | null = null;
   let begun: { readonly origin: ApplyOrigin; readonly number: number; readonly earlier: ApplyRecord | null } | null =
     null;
   const attempt = async <T>(write: (into: StateFiles) => Promise<T>): Promise<T | undefined> => {
@@ -43,12 +48,17 @@ export function createHistoryWriter(
       return undefined;
     });
   };
+  const movesEnd = (change: Change): boolean => {
+    const { rule, expires } = (change.kind === 'Rule' && change.desired) || {};
+    return rule !== undefined && expires !== undefined && lookUp(rule)?.expires !== expires;
+  };
   return {
     /** Records each plan that is approved, before its first write. */
-    recordApproved(approve: Approve, source: Pick<ApplyOrigin, 'by' | 'server' | 'revision'>): Approve {
+    recordApproved(approve: Approve, from: ApplySource): Approve {
+      source = from;
       return async (plan, desired, digest) => {
         if (!(await approve(plan, desired, digest))) return false;
-        const origin = { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest.plan };
+        const origin = makeOrigin(from, digest);
         let earlier: ApplyRecord | null = null;
         const make = (newest: ApplyRecord | null): ApplyRecord => {
           earlier = newest;
@@ -60,7 +70,12 @@ export function createHistoryWriter(
         return true;
       };
     },
-    async end({ plan, apply }: PassResult): Promise<void> {
+    /** Records what became of the plan, and ends that manifests moved where nothing was to be written. */
+    async end({ end, plan, apply, digest }: PassResult): Promise<void> {
+      if (end === 'in-sync' && plan !== null && source !== null && plan.changes.some(movesEnd)) {
+        const origin = makeOrigin(source, digest);
+        await attempt((into) => addRecord(into, (earlier) => recordEnds(origin, plan, { lookUp, earlier })));
+      }
       if (begun === null || plan === null || apply === null) return;
       const { origin, number, earlier } = begun;
       begun = null;
@@ -71,13 +86,22 @@ export function createHistoryWriter(
   };
 }
 
+function makeOrigin(source: ApplySource, digest: PassResult['digest']): ApplyOrigin {
+  return { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest?.plan ?? null };
+}
+
 /** Adds what `make` makes of the newest record, with the next number, and removes what is older than the last 50. Returns its number. */
-async function addRecord(files: StateFiles, make: (newest: ApplyRecord | null) => ApplyRecord): Promise<number> {
+async function addRecord(
+  files: StateFiles,
+  make: (newest: ApplyRecord | null) => ApplyRecord | null,
+): Promise<number | undefined> {
   for (;;) {
     const known = await listRecords(files);
     const number = (known[0] ?? 0) + 1;
+    const record = make(await loadNewest(files, known));
+    if (record === null) return undefined;
     // Another process may take the same number at this moment: then its record is the newest.
-    if (!(await files.add(`${number}.json`, encodeApplyRecord(make(await loadNewest(files, known)))))) continue;
+    if (!(await files.add(`${number}.json`, encodeApplyRecord(record)))) continue;
     for (const old of known.slice(mostRecords - 1)) await files.remove(`${old}.json`);
     return number;
   }

@@ -80,14 +80,14 @@ function rulesBefore(
     if (!liveKeys.has(formatRuleKey(rule))) leaveAsBefore(rule, 'was created by that apply, and is not live any more');
   const back = record.deleted.flatMap(({ rule }): readonly DesiredRule[] => {
     const key = formatRuleKey(rule);
-    const expires = record.expires.get(key);
+    const { name = null, expires } = record.said.get(key) ?? {};
     const blocker = profile.refusesCollisions ? kept.find((other) => collides(other.rule, rule)) : undefined;
     if (liveKeys.has(key) && !created.has(key)) leaveAsBefore(rule, 'is live again already');
     else if (expires !== undefined && expires <= now) leave(rule, `expired at ${new Date(expires).toISOString()}`);
     else if (blocker !== undefined) leave(rule, `cannot come back beside ${formatRuleKey(blocker.rule)}, made since`);
     else {
-      const name = makeUnique(slugify(record.names.get(key) ?? `former-${rule.destination.text}`), taken);
-      return [{ name, rule, place: nowhere, ...(expires === undefined ? {} : { expires }) }];
+      const own = makeUnique(slugify(name ?? `former-${rule.destination.text}`), taken);
+      return [{ name: own, rule, place: nowhere, ...(expires === undefined ? {} : { expires }) }];
     }
     return [];
   });
@@ -99,10 +99,10 @@ function rulesBefore(
   return [...stay, ...back];
 }
 
-function nameOf(rule: Rule, { names }: ApplyRecord): string {
+function nameOf(rule: Rule, { said }: ApplyRecord): string {
   const key = formatRuleKey(rule);
-  const name = names.get(key);
-  return name === undefined ? `the rule ${key}` : `the rule ${name} (${key})`;
+  const { name = null } = said.get(key) ?? {};
+  return name === null ? `the rule ${key}` : `the rule ${name} (${key})`;
 }
 
 function changedSince(what: string): Problem {

@@ -14,19 +14,23 @@ export interface ApplyOrigin {
   readonly digest: string | null;
 }
 
+/** What manifests said of a rule: its name, and when it ends, in ms since 1970. */
+export interface SaidOfRule {
+  readonly name: string | null;
+  readonly expires?: number | undefined;
+}
+
 /** What one apply changed, and how it was before; without any secret. `end` is `started` where the run was killed. */
 export interface ApplyRecord extends ApplyOrigin {
   readonly end: ApplyEnd | 'started';
   /** Rules that the apply deleted, as they were, and those that it created. */
   readonly deleted: readonly LiveRule[];
   readonly created: readonly LiveRule[];
-  /** Names in the manifests, by `formatRuleKey`. */
-  readonly names: ReadonlyMap<string, string>;
   /**
-   * When rules end, by `formatRuleKey`, in ms since 1970, as far as it is known: what has ended is not put back. The ends of rules that
-   * earlier applies left live are here too: the newest record knows all.
+   * What was said of them, by `formatRuleKey`, as far as it is known: what has ended is not put back. All other rules that end and may be
+   * live are here too: the newest record knows all.
    */
-  readonly expires: ReadonlyMap<string, number>;
+  readonly said: ReadonlyMap<string, SaidOfRule>;
   /** Fields of the Configuration that it wrote. */
   readonly fields: readonly ConfigurationField[];
   readonly before: LiveConfiguration | null;
@@ -35,10 +39,8 @@ export interface ApplyRecord extends ApplyOrigin {
 
 type DoneStep = Pick<Outcome, 'step' | 'liveId'>;
 
-/** What earlier applies say of a rule: a plan without a base cannot tell what it deletes. */
-export type LookUpFormer = (
-  rule: Rule,
-) => { readonly name: string | null; readonly expires?: number | undefined } | undefined;
+/** What the state that a plan starts from says of a rule: a plan without a base cannot tell what it deletes. */
+export type LookUpFormer = (rule: Rule) => SaidOfRule | undefined;
 
 /** What is known of rules before a plan: by the state that it starts from, and by the newest record. */
 interface FormerRules {
@@ -71,7 +73,7 @@ export function makeApplyRecord(
     ...origin,
     end: apply?.end ?? 'started',
     ...rules,
-    ...describeRules([...rules.deleted, ...rules.created], plan, { lookUp, earlier }),
+    said: describeRules([...rules.deleted, ...rules.created], plan, { lookUp, earlier }),
     fields: before === null ? [] : [...new Set(configured.flatMap(({ fields }) => fields))],
     before,
     after: before === null ? null : { ...before, fields: { ...before.fields, ...change?.desired.fields } },
@@ -94,45 +96,56 @@ function sumUp(turns: readonly Turn[]): Pick<ApplyRecord, 'deleted' | 'created'>
   return { deleted: [...deleted.values()], created: [...created.values()] };
 }
 
+/** The manifests of this plan are believed before the newest record, which is believed before the state that the plan starts from. */
 function describeRules(
   rules: readonly LiveRule[],
   plan: Plan,
   { lookUp, earlier }: FormerRules,
-): Pick<ApplyRecord, 'names' | 'expires'> {
-  const ends = earlier === null ? null : keepEnds(earlier);
-  const names = new Map(ends?.names);
-  const expires = new Map(ends?.expires);
+): ReadonlyMap<string, SaidOfRule> {
   const keys = new Set(rules.map(({ rule }) => formatRuleKey(rule)));
   // Keys cost more than destinations, and most rules of a plan are none of these.
   const near = new Set(rules.map(({ rule }) => rule.destination.text));
-  const learn = (key: string, name: string | null, until: number | undefined): void => {
-    if (!keys.has(key)) return;
-    if (name !== null) names.set(key, name);
-    if (until !== undefined) expires.set(key, until);
-  };
-  for (const { rule } of rules) {
-    const { name = null, expires: until } = lookUp(rule) ?? {};
-    learn(formatRuleKey(rule), name, until);
-  }
+  const before = rules.map(({ rule }): [string, SaidOfRule] => [formatRuleKey(rule), lookUp(rule) ?? { name: null }]);
+  const now: [string, SaidOfRule][] = [];
   for (const change of plan.changes) {
     if (change.kind !== 'Rule') continue;
-    const { live, desired, name } = change;
+    const { live, desired, name, expires, origin } = change;
     // The notes of a pair are those of its new rule.
-    if (live !== null && near.has(live.rule.destination.text))
-      learn(formatRuleKey(live.rule), name, desired === null ? change.expires : undefined);
-    if (desired !== null && near.has(desired.rule.destination.text))
-      learn(formatRuleKey(desired.rule), name, desired.expires);
+    if (live !== null && near.has(live.rule.destination.text)) {
+      const isOurs = desired !== null || origin === 'expired';
+      (isOurs ? now : before).push([formatRuleKey(live.rule), desired === null ? { name, expires } : { name }]);
+    }
+    if (desired !== null && (desired.expires !== undefined || near.has(desired.rule.destination.text)))
+      now.push([formatRuleKey(desired.rule), desired]);
   }
-  return { names, expires };
+  const carried = (earlier && keepEnds(earlier))?.said ?? [];
+  return joinSaid([...before, ...carried, ...now].filter(([key, said]) => keys.has(key) || said.expires !== undefined));
+}
+
+/** What is said later counts, as far as it says something. */
+function joinSaid(all: readonly (readonly [string, SaidOfRule])[]): ReadonlyMap<string, SaidOfRule> {
+  const joined = new Map<string, SaidOfRule>();
+  for (const [key, { name, expires }] of all) {
+    const known = joined.get(key);
+    joined.set(key, { name: name ?? known?.name ?? null, expires: expires ?? known?.expires });
+  }
+  return joined;
 }
 
 /** A record without changes, of the ends of rules that may be live after this one; null: none of them ends. */
 export function keepEnds(record: ApplyRecord): ApplyRecord | null {
   const gone = new Set(record.end === 'converged' ? record.deleted.map(({ rule }) => formatRuleKey(rule)) : []);
-  const expires = new Map([...record.expires].filter(([key]) => !gone.has(key)));
-  if (expires.size === 0) return null;
-  const names = new Map([...record.names].filter(([key]) => expires.has(key)));
-  return { ...record, deleted: [], created: [], names, expires, fields: [], before: null, after: null };
+  const ends = [...record.said].filter(([key, { expires }]) => expires !== undefined && !gone.has(key));
+  if (ends.length === 0) return null;
+  return { ...record, deleted: [], created: [], said: new Map(ends), fields: [], before: null, after: null };
+}
+
+/** A record without changes, of the ends that a plan without steps says of live rules; null: the newest record says the same. */
+export function recordEnds(origin: ApplyOrigin, plan: Plan, former: FormerRules): ApplyRecord | null {
+  const known = former.earlier && keepEnds(former.earlier)?.said;
+  const record = makeApplyRecord(origin, plan, null, former);
+  const isKnown = [...record.said].every(([key, { expires }]) => known?.get(key)?.expires === expires);
+  return isKnown ? null : { ...record, end: 'converged' };
 }
 
 /** A created rule as it would be listed. */
@@ -156,8 +169,7 @@ export function joinApplyRecords(records: readonly ApplyRecord[]): ApplyRecord |
         ...created.map((made) => ({ made })),
       ]),
     ),
-    names: new Map(records.flatMap(({ names }) => [...names])),
-    expires: new Map(records.flatMap(({ expires }) => [...expires])),
+    said: joinSaid(records.flatMap(({ said }) => [...said])),
     fields: [...new Set(records.flatMap(({ fields }) => fields))],
     before: before && { ...before, fields: { ...before.fields, ...Object.fromEntries(former) } },
     after,
@@ -173,20 +185,21 @@ const version = '1.0';
 
 /** The record as a JSON value. */
 export function encodeApplyRecord(record: ApplyRecord): unknown {
-  const { at, by, server, revision, digest, end, fields, names, expires } = record;
+  const { at, by, server, revision, digest, end, fields, said } = record;
   const state = (rules: readonly LiveRule[], configuration: LiveConfiguration | null): unknown =>
     encodeSnapshot({ rules, configuration }, [], at);
   return {
     format_version: version,
     kind: 'apply-record',
     ...{ at, by, server, revision, digest, end, fields },
-    names: Object.fromEntries(names),
-    expires: Object.fromEntries(expires),
+    names: Object.fromEntries([...said].map(([key, { name }]) => [key, name ?? undefined])),
+    expires: Object.fromEntries([...said].map(([key, { expires }]) => [key, expires])),
     before: state(record.deleted, record.before),
     after: state(record.created, record.after),
   };
 }
 
+const listEntries = (value: unknown) => Object.entries(isObject(value) ? value : {});
 const textOrNull = (value: unknown): string | null => (typeof value === 'string' ? value : null);
 
 /** Reads a record; the error is a sentence. */
@@ -197,7 +210,7 @@ export function decodeApplyRecord(value: unknown): Result<ApplyRecord, string> {
   const after = decodeSnapshot(value['after']);
   if (!before.ok) return before;
   if (!after.ok) return after;
-  const { names, expires, fields } = value;
+  const { fields } = value;
   const ends: readonly ApplyRecord['end'][] = ['started', 'converged', 'not-converged', 'stopped', 'failed'];
   return ok({
     at: textOrNull(value['at']) ?? '',
@@ -206,8 +219,10 @@ export function decodeApplyRecord(value: unknown): Result<ApplyRecord, string> {
     revision: textOrNull(value['revision']),
     digest: textOrNull(value['digest']),
     end: ends.find((end) => end === value['end']) ?? 'started',
-    names: new Map(Object.entries(isObject(names) ? names : {}).map(([key, name]) => [key, String(name)])),
-    expires: new Map(Object.entries(isObject(expires) ? expires : {}).map(([key, until]) => [key, Number(until)])),
+    said: joinSaid([
+      ...listEntries(value['names']).map(([key, name]) => [key, { name: textOrNull(name) }] as const),
+      ...listEntries(value['expires']).map(([key, end]) => [key, { name: null, expires: Number(end) }] as const),
+    ]),
     fields: configurationFields.filter((field) => Array.isArray(fields) && fields.includes(field)),
     deleted: before.value.live.rules,
     created: after.value.live.rules,

@@ -273,6 +273,26 @@ describe('undo', () => {
     expect(expires).toMatchObject({ 'accept 10.1.0.1 *': ends });
   });
 
+  it('undo × expires: an end that a sidecar only read in a manifest counts, though nothing was to be written for it', async () => {
+    const hours = (count: number): number => 1000 * Math.floor(Date.now() / 1000 + 3600 * count);
+    const spec = (ends: number): string =>
+      `action: accept, destination: 10.1.0.1, expires: "${new Date(ends).toISOString()}"`;
+    const sooner = hours(1);
+    const sidecar = ['--watch', '--once', '--state-dir', join(world.folder, 'state'), 'm'];
+    manifests(['drop 10.9.0.0/16']);
+    world.write('m/soon.yaml', rule('soon', spec(hours(2))));
+    expect((await run('m')).code).toBe(0);
+    world.write('m/soon.yaml', rule('soon', spec(sooner)));
+    const folder = join(world.folder, 'state', 'reconcile', 'history');
+    for (const _ of [1, 2]) expect((await run(...sidecar)).code).toBe(0);
+    // Said once, and no apply that anybody could undo.
+    expect([readdirSync(folder), (await run('history')).out.split('\n')]).toMatchObject([{ length: 2 }, { length: 2 }]);
+    world.write('m/soon.yaml', '');
+    expect((await run('m')).code).toBe(0);
+    const { expires } = JSON.parse(readFileSync(join(folder, '3.json'), 'utf8')) as { expires: object };
+    expect(expires).toMatchObject({ 'accept 10.1.0.1 *': sooner });
+  });
+
   it('says what keeps it from pruning, and removes nothing', async () => {
     manifests(['drop 10.1.0.0/16']);
     expect((await run('m')).code).toBe(0);
@@ -292,8 +312,7 @@ describe('undo', () => {
     const numbers = Array.from({ length: 12 }, (_, index) => index + 1);
     const keys = numbers.map((number) => `accept 10.1.0.${number} *`);
     const notes = {
-      names: new Map(keys.map((key) => [key, `of ${key}`])),
-      expires: new Map(keys.map((key) => [key, Date.now() + 3_600_000])),
+      said: new Map(keys.map((key) => [key, { name: `of ${key}`, expires: Date.now() + 3_600_000 }])),
     };
     const origin = { at: new Date().toISOString(), by: 'carol', server: null, revision: null, digest: null };
     const nothing = { fields: [], before: null, after: null, deleted: [], end: 'converged' } as const;

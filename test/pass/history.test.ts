@@ -45,8 +45,7 @@ function recordOf(before: readonly Rule[], after: readonly Rule[]): ApplyRecord 
     deleted: live(before.filter((one) => !after.includes(one))),
     created: live(after.filter((one) => !before.includes(one))),
     ...{
-      names: new Map([[formatRuleKey(universe[0] as Rule), 'first']]),
-      expires: new Map(),
+      said: new Map([[formatRuleKey(universe[0] as Rule), { name: 'first' }]]),
       fields: [],
       before: null,
       after: null,
@@ -135,7 +134,7 @@ describe('going back', () => {
         if (!read.ok) throw new Error(read.error);
         expect(byKey(read.value.deleted)).toEqual(byKey(record.deleted));
         expect(byKey(read.value.created)).toEqual(byKey(record.created));
-        expect(read.value.names).toEqual(record.names);
+        expect(read.value.said).toEqual(record.said);
       }),
     );
   });

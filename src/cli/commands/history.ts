@@ -64,8 +64,8 @@ function lineOf({ number, at, by, revision, end, created, deleted, fields }: Num
 }
 
 function show(record: NumberedRecord): Answer {
-  const { number, created, deleted, names, fields } = record;
-  const nameOf = (rule: Rule): string | null => names.get(formatRuleKey(rule)) ?? null;
+  const { number, created, deleted, said, fields } = record;
+  const nameOf = (rule: Rule): string | null => said.get(formatRuleKey(rule))?.name ?? null;
   const listed = (sign: string, rules: ApplyRecord['created']): readonly string[] =>
     rules.map(({ rule }) => {
       const name = nameOf(rule);
