@@ -58,9 +58,9 @@ function forceBack({ settings, terminal, ...invocation }: Invocation): Invocatio
 }
 
 /** How it was taken back; `waiting`: the fields that could not be, for want of a secret. */
-function settleBack(answer: Answer, { record, withoutSecrets }: BackOrder) {
+function settleBack(answer: Answer, { record }: BackOrder) {
   const { report } = answer;
-  const waiting = withoutSecrets && report?.().plan ? listWaiting(record) : [];
+  const waiting = report?.().plan ? listWaiting(record) : [];
   const isDone = answer.exit === exitCodes.ok;
   const end = conclude(answer, record, isDone);
   const problems = [...waiting.map(describeWaiting), end];

@@ -90,7 +90,7 @@ function makeOrigin(source: ApplySource, digest: PassResult['digest']): ApplyOri
   return { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest?.plan ?? null };
 }
 
-/** Adds what `make` makes of the newest record, with the next number, and removes what is older than the last 50. Returns its number. */
+/** Adds what `make` makes of the newest record, with the next number, and removes what is too old. Returns its number; undefined: none was made. */
 async function addRecord(
   files: StateFiles,
   make: (newest: ApplyRecord | null) => ApplyRecord | null,
@@ -98,11 +98,14 @@ async function addRecord(
   for (;;) {
     const known = await listRecords(files);
     const number = (known[0] ?? 0) + 1;
-    const record = make(await loadNewest(files, known));
+    const newest = await loadNewest(files, known);
+    const record = make(newest);
     if (record === null) return undefined;
     // Another process may take the same number at this moment: then its record is the newest.
     if (!(await files.add(`${number}.json`, encodeApplyRecord(record)))) continue;
-    for (const old of known.slice(mostRecords - 1)) await files.remove(`${old}.json`);
+    // What has no changes was there for its ends, which this one has too.
+    const spent = newest !== null && countChanges(newest) === 0 ? [newest.number] : [];
+    for (const old of [...spent, ...known.slice(mostRecords - 1)]) await files.remove(`${old}.json`);
     return number;
   }
 }

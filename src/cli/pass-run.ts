@@ -4,7 +4,6 @@ import { compareProblems, type Problem } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import type { BackOrder } from '../pass/go-back.ts';
 import type { Approve, PassResult } from '../pass/pass.ts';
-import type { PlanOptions } from '../plan/input.ts';
 import { holdsBack, type Plan } from '../plan/plan.ts';
 import type { SourceContent } from '../ports.ts';
 import { makeProblemReport, type RunReport } from '../report/run-report.ts';
@@ -40,7 +39,7 @@ export interface PassRequest {
   /** The plan that was reviewed: any other is refused. */
   readonly saved: SavedPlan | null;
   /** What an apply changed is taken back, and no manifests are read: `written` is what that is called. */
-  readonly back?: BackOrder & Pick<PlanOptions, 'goesBack'>;
+  readonly back?: BackOrder;
   /** Is told what is changed, and decides whether that is kept, and what the run answers. */
   readonly trial?: {
     readonly onRecord: OnRecord;

@@ -99,7 +99,6 @@ function decodePending(value: unknown, goesBack: boolean): EarlierApply | null {
     withinMs,
     waiting,
     record: record.value,
-    withoutSecrets: true,
     command: texts(command),
     known: new Set(texts(value['known']) ?? []),
     // A clock that was set back adds nothing.

@@ -3,7 +3,7 @@ import type { Desired, DesiredContext } from '../desired/context.ts';
 import { findOutside, makeState } from '../desired/desired.ts';
 import { makeUnique, removeCopies, slugify } from '../desired/export.ts';
 import { exportConfiguration, nameSecret } from '../desired/export-configuration.ts';
-import { findCollisionsFrom, findFarEnds } from '../desired/in-force.ts';
+import { findFarEnds } from '../desired/in-force.ts';
 import type { ConfigurationTemplate, SecretSource } from '../manifest/manifest.ts';
 import {
   type ConfigurationField,
@@ -21,8 +21,8 @@ import type { ApplyRecord } from './history.ts';
 /** An apply that a pass takes back. Only rules that it created are deleted for it. */
 export interface BackOrder {
   readonly record: ApplyRecord;
-  /** Fields that need a secret which the record does not hold stay; absent: the secret is asked for by reference. */
-  readonly withoutSecrets?: true;
+  /** By itself: a field whose secret the record does not hold stays. Absent: somebody undoes it, and is asked for the secret by reference. */
+  readonly goesBack?: true;
   /** The rules that were live before the apply, by `formatRuleKey`: any other that it did not create was made by others since. */
   readonly known?: ReadonlySet<string>;
   /** Another way back came first: what is as before by now is no news. */
@@ -50,7 +50,6 @@ export function goBack(order: BackOrder, live: LiveState, context: DesiredContex
   const problems = [
     ...finding.problems,
     ...findOutside({ rules, configuration, manifests: [] }, context),
-    ...findCollisionsFrom(rules, context.now, context.profile.refusesCollisions),
     ...findFarEnds(rules, context),
   ].sort(compareProblems);
   const made = makeState(rules, context.now, { configuration, userNames: new Map(), tests: [] });
@@ -74,18 +73,26 @@ function rulesBefore(
   const liveKeys = new Set(live.map(({ rule }) => formatRuleKey(rule)));
   const created = new Set(record.created.map(({ rule }) => formatRuleKey(rule)));
   const kept = live.filter(({ rule }) => !created.has(formatRuleKey(rule)));
+  // No two of these collide, whoever made them.
+  const standing = [...kept];
   const leave = (rule: Rule, why: string): void => void problems.push(changedSince(`${nameOf(rule, record)} ${why}`));
   const leaveAsBefore = isRest ? (): void => undefined : leave;
   for (const { rule } of record.created)
     if (!liveKeys.has(formatRuleKey(rule))) leaveAsBefore(rule, 'was created by that apply, and is not live any more');
-  const back = record.deleted.flatMap(({ rule }): readonly DesiredRule[] => {
+  const back = record.deleted.flatMap((former): readonly DesiredRule[] => {
+    const { rule } = former;
     const key = formatRuleKey(rule);
     const { name = null, expires } = record.said.get(key) ?? {};
-    const blocker = profile.refusesCollisions ? kept.find((other) => collides(other.rule, rule)) : undefined;
+    const blocker = profile.refusesCollisions ? standing.find((other) => collides(other.rule, rule)) : undefined;
     if (liveKeys.has(key) && !created.has(key)) leaveAsBefore(rule, 'is live again already');
     else if (expires !== undefined && expires <= now) leave(rule, `expired at ${new Date(expires).toISOString()}`);
-    else if (blocker !== undefined) leave(rule, `cannot come back beside ${formatRuleKey(blocker.rule)}, made since`);
+    else if (blocker !== undefined)
+      leave(
+        rule,
+        `cannot come back beside ${formatRuleKey(blocker.rule)}${kept.includes(blocker) ? ', made since' : ''}`,
+      );
     else {
+      standing.push(former);
       const own = makeUnique(slugify(name ?? `former-${rule.destination.text}`), taken);
       return [{ name: own, rule, place: nowhere, ...(expires === undefined ? {} : { expires }) }];
     }
@@ -112,14 +119,14 @@ function changedSince(what: string): Problem {
 /** The fields that go back, with the secrets of before as far as the record knows them. */
 function configurationBefore(
   live: LiveConfiguration | null,
-  { record, withoutSecrets, isRest = false, context, problems }: Finding,
+  { record, goesBack, isRest = false, context, problems }: Finding,
 ): DesiredConfiguration | null {
   const { fields, before, after } = record;
   if (before === null || after === null || live === null) return null;
   const waiting = new Set(listWaiting(record));
   const unfit = new Set(exportConfiguration(before.fields, context.profile).unfit.map(({ field }) => field));
   const wanted = fields.filter((field) => {
-    if (withoutSecrets && waiting.has(field)) return false;
+    if (goesBack && waiting.has(field)) return false;
     // The record holds no secrets, so that providers that differ in nothing else are `hidden`, and others `blocked`.
     const isNot = ({ fields: { [field]: value } }: LiveConfiguration): boolean =>
       ['differs', 'blocked'].includes(compareField(field, value, live.fields[field]));

@@ -291,6 +291,8 @@ describe('undo', () => {
     expect((await run('m')).code).toBe(0);
     const { expires } = JSON.parse(readFileSync(join(folder, '3.json'), 'utf8')) as { expires: object };
     expect(expires).toMatchObject({ 'accept 10.1.0.1 *': sooner });
+    // It does not count among the last 50.
+    expect(readdirSync(folder).sort()).toEqual(['1.json', '3.json']);
   });
 
   it('says what keeps it from pruning, and removes nothing', async () => {

@@ -238,6 +238,17 @@ describe('several applies, taken back together', () => {
     expect(joinApplyRecords([])).toBeNull();
   });
 
+  it('put back the first of two rules that the server never held side by side, and name the other', () => {
+    const [mine, others] = [rule('drop 10.1.0.0/16'), rule('drop 10.1.1.0/24')];
+    const joined = joinApplyRecords([recordOf([mine], []), recordOf([others], [])]);
+    if (joined === null) throw new Error('there are two');
+    const back = stateBefore(joined, { rules: [], configuration: null });
+    expect([keys(rulesIn(back)), back.problems.map(({ summary }) => summary)]).toEqual([
+      [formatRuleKey(mine)],
+      [`Not undone: the rule ${formatRuleKey(others)} cannot come back beside ${formatRuleKey(mine)}.`],
+    ]);
+  });
+
   it('put a field back to what it was before the first apply that wrote it', () => {
     const configuration = (mtu: number, dns: string) =>
       ({ fields: { default_client_mtu: mtu, default_client_dns: [dns] } }) as unknown as ApplyRecord['before'];

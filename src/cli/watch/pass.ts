@@ -155,7 +155,7 @@ async function prepareBack(
   if (record === null) return fail({ code: 'no-record', status: null, message });
   for (const field of listWaiting(record))
     logger.error('A field is not taken back: its former secret is not known here', { field });
-  return ok({ ...own, takesBack: { record, withoutSecrets: true, isRest: back === 'rest' } });
+  return ok({ ...own, takesBack: { record, goesBack: true, isRest: back === 'rest' } });
 }
 
 /** What is to be confirmed must be known after a restart too, and so must what is put back without it. */
