@@ -26,7 +26,9 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const written = `undo of apply ${record.number}`;
   const request = { written, path: terminal.cwd, planOnly: settings.dryRun, saved: null, back: { record } };
   const answer = await runPass(invocation, request);
-  if (answer.report?.().plan == null) return answer;
+  const { plan = null, apply = null } = answer.report?.() ?? {};
+  // Where a guard or a person said no, the manifests and the server agree.
+  if (settings.dryRun ? plan === null : apply === null) return answer;
   const summary = `The manifests still ask for what was undone: ${await describeHolder(invocation)}.`;
   const hint = 'Revert the commit in Git too (git revert), or suspend the sidecar until you have.';
   const note = makeNote('undone-not-in-git', summary, hint);
