@@ -7,20 +7,18 @@ import {
   countChanges,
   decodeApplyRecord,
   encodeApplyRecord,
-  keepEnds,
   type LookUpFormer,
+  listEnds,
   makeApplyRecord,
   recordEnds,
 } from '../pass/history.ts';
 import type { Approve, PassResult } from '../pass/pass.ts';
-import type { Change, Plan } from '../plan/plan.ts';
+import type { Plan } from '../plan/plan.ts';
 import type { Logger } from '../ports.ts';
 import { makeFailure, type Terminal } from './command.ts';
 
 /** Is told what an apply is about to change, and what it did, with the secrets that the records leave out. */
 export type OnRecord = (record: ApplyRecord, plan: Plan) => Promise<void>;
-
-type ApplySource = Pick<ApplyOrigin, 'by' | 'server' | 'revision'>;
 
 /** Records that are kept; older ones are removed as new ones are written. */
 const mostRecords = 50;
@@ -37,9 +35,6 @@ export function createHistoryWriter(
   lookUp: LookUpFormer,
 ) {
   const files = stateFolder === null ? null : new StateFiles(stateFolder, 'history');
-  let source: ApplySource | null = null;
-  let begun: { readonly origin: ApplyOrigin; readonly number: number; readonly earlier: ApplyRecord | null } | null =
-    null;
   const attempt = async <T>(write: (into: StateFiles) => Promise<T>): Promise<T | undefined> => {
     if (files === null) return undefined;
     return await write(files).catch((error: unknown) => {
@@ -48,46 +43,40 @@ export function createHistoryWriter(
       return undefined;
     });
   };
-  const movesEnd = (change: Change): boolean => {
-    const { rule, expires } = (change.kind === 'Rule' && change.desired) || {};
-    return rule !== undefined && expires !== undefined && lookUp(rule)?.expires !== expires;
-  };
+  let end = async (_: PassResult): Promise<void> => {};
   return {
     /** Records each plan that is approved, before its first write. */
-    recordApproved(approve: Approve, from: ApplySource): Approve {
-      source = from;
+    recordApproved(approve: Approve, source: Pick<ApplyOrigin, 'by' | 'server' | 'revision'>): Approve {
+      const makeOrigin = (digest: PassResult['digest']): ApplyOrigin => {
+        return { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest?.plan ?? null };
+      };
+      end = async ({ end: how, plan, digest }) => {
+        if (how !== 'in-sync' || plan === null) return;
+        const origin = makeOrigin(digest);
+        await attempt((into) => addRecord(into, (earlier) => recordEnds(origin, plan, { lookUp, earlier })));
+      };
       return async (plan, desired, digest) => {
         if (!(await approve(plan, desired, digest))) return false;
-        const origin = makeOrigin(from, digest);
+        const origin = makeOrigin(digest);
         let earlier: ApplyRecord | null = null;
         const make = (newest: ApplyRecord | null): ApplyRecord => {
           earlier = newest;
           return makeApplyRecord(origin, plan, null, { lookUp, earlier });
         };
         const number = await attempt((into) => addRecord(into, make));
-        begun = { origin, number: number ?? 0, earlier };
+        end = async ({ plan: carriedOut, apply }) => {
+          if (carriedOut === null || apply === null) return;
+          const record = makeApplyRecord(origin, carriedOut, apply, { lookUp, earlier });
+          await onRecord(record, carriedOut);
+          if (number !== undefined) await attempt((into) => into.write(`${number}.json`, encodeApplyRecord(record)));
+        };
         await onRecord(make(earlier), plan);
         return true;
       };
     },
-    /** Records what became of the plan, and ends that manifests moved where nothing was to be written. */
-    async end({ end, plan, apply, digest }: PassResult): Promise<void> {
-      if (end === 'in-sync' && plan !== null && source !== null && plan.changes.some(movesEnd)) {
-        const origin = makeOrigin(source, digest);
-        await attempt((into) => addRecord(into, (earlier) => recordEnds(origin, plan, { lookUp, earlier })));
-      }
-      if (begun === null || plan === null || apply === null) return;
-      const { origin, number, earlier } = begun;
-      begun = null;
-      const record = makeApplyRecord(origin, plan, apply, { lookUp, earlier });
-      await onRecord(record, plan);
-      if (number > 0) await attempt((into) => into.write(`${number}.json`, encodeApplyRecord(record)));
-    },
+    /** Records what became of the plan, and what manifests say now of ends where nothing was to be written. */
+    end: async (result: PassResult): Promise<void> => await end(result),
   };
-}
-
-function makeOrigin(source: ApplySource, digest: PassResult['digest']): ApplyOrigin {
-  return { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest?.plan ?? null };
 }
 
 /** Adds what `make` makes of the newest record, with the next number, and removes what is too old. Returns its number; undefined: none was made. */
@@ -123,10 +112,13 @@ async function loadNewest(files: StateFiles, numbers: readonly number[]): Promis
 export async function pruneHistory(files: StateFiles): Promise<number> {
   const numbers = await listRecords(files);
   const newest = await loadNewest(files, numbers);
-  const ends = newest && keepEnds(newest);
-  const kept = newest !== null && ends !== null && countChanges(newest) === 0 ? newest.number : null;
+  const said = listEnds(newest);
+  const kept = newest !== null && said.size > 0 && countChanges(newest) === 0 ? newest.number : null;
   // Where another process adds a record at this moment, that one has the ends.
-  if (ends !== null && kept === null) await files.add(`${(numbers[0] ?? 0) + 1}.json`, encodeApplyRecord(ends));
+  if (newest !== null && said.size > 0 && kept === null) {
+    const ends = { ...newest, deleted: [], created: [], said, fields: [], before: null, after: null };
+    await files.add(`${(numbers[0] ?? 0) + 1}.json`, encodeApplyRecord(ends));
+  }
   let removed = 0;
   for (const number of numbers) if (number !== kept && (await files.remove(`${number}.json`))) removed++;
   return removed;

@@ -16,7 +16,7 @@ import { compareProblems, hasErrors, type Place, type Problem } from '../model/p
 import { collides, type DesiredRule, formatRuleKey, type LiveRule, type Rule } from '../model/rule.ts';
 import type { LiveState } from '../model/state.ts';
 import { compareField } from '../plan/diff-configuration.ts';
-import type { ApplyRecord } from './history.ts';
+import { type ApplyRecord, nowhere } from './history.ts';
 
 /** An apply that a pass takes back. Only rules that it created are deleted for it. */
 export interface BackOrder {
@@ -60,9 +60,6 @@ interface Finding extends BackOrder {
   readonly context: DesiredContext;
   readonly problems: Problem[];
 }
-
-/** No file holds what is made from a record. */
-const nowhere: Place = { file: 'former-rules.yaml', line: 1, column: 1 };
 
 /** The rules that stay, and those that come back. */
 function rulesBefore(

@@ -1,6 +1,7 @@
 import type { ApplyEnd, ApplyReport, Outcome } from '../apply/outcome.ts';
 import { decodeSnapshot, encodeSnapshot } from '../live/snapshot.ts';
 import { type ConfigurationField, configurationFields, type LiveConfiguration } from '../model/configuration.ts';
+import type { Place } from '../model/problem.ts';
 import { fail, isObject, ok, type Result } from '../model/result.ts';
 import { formatRuleKey, type LiveRule, type Rule, toWire } from '../model/rule.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -42,6 +43,9 @@ type DoneStep = Pick<Outcome, 'step' | 'liveId'>;
 /** What the state that a plan starts from says of a rule: a plan without a base cannot tell what it deletes. */
 export type LookUpFormer = (rule: Rule) => SaidOfRule | undefined;
 
+/** The place of a rule that no manifest names, but the record of an apply: what it does not say of the rule is not known. */
+export const nowhere: Place = { file: 'former-rules.yaml', line: 1, column: 1 };
+
 /** What is known of rules before a plan: by the state that it starts from, and by the newest record. */
 interface FormerRules {
   readonly lookUp: LookUpFormer;
@@ -53,7 +57,7 @@ export function makeApplyRecord(
   origin: ApplyOrigin,
   plan: Plan,
   apply: ApplyReport | null,
-  { lookUp, earlier }: FormerRules = { lookUp: () => undefined, earlier: null },
+  former: FormerRules,
 ): ApplyRecord {
   // What nobody knows counts: going back looks at what is live.
   const done: readonly DoneStep[] =
@@ -73,7 +77,7 @@ export function makeApplyRecord(
     ...origin,
     end: apply?.end ?? 'started',
     ...rules,
-    said: describeRules([...rules.deleted, ...rules.created], plan, { lookUp, earlier }),
+    said: describeRules([...rules.deleted, ...rules.created], plan, former),
     fields: before === null ? [] : [...new Set(configured.flatMap(({ fields }) => fields))],
     before,
     after: before === null ? null : { ...before, fields: { ...before.fields, ...change?.desired.fields } },
@@ -97,16 +101,17 @@ function sumUp(turns: readonly Turn[]): Pick<ApplyRecord, 'deleted' | 'created'>
 }
 
 /** The manifests of this plan are believed before the newest record, which is believed before the state that the plan starts from. */
-function describeRules(
-  rules: readonly LiveRule[],
-  plan: Plan,
-  { lookUp, earlier }: FormerRules,
-): ReadonlyMap<string, SaidOfRule> {
+function describeRules(rules: readonly LiveRule[], plan: Plan, { lookUp, earlier }: FormerRules): ApplyRecord['said'] {
   const keys = new Set(rules.map(({ rule }) => formatRuleKey(rule)));
+  const carried = [...listEnds(earlier)];
   // Keys cost more than destinations, and most rules of a plan are none of these.
-  const near = new Set(rules.map(({ rule }) => rule.destination.text));
-  const before = rules.map(({ rule }): [string, SaidOfRule] => [formatRuleKey(rule), lookUp(rule) ?? { name: null }]);
-  const now: [string, SaidOfRule][] = [];
+  const near = new Set([
+    ...rules.map(({ rule }) => rule.destination.text),
+    ...carried.map(([key]) => key.split(' ')[1]),
+  ]);
+  const before = rules.map(({ rule }): Saying => [formatRuleKey(rule), lookUp(rule) ?? { name: null }]);
+  const now: Saying[] = [];
+  const named: Saying[] = [];
   for (const change of plan.changes) {
     if (change.kind !== 'Rule') continue;
     const { live, desired, name, expires, origin } = change;
@@ -116,14 +121,18 @@ function describeRules(
       (isOurs ? now : before).push([formatRuleKey(live.rule), desired === null ? { name, expires } : { name }]);
     }
     if (desired !== null && (desired.expires !== undefined || near.has(desired.rule.destination.text)))
-      now.push([formatRuleKey(desired.rule), desired]);
+      (desired.place === nowhere ? now : named).push([formatRuleKey(desired.rule), desired]);
   }
-  const carried = (earlier && keepEnds(earlier))?.said ?? [];
-  return joinSaid([...before, ...carried, ...now].filter(([key, said]) => keys.has(key) || said.expires !== undefined));
+  const said = joinSaid([...before, ...carried, ...now]);
+  // Where a manifest says no end, there is none any more.
+  for (const [key, { name, expires }] of named) said.set(key, { name, expires });
+  return new Map([...said].filter(([key, { expires }]) => keys.has(key) || expires !== undefined));
 }
 
+type Saying = readonly [key: string, said: SaidOfRule];
+
 /** What is said later counts, as far as it says something. */
-function joinSaid(all: readonly (readonly [string, SaidOfRule])[]): ReadonlyMap<string, SaidOfRule> {
+function joinSaid(all: readonly Saying[]): Map<string, SaidOfRule> {
   const joined = new Map<string, SaidOfRule>();
   for (const [key, { name, expires }] of all) {
     const known = joined.get(key);
@@ -132,20 +141,19 @@ function joinSaid(all: readonly (readonly [string, SaidOfRule])[]): ReadonlyMap<
   return joined;
 }
 
-/** A record without changes, of the ends of rules that may be live after this one; null: none of them ends. */
-export function keepEnds(record: ApplyRecord): ApplyRecord | null {
+/** What the record knows of rules that end and may be live after it. */
+export function listEnds(record: ApplyRecord | null): ApplyRecord['said'] {
+  if (record === null) return new Map();
   const gone = new Set(record.end === 'converged' ? record.deleted.map(({ rule }) => formatRuleKey(rule)) : []);
-  const ends = [...record.said].filter(([key, { expires }]) => expires !== undefined && !gone.has(key));
-  if (ends.length === 0) return null;
-  return { ...record, deleted: [], created: [], said: new Map(ends), fields: [], before: null, after: null };
+  return new Map([...record.said].filter(([key, { expires }]) => expires !== undefined && !gone.has(key)));
 }
 
-/** A record without changes, of the ends that a plan without steps says of live rules; null: the newest record says the same. */
+/** A record of ends alone, after a plan without steps; null: the newest record says the same. */
 export function recordEnds(origin: ApplyOrigin, plan: Plan, former: FormerRules): ApplyRecord | null {
-  const known = former.earlier && keepEnds(former.earlier)?.said;
-  const record = makeApplyRecord(origin, plan, null, former);
-  const isKnown = [...record.said].every(([key, { expires }]) => known?.get(key)?.expires === expires);
-  return isKnown ? null : { ...record, end: 'converged' };
+  const known = listEnds(former.earlier);
+  const { said, ...record } = makeApplyRecord(origin, plan, null, former);
+  const isKnown = said.size === known.size && [...said].every(([key, one]) => known.get(key)?.expires === one.expires);
+  return isKnown ? null : { ...record, said, end: 'converged' };
 }
 
 /** A created rule as it would be listed. */

@@ -295,6 +295,50 @@ describe('undo', () => {
     expect(readdirSync(folder).sort()).toEqual(['1.json', '3.json']);
   });
 
+  it.each([
+    ['nothing was to be written for it', [], ['m']],
+    ['a sidecar wrote nothing for it', [], ['--watch', '--once', 'm']],
+    ['only other rules were written', ['drop 10.8.0.0/16'], ['m']],
+  ] as const)(
+    'undo × expires: a rule whose end was taken out of the manifests comes back for good, though %s',
+    async (_, more, apply) => {
+      const soon = new Date(Date.now() + 3_600_000).toISOString();
+      const spec = 'action: accept, destination: 10.1.0.1';
+      const state = ['--state-dir', join(world.folder, 'state')];
+      manifests(['drop 10.9.0.0/16']);
+      world.write('m/soon.yaml', rule('soon', `${spec}, expires: "${soon}"`));
+      expect((await run(...apply, ...state)).code).toBe(0);
+      manifests(['drop 10.9.0.0/16', ...more]);
+      world.write('m/soon.yaml', rule('soon', spec));
+      expect((await run(...apply, ...state)).code).toBe(0);
+      world.write('m/soon.yaml', '');
+      expect((await run(...apply, ...state)).code).toBe(0);
+      expect(live()).not.toContain('accept 10.1.0.1');
+      const folder = join(world.folder, 'state', 'reconcile', 'history');
+      const newest = Math.max(...readdirSync(folder).map((name) => Number.parseInt(name, 10)));
+      expect(JSON.parse(readFileSync(join(folder, `${newest}.json`), 'utf8'))).toHaveProperty('expires', {});
+      expect((await run('undo')).code).toBe(0);
+      expect(live()).toContain('accept 10.1.0.1');
+    },
+  );
+
+  it('undo × expires: an undo of other rules leaves what is known of the end of a rule that stays', async () => {
+    const ends = 1000 * Math.floor(Date.now() / 1000 + 3600);
+    world.write(
+      'm/soon.yaml',
+      rule('soon', `action: accept, destination: 10.1.0.1, expires: "${new Date(ends).toISOString()}"`),
+    );
+    manifests(['drop 10.9.0.0/16']);
+    expect((await run('m')).code).toBe(0);
+    manifests(['drop 10.9.0.0/16', 'drop 10.1.0.1']);
+    expect((await run('m')).code).toBe(0);
+    expect((await run('undo')).code).toBe(0);
+    const folder = join(world.folder, 'state', 'reconcile', 'history');
+    expect(JSON.parse(readFileSync(join(folder, '3.json'), 'utf8'))).toMatchObject({
+      expires: { 'accept 10.1.0.1 *': ends },
+    });
+  });
+
   it('says what keeps it from pruning, and removes nothing', async () => {
     manifests(['drop 10.1.0.0/16']);
     expect((await run('m')).code).toBe(0);

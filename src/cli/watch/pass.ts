@@ -108,7 +108,8 @@ export function createWatchPasses(wiring: PassWiring) {
       const by = back === undefined ? sidecarNames.apply : sidecarNames.back;
       const origin = { by, server: findServer(settings), revision: content.revision };
       const result = await reconcile(content, pass, history.recordApproved(approve, origin));
-      await history.end(result);
+      // Ends are as they were, too, where this revision is in force already.
+      if (result.end !== 'in-sync' || content.revision !== record.appliedRevision) await history.end(result);
       if (back === 'before' || back === 'rest') logStays(logger, result);
       if (result.end === 'in-sync' || result.apply?.end === 'converged') openGaps = new Set();
       return result;
