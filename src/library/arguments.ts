@@ -1,8 +1,8 @@
 import { didYouMean } from '../manifest/suggest.ts';
 import { defaultPlanOptions } from '../plan/input.ts';
 
-/** What all functions of the library take. */
-const policyFields = ['manifests', 'profile', 'ruleUpdates', 'overlay', 'at', 'values', 'scope', 'resolveSecret'];
+/** What all functions of the library take beside manifests. */
+export const settingFields = ['profile', 'ruleUpdates', 'overlay', 'at', 'values', 'scope', 'resolveSecret'];
 
 /** Members of a request that say what to plan, beside the policy. */
 export const planningFields = ['base', 'options', 'approvals'];
@@ -10,14 +10,12 @@ export const planningFields = ['base', 'options', 'approvals'];
 /** Checks the argument of one call; throws a `TypeError` that says what to write. `more` are the call's own members. */
 export function checkRequest(call: string, request: unknown, more: readonly string[] = []): void {
   const example = `${call}({manifests: [{path: 'rules.yaml', text: '…'}]${more.map((name) => `, ${name}`).join('')}})`;
-  const given = checkMembers(call, request, { allowed: [...policyFields, ...more], example });
+  const given = checkMembers(call, request, { allowed: ['manifests', ...settingFields, ...more], example });
   const manifests = given['manifests'];
   if (!Array.isArray(manifests)) throw new TypeError(`${call}: \`manifests\` is missing. Write ${example}`);
   checkFiles(call, 'manifests', manifests);
   if (Array.isArray(given['base'])) checkFiles(call, 'base', given['base']);
-  const { profile = 'firezone-0.7', ruleUpdates = 'replace', options = {}, scope = {} } = given;
-  checkWord(`${call}: \`profile\``, profile, ['firezone-0.7', 'generic']);
-  checkWord(`${call}: \`ruleUpdates\``, ruleUpdates, ['replace', 'patch']);
+  const { options = {}, scope = {} } = given;
   const chosen = checkMembers(`${call}: \`options\``, options, {
     allowed: optionFields,
     example: '{maxDeletes: {count: 5}}',
@@ -45,12 +43,18 @@ const isLimit = (value: unknown) =>
   value !== null &&
   (('count' in value && isAmount(value.count)) || ('share' in value && isAmount(value.share)));
 
+const isOneOf = (words: readonly unknown[]): Shape => [(value) => words.includes(value), `one of ${words.join(', ')}`];
+const failWords: readonly unknown[] = ['opens', 'closes', 'any', 'drift', 'not-enforced'];
+
 const flag: Shape = [(value) => typeof value === 'boolean', 'true or false'];
 const textList: Shape = [isTextList, 'a list of texts'];
 const list: Shape = [Array.isArray, 'a list'];
 const limit: Shape = [isLimit, '{count: 5} or {share: 0.3}'];
 
 const requestShapes: Readonly<Record<string, Shape>> = {
+  profile: isOneOf(['firezone-0.7', 'generic']),
+  ruleUpdates: isOneOf(['replace', 'patch']),
+  user: [(value) => typeof value === 'string', "a user's e-mail address or id, a text"],
   overlay: [(value) => typeof value === 'string', 'the folder of an environment, a text'],
   at: [Number.isFinite, 'a time in ms since 1970, a number'],
   values: [isTextMap, "an object of texts, as in {database: '10.9.0.7'}"],
@@ -66,7 +70,12 @@ const optionShapes: Readonly<Record<string, Shape>> = {
   allowEmpty: flag,
   allowLockout: flag,
   replaceModified: flag,
-  failOn: textList,
+  prune: [(value) => value === 'all' || value === 'none' || value instanceof Set, 'all, none, or a Set of rules'],
+  maxExposure: isOneOf(['none', 'any']),
+  failOn: [
+    (value) => Array.isArray(value) && value.every((one) => failWords.includes(one)),
+    `a list of ${failWords.join(', ')}`,
+  ],
   secretBindings: list,
 };
 
@@ -107,8 +116,4 @@ function checkFiles(call: string, name: string, files: readonly unknown[]): void
     if (typeof path === 'string' && typeof text === 'string') continue;
     throw new TypeError(`${call}: \`${name}[${index}]\` needs a path and a text, both strings`);
   }
-}
-
-function checkWord(what: string, value: unknown, words: readonly string[]): void {
-  if (!words.some((word) => word === value)) throw new TypeError(`${what} must be one of ${words.join(', ')}`);
 }

@@ -18,7 +18,7 @@ import {
   reportPacket,
 } from '../report/explain.ts';
 import { tellTests } from '../report/policy-tests.ts';
-import { checkMembers, checkRequest } from './arguments.ts';
+import { checkMembers, checkRequest, settingFields } from './arguments.ts';
 import { type ManifestFile, type PolicyRequest, readPolicy } from './policy.ts';
 
 /** A network, and what of its traffic is asked about: absent members do not restrict. */
@@ -135,10 +135,17 @@ export function verdictHistory(
     readonly packet: PacketRequest & { readonly port: number };
   },
 ): VerdictHistory {
+  const example = "verdictHistory({versions: [{id: 'v1', time: 0, manifests: []}], packet: {…}})";
+  checkMembers('verdictHistory', request, { allowed: ['versions', 'packet', ...settingFields], example });
   const { versions, packet: asked, ...rest } = request;
   if (!Array.isArray(versions) || versions.length === 0) throw new TypeError('verdictHistory: `versions` is missing');
   const now = rest.at ?? Date.now();
-  const read = (versions as readonly PolicyVersion[]).map(({ id, time, parents, ...one }, index, all) => {
+  const read = (versions as readonly PolicyVersion[]).map((given, index, all) => {
+    const what = `verdictHistory: \`versions[${index}]\``;
+    checkMembers(what, given, { allowed: ['id', 'time', 'parents', 'manifests'], example });
+    const { id, time, parents, ...one } = given;
+    if (typeof id !== 'string' || !Number.isFinite(time))
+      throw new TypeError(`${what} needs an \`id\`, a text, and a \`time\` in ms since 1970`);
     checkRequest('verdictHistory', { ...rest, ...one });
     const { state } = readPolicy({ ...rest, ...one, at: Math.min(time, now) }).offline;
     const before = all.slice(Math.max(0, index - 1), index).map((version) => version.id);

@@ -4,7 +4,19 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { build } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { apply, effectBetween, explain, plan, runTests, toJson, toText, validate, verdicts } from '../../src/index.ts';
+import {
+  apply,
+  effectBetween,
+  explain,
+  plan,
+  reach,
+  runTests,
+  toJson,
+  toText,
+  validate,
+  verdictHistory,
+  verdicts,
+} from '../../src/index.ts';
 import { startSimulator } from '../../src/simulator/server.ts';
 
 const root = new URL('../../', import.meta.url).pathname;
@@ -224,6 +236,23 @@ describe('wrong arguments', () => {
     ],
     ['one approval', plan, { manifests, live, approvals: 'x' }, /`approvals` must be a list of texts/],
     ['host bits in the scope', validate, { manifests, scope: { networks: ['10.0.0.1/8'] } }, /scope\.networks\.0/],
+    [
+      'a misspelt way to fail',
+      plan,
+      { manifests, live, options: { failOn: ['open'] } },
+      /failOn` must be a list of opens,/,
+    ],
+    ['a way to prune', plan, { manifests, live, options: { prune: 'managed' } }, /prune` must be all, none/],
+    ['an exposure', plan, { manifests, live, options: { maxExposure: '5m' } }, /maxExposure` must be one of none, any/],
+    ['a number as the user', reach, { manifests, user: 1 }, /`user` must be a user's e-mail address or id, a text/],
+    ['no question', verdictHistory, undefined, /^verdictHistory takes one object: verdictHistory\(\{versions: /],
+    ['no version', verdictHistory, { versions: [null], packet }, /`versions\[0\]` takes one object/],
+    [
+      'a version of no time',
+      verdictHistory,
+      { versions: [{ id: 'a', manifests }], packet },
+      /needs an `id`, a text, and/,
+    ],
     ['no server', apply, { manifests, approve: () => true }, /^apply: `server` takes one object/],
     ['no approval', apply, { manifests, server: { baseUrl: 'https://a.example', token } }, /`approve` is missing/],
     ['plain http', apply, { manifests, server: { baseUrl: 'http://a.example', token }, approve: () => true }, /http/],
