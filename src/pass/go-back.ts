@@ -72,7 +72,11 @@ function rulesBefore(
   const kept = live.filter(({ rule }) => !created.has(formatRuleKey(rule)));
   // No two of these collide, whoever made them.
   const standing = [...kept];
-  const leave = (rule: Rule, why: string): void => void problems.push(changedSince(`${nameOf(rule, record)} ${why}`));
+  const leave = (rule: Rule, why: string): void => {
+    const key = formatRuleKey(rule);
+    const name = record.said.get(key)?.name;
+    problems.push(changedSince(`the rule ${name ? `${name} (${key})` : key} ${why}`));
+  };
   const leaveAsBefore = isRest ? (): void => undefined : leave;
   for (const { rule } of record.created)
     if (!liveKeys.has(formatRuleKey(rule))) leaveAsBefore(rule, 'was created by that apply, and is not live any more');
@@ -101,12 +105,6 @@ function rulesBefore(
     return { name: makeUnique(`kept/${slugify(key)}`, taken), rule, place: nowhere };
   });
   return [...stay, ...back];
-}
-
-function nameOf(rule: Rule, { said }: ApplyRecord): string {
-  const key = formatRuleKey(rule);
-  const { name = null } = said.get(key) ?? {};
-  return name === null ? `the rule ${key}` : `the rule ${name} (${key})`;
 }
 
 function changedSince(what: string): Problem {

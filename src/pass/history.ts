@@ -38,6 +38,8 @@ export interface ApplyRecord extends ApplyOrigin {
   readonly after: LiveConfiguration | null;
 }
 
+type ChangedRules = Pick<ApplyRecord, 'deleted' | 'created'>;
+
 type DoneStep = Pick<Outcome, 'step' | 'liveId'>;
 
 /** What the state that a plan starts from says of a rule: a plan without a base cannot tell what it deletes. */
@@ -65,10 +67,10 @@ export function makeApplyRecord(
       ? plan.steps.map((step) => ({ step }))
       : apply.outcomes.filter(({ outcome }) => outcome === 'done' || outcome === 'unknown');
   const rules = sumUp(
-    done.flatMap(({ step, liveId }, index): readonly Turn[] => [
-      ...('live' in step ? [{ gone: step.live }] : []),
-      ...('rule' in step ? [{ made: madeRule(step.rule, liveId, index) }] : []),
-    ]),
+    done.map(({ step, liveId }, index) => ({
+      deleted: 'live' in step ? [step.live] : [],
+      created: 'rule' in step ? [madeRule(step.rule, liveId, index)] : [],
+    })),
   );
   const configured = done.flatMap(({ step }) => (step.type === 'configure' ? [step] : []));
   const change = plan.changes.find((one) => one.kind === 'Configuration');
@@ -84,18 +86,18 @@ export function makeApplyRecord(
   };
 }
 
-/** A rule that an apply deleted, or created. */
-type Turn = { readonly gone: LiveRule } | { readonly made: LiveRule };
-
 /** The rules that a sequence of changes deletes, and those that it creates. */
-function sumUp(turns: readonly Turn[]): Pick<ApplyRecord, 'deleted' | 'created'> {
+function sumUp(changes: readonly ChangedRules[]): ChangedRules {
   const deleted = new Map<string, LiveRule>();
   const created = new Map<string, LiveRule>();
-  for (const turn of turns) {
-    const [rule, here, there] = 'gone' in turn ? [turn.gone, deleted, created] : [turn.made, created, deleted];
+  // A rule that came and went within one sequence was not changed by it.
+  const put = (rule: LiveRule, here: Map<string, LiveRule>, there: Map<string, LiveRule>): void => {
     const key = formatRuleKey(rule.rule);
-    // A rule that came and went within one apply was not changed by it.
     if (!there.delete(key)) here.set(key, rule);
+  };
+  for (const change of changes) {
+    for (const rule of change.deleted) put(rule, deleted, created);
+    for (const rule of change.created) put(rule, created, deleted);
   }
   return { deleted: [...deleted.values()], created: [...created.values()] };
 }
@@ -171,12 +173,7 @@ export function joinApplyRecords(records: readonly ApplyRecord[]): ApplyRecord |
   const former = records.toReversed().flatMap((one) => one.fields.map((field) => [field, one.before?.fields[field]]));
   return {
     ...last,
-    ...sumUp(
-      records.flatMap(({ deleted, created }) => [
-        ...deleted.map((gone) => ({ gone })),
-        ...created.map((made) => ({ made })),
-      ]),
-    ),
+    ...sumUp(records),
     said: joinSaid(records.flatMap(({ said }) => [...said])),
     fields: [...new Set(records.flatMap(({ fields }) => fields))],
     before: before && { ...before, fields: { ...before.fields, ...Object.fromEntries(former) } },
@@ -194,16 +191,14 @@ const version = '1.0';
 /** The record as a JSON value. */
 export function encodeApplyRecord(record: ApplyRecord): unknown {
   const { at, by, server, revision, digest, end, fields, said } = record;
-  const state = (rules: readonly LiveRule[], configuration: LiveConfiguration | null): unknown =>
-    encodeSnapshot({ rules, configuration }, [], at);
   return {
     format_version: version,
     kind: 'apply-record',
     ...{ at, by, server, revision, digest, end, fields },
     names: Object.fromEntries([...said].map(([key, { name }]) => [key, name ?? undefined])),
     expires: Object.fromEntries([...said].map(([key, { expires }]) => [key, expires])),
-    before: state(record.deleted, record.before),
-    after: state(record.created, record.after),
+    before: encodeSnapshot({ rules: record.deleted, configuration: record.before }, [], at),
+    after: encodeSnapshot({ rules: record.created, configuration: record.after }, [], at),
   };
 }
 

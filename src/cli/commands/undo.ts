@@ -1,10 +1,9 @@
-import type { StateFiles } from '../../adapters/state-files.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { makeNote } from '../../model/problem.ts';
 import { renderProblems } from '../../report/problems.ts';
 import { findServer } from '../approval.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
-import { type NumberedRecord, readHistory } from '../history.ts';
+import { readHistory } from '../history.ts';
 import { runPass } from '../pass-run.ts';
 import { settleEarlier } from '../trial.ts';
 import { lookAtLease } from '../watch/lease-settings.ts';
@@ -15,7 +14,9 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings, terminal } = invocation;
   const files = findHistory(invocation);
   const [operand] = operands;
-  const record = await (operand === undefined ? findLast(files) : findRecord(files, operand));
+  const record = operand === undefined ? (await readHistory(files))[0] : await findRecord(files, operand);
+  if (record === undefined)
+    throw makeFailure('state', `no apply is recorded in ${files.folder}`, '`reconcile history` lists them');
   const earlier = settings.dryRun ? null : await settleEarlier(invocation);
   if (earlier !== null) return earlier;
   const server = findServer(settings);
@@ -33,12 +34,6 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const hint = 'Revert the commit in Git too (git revert), or suspend the sidecar until you have.';
   const note = makeNote('undone-not-in-git', summary, hint);
   return { ...answer, notes: (color) => (answer.notes?.(color) ?? '') + renderProblems([note], color) };
-}
-
-async function findLast(files: StateFiles): Promise<NumberedRecord> {
-  const [last] = await readHistory(files);
-  if (last !== undefined) return last;
-  throw makeFailure('state', `no apply is recorded in ${files.folder}`, '`reconcile history` lists them');
 }
 
 /** Who brings back what was undone. */
