@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { systemClock } from '../adapters/clock.ts';
 import { StateFiles } from '../adapters/state-files.ts';
 import { fail, getErrorCode, ok, type Result } from '../model/result.ts';
@@ -10,7 +11,6 @@ import {
   type LookUpFormer,
   listEnds,
   makeApplyRecord,
-  recordEnds,
 } from '../pass/history.ts';
 import type { Approve, PassResult } from '../pass/pass.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -53,7 +53,7 @@ export function createHistoryWriter(
       end = async ({ end: how, plan, digest }) => {
         if (how !== 'in-sync' || plan === null) return;
         const origin = makeOrigin(digest);
-        await attempt((into) => addRecord(into, (earlier) => recordEnds(origin, plan, { lookUp, earlier })));
+        await attempt((into) => addRecord(into, (earlier) => makeApplyRecord(origin, plan, null, { lookUp, earlier })));
       };
       return async (plan, desired, digest) => {
         if (!(await approve(plan, desired, digest))) return false;
@@ -79,17 +79,17 @@ export function createHistoryWriter(
   };
 }
 
-/** Adds what `make` makes of the newest record, with the next number, and removes what is too old. Returns its number; undefined: none was made. */
+/** Adds what `make` makes of the newest record, and removes what is too old. Returns its number; undefined: it says nothing new. */
 async function addRecord(
   files: StateFiles,
-  make: (newest: ApplyRecord | null) => ApplyRecord | null,
+  make: (newest: ApplyRecord | null) => ApplyRecord,
 ): Promise<number | undefined> {
   for (;;) {
     const known = await listRecords(files);
     const number = (known[0] ?? 0) + 1;
     const newest = await loadNewest(files, known);
     const record = make(newest);
-    if (record === null) return undefined;
+    if (countChanges(record) === 0 && isDeepStrictEqual(record.said, listEnds(newest))) return undefined;
     // Another process may take the same number at this moment: then its record is the newest.
     if (!(await files.add(`${number}.json`, encodeApplyRecord(record)))) continue;
     // What has no changes was there for its ends, which this one has too.
@@ -146,12 +146,17 @@ export async function loadRecord(files: StateFiles, number: number): Promise<Res
  * where the folder cannot be read.
  */
 export async function readHistory(files: StateFiles): Promise<readonly NumberedRecord[]> {
-  const numbers = await listRecords(files).catch((error: unknown) => {
-    const summary = `the history in ${files.folder} cannot be read (${getErrorCode(error)})`;
-    throw makeFailure('state', summary, 'check --state-dir');
-  });
+  const numbers = await listRecords(files).catch(refuseFolder(files, 'read'));
   const loaded = await Promise.all(numbers.map((number) => loadRecord(files, number)));
   return loaded.flatMap((record) => (record.ok && countChanges(record.value) > 0 ? [record.value] : []));
+}
+
+/** Throws a `Failure` for a folder that cannot be read, or pruned. */
+export function refuseFolder({ folder }: StateFiles, what: 'read' | 'pruned'): (error: unknown) => never {
+  return (error) => {
+    const summary = `the history in ${folder} cannot be ${what} (${getErrorCode(error)})`;
+    throw makeFailure('state', summary, 'check --state-dir');
+  };
 }
 
 /** Who runs this: a job of CI, or the user. */

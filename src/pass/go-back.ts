@@ -21,7 +21,7 @@ import { type ApplyRecord, nowhere } from './history.ts';
 /** An apply that a pass takes back. Only rules that it created are deleted for it. */
 export interface BackOrder {
   readonly record: ApplyRecord;
-  /** By itself: a field whose secret the record does not hold stays. Absent: somebody undoes it, and is asked for the secret by reference. */
+  /** By itself: a field whose secret the record does not hold stays. Absent: the secret is asked for by reference. */
   readonly goesBack?: true;
   /** The rules that were live before the apply, by `formatRuleKey`: any other that it did not create was made by others since. */
   readonly known?: ReadonlySet<string>;

@@ -54,7 +54,7 @@ interface FormerRules {
   readonly earlier: ApplyRecord | null;
 }
 
-/** The record of a plan that is about to be applied (without `apply`), or of what was carried out of it. */
+/** The record of a plan that is about to be applied (without `apply`), or of what was carried out of it; of one without steps, the ends. */
 export function makeApplyRecord(
   origin: ApplyOrigin,
   plan: Plan,
@@ -77,7 +77,7 @@ export function makeApplyRecord(
   const before = configured.length > 0 ? (change?.live ?? null) : null;
   return {
     ...origin,
-    end: apply?.end ?? 'started',
+    end: apply?.end ?? (plan.steps.length === 0 ? 'converged' : 'started'),
     ...rules,
     said: describeRules([...rules.deleted, ...rules.created], plan, former),
     fields: before === null ? [] : [...new Set(configured.flatMap(({ fields }) => fields))],
@@ -148,14 +148,6 @@ export function listEnds(record: ApplyRecord | null): ApplyRecord['said'] {
   if (record === null) return new Map();
   const gone = new Set(record.end === 'converged' ? record.deleted.map(({ rule }) => formatRuleKey(rule)) : []);
   return new Map([...record.said].filter(([key, { expires }]) => expires !== undefined && !gone.has(key)));
-}
-
-/** A record of ends alone, after a plan without steps; null: the newest record says the same. */
-export function recordEnds(origin: ApplyOrigin, plan: Plan, former: FormerRules): ApplyRecord | null {
-  const known = listEnds(former.earlier);
-  const { said, ...record } = makeApplyRecord(origin, plan, null, former);
-  const isKnown = said.size === known.size && [...said].every(([key, one]) => known.get(key)?.expires === one.expires);
-  return isKnown ? null : { ...record, said, end: 'converged' };
 }
 
 /** A created rule as it would be listed. */

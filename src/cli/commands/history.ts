@@ -1,13 +1,12 @@
 import { StateFiles } from '../../adapters/state-files.ts';
 import { escapeControls } from '../../model/printable.ts';
-import { getErrorCode } from '../../model/result.ts';
 import { formatRuleKey, type Rule } from '../../model/rule.ts';
 import type { ApplyRecord } from '../../pass/history.ts';
 import { renderDocument } from '../../report/json.ts';
 import { formatRule } from '../../report/rule-text.ts';
 import { count } from '../../report/summary.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
-import { loadRecord, type NumberedRecord, pruneHistory, readHistory } from '../history.ts';
+import { loadRecord, type NumberedRecord, pruneHistory, readHistory, refuseFolder } from '../history.ts';
 import { findStateFolder } from '../last-apply.ts';
 
 /** `reconcile history [show N]`: the applies of the state folder, the newest first. Needs no server and no token. */
@@ -18,20 +17,15 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const [word, number] = operands;
   if (word === 'show' && number !== undefined) return show(await findRecord(files, number));
   if (word !== undefined) throw makeFailure('usage', 'history takes nothing, or `show N`', 'reconcile history show 3');
-  if (settings.forget) return await prune(files);
+  if (settings.forget) {
+    const removed = await pruneHistory(files).catch(refuseFolder(files, 'pruned'));
+    return { text: () => `${count(removed, 'record')} removed from ${folder}.\n` };
+  }
   const shown = await readHistory(files);
   return {
     text: () => (shown.length === 0 ? `No applies are recorded in ${folder}.\n` : shown.map(lineOf).join('')),
     document: () => renderDocument({ applies: shown.map(documentOf) }, []),
   };
-}
-
-async function prune(files: StateFiles): Promise<Answer> {
-  const removed = await pruneHistory(files).catch((error: unknown) => {
-    const summary = `the history in ${files.folder} cannot be pruned (${getErrorCode(error)})`;
-    throw makeFailure('state', summary, 'check --state-dir');
-  });
-  return { text: () => `${count(removed, 'record')} removed from ${files.folder}.\n` };
 }
 
 /** Where the history lies; throws a `Failure` that says how to name it. */
