@@ -82,7 +82,7 @@ function parseValue(spec: OptionSpec, raw: unknown, folder: string): Parsed {
     case 'choice':
       return spec.choices.includes(String(raw))
         ? { value: raw }
-        : { wrong: `must be one of ${spec.choices.join(', ')}` };
+        : { wrong: `must be one of ${spec.choices.join(', ')}, not "${raw}"` };
     case 'count':
       return parseCount(spec, raw);
     case 'duration':
@@ -100,7 +100,9 @@ function findMisfit(texts: readonly string[], spec: OptionSpec): { readonly wron
 
 function parseSwitch(raw: unknown): Parsed {
   if (/^(?:true|1|yes|on)$/i.test(String(raw))) return { value: true };
-  return /^(?:false|0|no|off)$/i.test(String(raw)) ? { value: false } : { wrong: 'must be true or false' };
+  return /^(?:false|0|no|off)$/i.test(String(raw))
+    ? { value: false }
+    : { wrong: `must be true or false, not "${raw}"` };
 }
 
 function parseList(raw: unknown): readonly string[] {
@@ -111,12 +113,12 @@ function parseList(raw: unknown): readonly string[] {
 function parseCount(spec: { readonly min: number; readonly max: number }, raw: unknown): Parsed {
   const value = typeof raw === 'number' ? raw : /^[0-9]{1,9}$/.test(String(raw)) ? Number(raw) : Number.NaN;
   if (Number.isInteger(value) && value >= spec.min && value <= spec.max) return { value };
-  return { wrong: `must be a whole number from ${spec.min} to ${spec.max}` };
+  return { wrong: `must be a whole number from ${spec.min} to ${spec.max}, not "${raw}"` };
 }
 
 /** `500ms`, `15s`, `10m`, `1h`; at most 24 days, the longest that a timer can hold. */
 function parseDuration(raw: unknown): Parsed {
   const ms = /(?:s|m|h)$/.test(String(raw)) ? countMs(String(raw)) : Number.NaN;
   if (ms >= 1 && ms <= 2_147_483_647) return { value: ms };
-  return { wrong: 'must be a time with a unit, such as 500ms, 15s, 10m or 1h' };
+  return { wrong: `must be a time with a unit, such as 500ms, 15s, 10m or 1h, not "${raw}"` };
 }
