@@ -5,27 +5,35 @@ import type { RuleNotes } from '../model/rule.ts';
 import { type Decoding, reportAt } from './decoding.ts';
 import { findChild, findScalar, type Node, type ScalarNode } from './node.ts';
 
-/** What a Rule or RuleSet says of its rules beside their fields. */
-export function decodeNotes(decoding: Decoding, root: Node): RuleNotes {
-  const spec = findChild(root, 'spec');
-  const times = readTimes(decoding, spec, readTimezone(decoding, root));
-  return narrowTimes(decoding, noNotes, { ...readNotes(findChild(root, 'metadata')), ...times }, spec);
+/** Where notes stand. */
+interface NoteNodes {
+  /** Has `owner` and `ticket`. */
+  readonly named: Node | undefined;
+  /** Has `notBefore` and `expires`. */
+  readonly timed: Node | undefined;
+  /** What dates are in. */
+  readonly timezone: string;
 }
 
-/** The notes of a rule in a set: its own before those of the set, and never a longer time than the set's. */
-export function narrowTimes(decoding: Decoding, outer: RuleNotes, inner: RuleNotes, node: Node | undefined): RuleNotes {
-  const notes = { ...outer, ...inner };
-  if (notes.notBefore === undefined && notes.expires === undefined) return notes;
-  const begins = Math.max(notes.notBefore ?? longAgo, outer.notBefore ?? longAgo);
-  const ends = Math.min(notes.expires ?? never, outer.expires ?? never);
-  const place = findScalar(node, 'expires') ?? findScalar(node, 'notBefore');
+/** The notes that are written here, before those of the set around it, `outer`, and never for a longer time than the set's. */
+export function decodeNotes(decoding: Decoding, outer: RuleNotes, { named, timed, timezone }: NoteNodes): RuleNotes {
+  const [owner, ticket] = [findScalar(named, 'owner')?.text, findScalar(named, 'ticket')?.text];
+  const [from, until] = [findScalar(timed, 'notBefore'), findScalar(timed, 'expires')];
+  const notBefore = readTime(decoding, from, { field: 'notBefore', edge: 'from', timezone });
+  const expires = readTime(decoding, until, { field: 'expires', edge: 'until', timezone });
+  // One object for the many rules without notes of their own.
+  if ((owner ?? ticket ?? notBefore ?? expires) === undefined) return outer;
+  const begins = Math.max(notBefore ?? longAgo, outer.notBefore ?? longAgo);
+  const ends = Math.min(expires ?? never, outer.expires ?? never);
+  const place = until ?? from;
   if (place !== undefined && ends <= begins) {
     const summary = 'The rule expires before it begins: it would never be in force.';
     const hint = 'Write an `expires` after `notBefore`; those of the set count too.';
     reportAt(decoding, place, makeError('expires-first', summary, hint));
   }
   return {
-    ...notes,
+    ...outer,
+    ...omitUndefined({ owner, ticket }),
     ...(begins === longAgo ? {} : { notBefore: begins }),
     ...(ends === never ? {} : { expires: ends }),
   };
@@ -42,18 +50,6 @@ export function readTimezone(decoding: Decoding, root: Node): string {
   return 'UTC';
 }
 
-const timeHints = {
-  'no-zone': 'A time of day needs its zone: `2026-12-01T18:00:00+01:00`, or `Z` for UTC.',
-  'not-a-time': 'Write a date, `2026-12-01`, or a time with its zone, `2026-12-01T18:00:00+01:00`.',
-  'no-such-day': 'There is no such day or time of day.',
-} as const;
-
-export function readTimes(decoding: Decoding, node: Node | undefined, timezone: string): RuleNotes {
-  const read = (field: string, edge: DateMeaning['edge']): number | undefined =>
-    readTime(decoding, findScalar(node, field), { field, edge, timezone });
-  return omitUndefined({ notBefore: read('notBefore', 'from'), expires: read('expires', 'until') });
-}
-
 /** A time; undefined without one, and with a problem for what is none. */
 export function readTime(
   decoding: Decoding,
@@ -64,15 +60,6 @@ export function readTime(
   const parsed = parseInstant(written.text, meaning);
   if (parsed.ok) return parsed.value;
   const summary = `\`${field}: ${written.text}\` is not a time.`;
-  reportAt(decoding, written, makeError('not-a-time', summary, timeHints[parsed.error]));
+  reportAt(decoding, written, makeError('not-a-time', summary, parsed.error));
   return undefined;
-}
-
-/** One object for the many rules without notes. */
-const noNotes: RuleNotes = {};
-
-export function readNotes(node: Node | undefined): RuleNotes {
-  const [owner, ticket] = [findScalar(node, 'owner')?.text, findScalar(node, 'ticket')?.text];
-  if (owner === undefined && ticket === undefined) return noNotes;
-  return omitUndefined({ owner, ticket });
 }

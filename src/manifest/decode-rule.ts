@@ -1,7 +1,7 @@
 import type { PortType } from '../model/port-range.ts';
 import { makeError, relateTo } from '../model/problem.ts';
 import type { Action, RuleNotes } from '../model/rule.ts';
-import { decodeNotes, narrowTimes, readNotes, readTimes, readTimezone } from './decode-notes.ts';
+import { decodeNotes, readTimezone } from './decode-notes.ts';
 import { type Decoding, getPlace, readName, readNetwork, readPorts, readUser, reportAt } from './decoding.ts';
 import {
   type DestinationReference,
@@ -17,10 +17,10 @@ import { findChild, findScalar, type Node } from './node.ts';
 export function decodeRule(decoding: Decoding, root: Node): RuleManifest {
   const named = readName(decoding, root);
   const spec = findChild(root, 'spec');
+  const timezone = readTimezone(decoding, root);
+  const notes = decodeNotes(decoding, {}, { named: findChild(root, 'metadata'), timed: spec, timezone });
   const template =
-    spec === undefined
-      ? null
-      : decodeTemplate(decoding, { name: named.name, spec, defaults: undefined, notes: decodeNotes(decoding, root) });
+    spec === undefined ? null : decodeTemplate(decoding, { name: named.name, spec, defaults: undefined, notes });
   return { kind: 'Rule', ...named, rules: template === null ? [] : [template] };
 }
 
@@ -28,8 +28,8 @@ export function decodeRuleSet(decoding: Decoding, root: Node): RuleManifest {
   const named = readName(decoding, root);
   const spec = findChild(root, 'spec');
   const defaults = findChild(spec, 'defaults');
-  const notes = decodeNotes(decoding, root);
   const timezone = readTimezone(decoding, root);
+  const notes = decodeNotes(decoding, {}, { named: findChild(root, 'metadata'), timed: spec, timezone });
   const items = findChild(spec, 'rules');
   const isClear =
     defaults === undefined ||
@@ -52,7 +52,7 @@ export function decodeRuleSet(decoding: Decoding, root: Node): RuleManifest {
       name: `${named.name}/${nameNode.text}`,
       spec: item,
       defaults,
-      notes: narrowTimes(decoding, notes, { ...readNotes(item), ...readTimes(decoding, item, timezone) }, item),
+      notes: decodeNotes(decoding, notes, { named: item, timed: item, timezone }),
     });
     if (template !== null) rules.push(template);
   }

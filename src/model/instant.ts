@@ -1,8 +1,5 @@
 import { fail, ok, type Result } from './result.ts';
 
-/** Why a text is no time. */
-export type TimeFault = 'no-zone' | 'not-a-time' | 'no-such-day';
-
 /** How a date without a time of day is meant: from its first moment, or to its last. */
 export interface DateMeaning {
   readonly edge: 'from' | 'until';
@@ -12,19 +9,26 @@ export interface DateMeaning {
 
 const pattern = /^(\d{4}-\d\d-\d\d)(?:[Tt ]((\d\d):\d\d(?::\d\d)?)(?:\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)?)?$/;
 
-/** The instant, in ms since 1970, of a date (`2026-12-01`) or an RFC 3339 time with its zone (`2026-12-01T18:00:00+01:00`). */
-export function parseInstant(text: string, { edge, timezone }: DateMeaning): Result<number, TimeFault> {
+const notATime = 'Write a date, `2026-12-01`, or a time with its zone, `2026-12-01T18:00:00+01:00`.';
+const noSuchDay = 'There is no such day or time of day.';
+const noZone = 'A time of day needs its zone: `2026-12-01T18:00:00+01:00`, or `Z` for UTC.';
+
+/**
+ * The instant, in ms since 1970, of a date (`2026-12-01`) or an RFC 3339 time with its zone (`2026-12-01T18:00:00+01:00`); or the hint
+ * for a text that is none.
+ */
+export function parseInstant(text: string, { edge, timezone }: DateMeaning): Result<number, string> {
   const found = pattern.exec(text);
-  if (found === null) return fail('not-a-time');
+  if (found === null) return fail(notATime);
   const [, date = '', time, hour, zone] = found;
   const midnight = Date.parse(`${date}T00:00Z`);
   // From 1970 on; and a day that no month has is read as one of the next month.
-  if (!(midnight >= 0 && new Date(midnight).toISOString().startsWith(date))) return fail('no-such-day');
+  if (!(midnight >= 0 && new Date(midnight).toISOString().startsWith(date))) return fail(noSuchDay);
   if (time === undefined) return ok(startOfDay(midnight + (edge === 'until' ? 86_400_000 : 0), timezone));
-  if (hour === '24' || Number.isNaN(Date.parse(`${date}T${time}Z`))) return fail('no-such-day');
-  if (zone === undefined) return fail('no-zone');
+  if (hour === '24' || Number.isNaN(Date.parse(`${date}T${time}Z`))) return fail(noSuchDay);
+  if (zone === undefined) return fail(noZone);
   const instant = Date.parse(`${date}T${time}${zone.toUpperCase()}`);
-  return Number.isNaN(instant) ? fail('not-a-time') : ok(instant);
+  return Number.isNaN(instant) ? fail(notATime) : ok(instant);
 }
 
 const unitMs = new Map(Object.entries({ ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 }));
@@ -59,21 +63,15 @@ function startOfDay(midnight: number, timezone: string): number {
   return exact.length > 0 ? Math.min(...exact) : Math.max(...candidates);
 }
 
-type ZoneClock = { readonly timezone: string; readonly shown: Intl.DateTimeFormat };
-
-/** The zone last asked about: to make one takes 0.1 ms, and the dates of thousands of rules name the same. */
-let lastClock: ZoneClock | null = null;
-
-function clockOf(timezone: string): ZoneClock {
-  if (lastClock?.timezone === timezone) return lastClock;
-  const day = { year: 'numeric', month: 'numeric', day: 'numeric' } as const;
-  const time = { hour: 'numeric', minute: 'numeric', second: 'numeric', hourCycle: 'h23' } as const;
-  lastClock = { timezone, shown: new Intl.DateTimeFormat('en-US', { timeZone: timezone, ...day, ...time }) };
-  return lastClock;
-}
+/** The zone last asked about: to make its clock takes 0.1 ms, and the dates of thousands of rules name the same. */
+let last: { readonly timezone: string; readonly clock: Intl.DateTimeFormat } | null = null;
 
 /** How far the zone's clocks are ahead of UTC at an instant, ms. */
 function offsetAt(instant: number, timezone: string): number {
-  const local = clockOf(timezone).shown.format(instant);
-  return Date.parse(`${local} UTC`) - Math.floor(instant / 1000) * 1000;
+  if (last?.timezone !== timezone) {
+    const day = { year: 'numeric', month: 'numeric', day: 'numeric' } as const;
+    const time = { hour: 'numeric', minute: 'numeric', second: 'numeric', hourCycle: 'h23' } as const;
+    last = { timezone, clock: new Intl.DateTimeFormat('en-US', { timeZone: timezone, ...day, ...time }) };
+  }
+  return Date.parse(`${last.clock.format(instant)} UTC`) - Math.floor(instant / 1000) * 1000;
 }

@@ -24,12 +24,22 @@ describe('a time as people write it', () => {
     ['2024-04-26', 'from', 'Africa/Cairo', '2024-04-25T22:00:00Z'],
     ['2026-12-01T18:00:00+01:00', 'until', 'UTC', '2026-12-01T17:00:00Z'],
     ['2026-12-01T18:00Z', 'from', 'Europe/Berlin', '2026-12-01T18:00:00Z'],
-    ['2026-12-01T18:00:00', 'from', 'Europe/Berlin', 'no-zone'],
-    ['2026-02-30', 'from', 'UTC', 'no-such-day'],
-    ['2026-12-01T24:00:00Z', 'from', 'UTC', 'no-such-day'],
-    ['1.12.2026', 'from', 'UTC', 'not-a-time'],
-    ['tomorrow', 'from', 'UTC', 'not-a-time'],
-    ['2026-12-01T18:00:00+99:00', 'from', 'UTC', 'not-a-time'],
+    [
+      '2026-12-01T18:00:00',
+      'from',
+      'Europe/Berlin',
+      'A time of day needs its zone: `2026-12-01T18:00:00+01:00`, or `Z` for UTC.',
+    ],
+    ['2026-02-30', 'from', 'UTC', 'There is no such day or time of day.'],
+    ['2026-12-01T24:00:00Z', 'from', 'UTC', 'There is no such day or time of day.'],
+    ['1.12.2026', 'from', 'UTC', 'Write a date, `2026-12-01`, or a time with its zone, `2026-12-01T18:00:00+01:00`.'],
+    ['tomorrow', 'from', 'UTC', 'Write a date, `2026-12-01`, or a time with its zone, `2026-12-01T18:00:00+01:00`.'],
+    [
+      '2026-12-01T18:00:00+99:00',
+      'from',
+      'UTC',
+      'Write a date, `2026-12-01`, or a time with its zone, `2026-12-01T18:00:00+01:00`.',
+    ],
   ] as const)('%s, %s, in %s is %s', (text, edge, zone, expected) => {
     expect(read(text, edge, zone)).toBe(expected);
   });
