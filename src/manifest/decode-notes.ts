@@ -17,7 +17,7 @@ interface NoteNodes {
 
 /** The notes that are written here, before those of the set around it, `outer`, and never for a longer time than the set's. */
 export function decodeNotes(decoding: Decoding, outer: RuleNotes, { named, timed, timezone }: NoteNodes): RuleNotes {
-  const [owner, ticket] = [findScalar(named, 'owner')?.text, findScalar(named, 'ticket')?.text];
+  const [owner, ticket] = ['owner', 'ticket'].map((field) => findScalar(named, field)?.text);
   const [from, until] = [findScalar(timed, 'notBefore'), findScalar(timed, 'expires')];
   const notBefore = readTime(decoding, from, { field: 'notBefore', edge: 'from', timezone });
   const expires = readTime(decoding, until, { field: 'expires', edge: 'until', timezone });
