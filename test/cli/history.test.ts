@@ -287,10 +287,12 @@ describe('undo', () => {
     for (const _ of [1, 2]) expect((await run(...sidecar)).code).toBe(0);
     // Said once, and no apply that anybody could undo.
     expect([readdirSync(folder), (await run('history')).out.split('\n')]).toMatchObject([{ length: 2 }, { length: 2 }]);
+    expect((await run('history', 'show', '2')).out).toMatch(/ no changes, by sidecar, /);
     world.write('m/soon.yaml', '');
     expect((await run('m')).code).toBe(0);
     const { expires } = JSON.parse(readFileSync(join(folder, '3.json'), 'utf8')) as { expires: object };
     expect(expires).toMatchObject({ 'accept 10.1.0.1 *': sooner });
+    expect((await run('history', 'show', '2')).code).toBe(1);
     // It does not count among the last 50.
     expect(readdirSync(folder).sort()).toEqual(['1.json', '3.json']);
   });

@@ -53,7 +53,7 @@ function lineOf({ number, at, by, revision, end, created, deleted, fields }: Num
     ...(deleted.length === 0 ? [] : [`${deleted.length} deleted`]),
     ...(fields.length === 0 ? [] : [`${count(fields.length, 'field')} of the Configuration`]),
   ];
-  const line = `${String(number).padStart(4)}  ${at.slice(0, 19)}Z  ${changes.join(', ')}, by ${by}${from}: ${end}`;
+  const line = `${String(number).padStart(4)}  ${at.slice(0, 19)}Z  ${changes.join(', ') || 'no changes'}, by ${by}${from}: ${end}`;
   return `${escapeControls(line)}\n`;
 }
 
