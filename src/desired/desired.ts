@@ -17,12 +17,12 @@ import {
   relateTo,
 } from '../model/problem.ts';
 import { fail, ok, type Result } from '../model/result.ts';
-import { compareRules, type DesiredRule, formatRuleKey, hasTimes, isDesiredAt } from '../model/rule.ts';
+import { compareRules, type DesiredRule, formatRuleKey, hasTimes, isDesiredAt, selectRulesAt } from '../model/rule.ts';
 import { type DesiredState, isInScope, type PolicyCase } from '../model/state.ts';
 import { buildConfiguration } from './build-configuration.ts';
 import type { Desired, DesiredContext } from './context.ts';
 import { expand, mostRules } from './expand.ts';
-import { findCollisionsAgain, findEndings, findFarEnds, sortByTime } from './in-force.ts';
+import { findCollisionsAgain, findEndings } from './in-force.ts';
 import { applyLayers, type Layered } from './layers.ts';
 import { Names, noteUnresolved } from './names.ts';
 import type { ParsedFiles } from './parse-files.ts';
@@ -55,7 +55,7 @@ function assembleAnew({ files, manifests }: ParsedFiles, users: KnownUsers | nul
   const written = layered.manifests.find((one) => one.kind === 'Configuration');
   const configuration = written === undefined ? null : buildConfiguration(written, { context, problems, attachments });
   const known = new Map<number, readonly DesiredRule[]>();
-  const rulesAt = (time: number) => getOrMake(known, time, () => rules.filter((rule) => isDesiredAt(rule, time)));
+  const rulesAt = (time: number) => getOrMake(known, time, () => selectRulesAt(rules, time));
   const tests = layered.manifests.flatMap((manifest) =>
     manifest.kind === 'PolicyTest' ? manifest.cases.flatMap((one) => policyCase(one, names, rulesAt) ?? []) : [],
   );
@@ -66,7 +66,7 @@ function assembleAnew({ files, manifests }: ParsedFiles, users: KnownUsers | nul
   add(names.problems);
   if (users === null && context.profile.listsUsers) add(noteUnresolved(names.emails));
   add(findCollisionsAgain(rules, context));
-  if (rules.some(hasTimes)) add([...findEndings(rules, context.now), ...findFarEnds(rules, context)]);
+  if (rules.some(hasTimes)) add(findEndings(rules, context));
   add(findOutside({ rules, configuration, manifests: layered.manifests }, context));
   add(missingNotes(rules, context));
   add(saidProblems({ ...layered, problems }, context));
@@ -93,11 +93,16 @@ export function makeState(
   now: number,
   rest: Pick<DesiredState, 'configuration' | 'userNames' | 'groups' | 'tests'>,
 ): DesiredState {
-  const { inForce, expired, upcoming } = sortByTime(rules, now);
-  inForce.sort((a, b) => compareRules(a.rule, b.rule) || compareText(a.name, b.name));
+  const inForce = selectRulesAt(rules, now).toSorted(
+    (a, b) => compareRules(a.rule, b.rule) || compareText(a.name, b.name),
+  );
+  const timed = rules.filter(hasTimes);
+  const hasEnded = ({ expires }: DesiredRule): boolean => expires !== undefined && expires <= now;
+  const expired = timed.filter(hasEnded);
+  const upcoming = timed.filter((rule) => !hasEnded(rule) && !isDesiredAt(rule, now));
   return {
     rules: inForce,
-    ...(rules.some(hasTimes) ? { at: now, expired, upcoming } : {}),
+    ...(timed.length === 0 ? {} : { at: now, expired, upcoming }),
     ...rest,
     digest: digestOf(inForce, rest.configuration, rest.tests),
   };

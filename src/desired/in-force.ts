@@ -6,18 +6,9 @@ import type { Ports } from '../model/port-range.ts';
 import { formatCount } from '../model/printable.ts';
 import { makeError, type Problem, relateTo } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
-import { type DesiredRule, findDifferences, formatRuleKey, hasTimes, isDesiredAt } from '../model/rule.ts';
+import { type DesiredRule, findDifferences, formatRuleKey, hasTimes, selectRulesAt } from '../model/rule.ts';
 import { type DesiredState, listBoundaries } from '../model/state.ts';
 import type { DesiredContext } from './context.ts';
-
-/** Rules by whether they are in force at a time; those that ended before or then are `expired`, and still in the manifests. */
-export function sortByTime(rules: readonly DesiredRule[], now: number) {
-  const hasEnded = ({ expires }: DesiredRule): boolean => expires !== undefined && expires <= now;
-  const inForce = rules.filter((rule) => isDesiredAt(rule, now));
-  if (inForce.length === rules.length) return { inForce, expired: [], upcoming: [] };
-  const others = rules.filter((rule) => !isDesiredAt(rule, now));
-  return { inForce, expired: others.filter(hasEnded), upcoming: others.filter((rule) => !hasEnded(rule)) };
-}
 
 /** Rules looked at for all times at which one begins, at most. */
 const mostLooks = 5_000_000;
@@ -28,14 +19,12 @@ export function findCollisionsFrom(
   now: number,
   refusesCollisions: boolean,
 ): readonly Problem[] {
-  const begins = [...new Set(rules.flatMap(({ notBefore = now }) => (notBefore > now ? [notBefore] : [])))].sort(
-    (a, b) => a - b,
-  );
+  const later = listBoundaries({ rules }, now).filter(({ what }) => what === 'begins');
+  const begins = [...new Set(later.map(({ at }) => at))].sort((a, b) => a - b);
   if (begins.length * rules.length > mostLooks) return [tooManyTimes(begins.length)];
   const found = new Map<string, Problem>();
   for (const time of [now, ...begins]) {
-    const inForce = rules.filter((rule) => isDesiredAt(rule, time));
-    for (const problem of findCollisions(inForce, refusesCollisions)) {
+    for (const problem of findCollisions(selectRulesAt(rules, time), refusesCollisions)) {
       const key = JSON.stringify([problem.code, problem.summary, problem.place]);
       if (found.has(key)) continue;
       const summary = time === now ? problem.summary : `From ${formatInstant(time)}: ${problem.summary}`;
@@ -82,8 +71,15 @@ function tooManyTimes(count: number): Problem {
   return makeError('too-many-times', summary, hint);
 }
 
-/** What is worth knowing of the times: rules that have expired, and drop rules whose end opens something. */
-export function findEndings(rules: readonly DesiredRule[], now: number): readonly Problem[] {
+/**
+ * What is worth knowing of the ends of rules: that one has expired, that the end of a drop rule opens something, and that access is
+ * given for longer than the operator allows.
+ */
+export function findEndings(
+  rules: readonly DesiredRule[],
+  { now, maxExpiryMs = Number.POSITIVE_INFINITY }: DesiredContext,
+): readonly Problem[] {
+  const last = now + maxExpiryMs;
   const found = rules.flatMap(({ name, place, expires, rule }): readonly Problem[] => {
     if (expires === undefined) return [];
     const when = formatInstant(expires);
@@ -92,17 +88,18 @@ export function findEndings(rules: readonly DesiredRule[], now: number): readonl
       const hint = 'Remove it from the manifests, or give it a later `expires`.';
       return [{ code: 'expired', severity: 'note', summary, hint, place }];
     }
-    if (rule.action !== 'drop') return [];
-    const summary = `\`${name}\` drops traffic until ${when}; when it ends, what it closed may be open.`;
-    const hint = 'Leave `expires` out, or write `# reconcile-ignore: expiry-opens REASON` above it if that is meant.';
-    return [{ code: 'expiry-opens', severity: 'warning', summary, hint, place }];
+    if (rule.action === 'drop') {
+      const summary = `\`${name}\` drops traffic until ${when}; when it ends, what it closed may be open.`;
+      const hint = 'Leave `expires` out, or write `# reconcile-ignore: expiry-opens REASON` above it if that is meant.';
+      return [{ code: 'expiry-opens', severity: 'warning', summary, hint, place }];
+    }
+    if (expires <= last) return [];
+    const summary = `\`${name}\` ends at ${when}, later than \`maxExpiry\` in the settings allows.`;
+    const hint = `Write an \`expires\` of ${formatInstant(Math.floor(last / 1000) * 1000)} at the latest.`;
+    return [makeError('expires-too-late', summary, hint, place)];
   });
-  return keepFirst(found, lineOf);
-}
-
-/** Of rules that stand on one line, such as those of a set for several users, the first counts. */
-function lineOf({ code, place }: Problem): string {
-  return `${code} ${place?.file}:${place?.line}`;
+  // Of rules that stand on one line, such as those of a set for several users, the first counts.
+  return keepFirst(found, ({ code, place }) => `${code} ${place?.file}:${place?.line}`);
 }
 
 /** Rules that end within so many ms from now. */
@@ -114,19 +111,6 @@ export function findEndingSoon(state: DesiredState, withinMs: number): readonly 
     const hint = 'Let it end, or prolong it: `reconcile extend NAME --until DATE`.';
     return { code: 'expires-soon', severity: 'note', summary, hint, place };
   });
-}
-
-/** Accept rules that end later than the operator lets access be given for. */
-export function findFarEnds(rules: readonly DesiredRule[], { now, maxExpiryMs }: DesiredContext): readonly Problem[] {
-  if (maxExpiryMs === undefined) return [];
-  const last = now + maxExpiryMs;
-  const hint = `Write an \`expires\` of ${formatInstant(Math.floor(last / 1000) * 1000)} at the latest.`;
-  const found = rules.flatMap(({ name, place, expires = 0, rule }): readonly Problem[] => {
-    if (expires <= last || rule.action !== 'accept') return [];
-    const summary = `\`${name}\` ends at ${formatInstant(expires)}, later than \`maxExpiry\` in the settings allows.`;
-    return [{ code: 'expires-too-late', severity: 'error', summary, hint, place }];
-  });
-  return keepFirst(found, lineOf);
 }
 
 /**

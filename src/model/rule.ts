@@ -39,6 +39,11 @@ export function isDesiredAt({ notBefore, expires }: RuleNotes, time: number): bo
   return (notBefore ?? Number.NEGATIVE_INFINITY) <= time && time < (expires ?? Number.POSITIVE_INFINITY);
 }
 
+/** The rules that are in force at a time. */
+export function selectRulesAt(rules: readonly DesiredRule[], time: number): readonly DesiredRule[] {
+  return rules.some(hasTimes) ? rules.filter((rule) => isDesiredAt(rule, time)) : rules;
+}
+
 /** A rule that a manifest asks for. `name` is unique over all manifests; an expanded one is `SET/RULE/…`. */
 export interface DesiredRule extends RuleNotes {
   readonly name: string;

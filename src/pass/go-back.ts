@@ -3,7 +3,7 @@ import type { Desired, DesiredContext } from '../desired/context.ts';
 import { findOutside, makeState } from '../desired/desired.ts';
 import { makeUnique, removeCopies, slugify } from '../desired/export.ts';
 import { exportConfiguration, nameSecret } from '../desired/export-configuration.ts';
-import { findFarEnds } from '../desired/in-force.ts';
+import { findEndings } from '../desired/in-force.ts';
 import type { ConfigurationTemplate, SecretSource } from '../manifest/manifest.ts';
 import {
   type ConfigurationField,
@@ -50,7 +50,7 @@ export function goBack(order: BackOrder, live: LiveState, context: DesiredContex
   const problems = [
     ...finding.problems,
     ...findOutside({ rules, configuration, manifests: [] }, context),
-    ...findFarEnds(rules, context),
+    ...findEndings(rules, context).filter(({ severity }) => severity === 'error'),
   ].sort(compareProblems);
   const made = makeState(rules, context.now, { configuration, userNames: new Map(), tests: [] });
   return { state: hasErrors(problems) ? null : made, problems, emails: [], manifests: [], suppressions: [] };

@@ -3,8 +3,8 @@ import { groupBy } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { createTouches } from '../model/intervals.ts';
 import { formatCount } from '../model/printable.ts';
-import { type DesiredRule, findDifferences, isDesiredAt, type Rule } from '../model/rule.ts';
-import type { DesiredState } from '../model/state.ts';
+import { type DesiredRule, findDifferences, type Rule, selectRulesAt } from '../model/rule.ts';
+import { type DesiredState, listBoundaries } from '../model/state.ts';
 import { computeOwnEffect } from '../policy/effect.ts';
 import type { Effect } from '../policy/traffic.ts';
 import { decideRules } from './decide.ts';
@@ -112,8 +112,7 @@ interface Sides {
 }
 
 function computeEffectAt({ before, after, users }: Sides, time: number): Effect {
-  const rulesOf = (side: readonly DesiredRule[]): readonly Rule[] =>
-    side.filter((one) => isDesiredAt(one, time)).map(({ rule }) => rule);
+  const rulesOf = (side: readonly DesiredRule[]): readonly Rule[] => selectRulesAt(side, time).map(({ rule }) => rule);
   return computeOwnEffect([rulesOf(before)], rulesOf(after), users);
 }
 
@@ -126,13 +125,12 @@ const mostLooks = 50_000_000;
  */
 function findLaterEffects(sides: Sides, at: number, now: Effect): readonly LaterEffect[] | null {
   const rules = [...sides.before, ...sides.after];
-  const turns = rules.flatMap(({ rule, notBefore = at, expires = at }) =>
-    [notBefore, expires].flatMap((time) => (time > at ? { time, rule } : [])),
-  );
   const later: LaterEffect[] = [];
   let [then, last, looks] = [at, JSON.stringify(now), 0];
-  for (const [from, turning] of [...groupBy(turns, ({ time }) => time)].sort(([a], [b]) => a - b)) {
-    const near = selectNear(sides, turning);
+  const turns = groupBy(listBoundaries({ rules }, at), (one) => one.at);
+  for (const [from, turning] of [...turns].sort(([a], [b]) => a - b)) {
+    const turned = turning.map(({ rule }) => rule);
+    const near = selectNear(sides, turned);
     // What begins or ends changes nothing elsewhere.
     const [earlier, present] = [then, from].map((time) => JSON.stringify(computeEffectAt(near, time)));
     then = from;

@@ -1,6 +1,6 @@
 import type { Commit } from '../model/commit.ts';
-import { type DesiredRule, formatRuleKey, hasTimes, isDesiredAt } from '../model/rule.ts';
-import type { DesiredState } from '../model/state.ts';
+import { type DesiredRule, formatRuleKey, hasTimes, selectRulesAt } from '../model/rule.ts';
+import { type DesiredState, listBoundaries } from '../model/state.ts';
 import { type Decision, decideAmong } from './decide-packet.ts';
 import type { Packet } from './verdict.ts';
 
@@ -50,8 +50,8 @@ export function makeTimeline(commits: readonly Commit[], now: number) {
       if (version === null) return [];
       const passed = first === undefined || !mainline.has(id) ? [] : boundariesOf(first, time);
       if (from.some((one) => one.version.rules === version.rules)) return passed;
-      const before = from.length === 0 ? [[]] : from.map((one) => selectRulesAt(one.version, time));
-      const after = selectRulesAt(version, time);
+      const before = from.length === 0 ? [[]] : from.map((one) => selectRulesAt(one.version.rules, time));
+      const after = selectRulesAt(version.rules, time);
       return [...passed, { cause: 'commit', time, before, after, version, commitOf: () => commit }];
     },
     /** The moments from the newest commit until now. */
@@ -70,11 +70,6 @@ function mainlineOf(commits: readonly Commit[]): ReadonlySet<string> {
   return line;
 }
 
-/** The rules of a version that are in force at a time. */
-function selectRulesAt({ rules }: Version, time: number): readonly DesiredRule[] {
-  return rules.some(hasTimes) ? rules.filter((rule) => isDesiredAt(rule, time)) : rules;
-}
-
 function timesKey({ rule, notBefore, expires }: DesiredRule): string {
   return `${formatRuleKey(rule)} ${notBefore} ${expires}`;
 }
@@ -87,15 +82,14 @@ function settersOf({ rules, commit }: Version, from: readonly Known[]): Readonly
 /** The times after this version and up to another at which its rules begin or end. */
 function boundariesOf({ version, time: from, setBy }: Known, until: number): readonly Moment[] {
   if (setBy.size === 0) return [];
-  const times = new Set(version.rules.flatMap(({ notBefore, expires }) => [notBefore ?? from, expires ?? from]));
+  const times = new Set(listBoundaries(version, from, until).map(({ at }) => at));
   return [...times]
-    .filter((time) => time > from && time <= until)
     .sort((a, b) => a - b)
     .map((time) => ({
       cause: 'time',
       time,
-      before: [selectRulesAt(version, time - 1)],
-      after: selectRulesAt(version, time),
+      before: [selectRulesAt(version.rules, time - 1)],
+      after: selectRulesAt(version.rules, time),
       version,
       commitOf: (rule) => setBy.get(timesKey(rule)) ?? version.commit,
     }));
@@ -122,5 +116,5 @@ export function findVerdictChange(
 
 /** What a version decides of a packet at a time. */
 export function decideAt(version: Version, time: number, packet: Packet): Decision<DesiredRule> {
-  return decideAmong(selectRulesAt(version, time), packet);
+  return decideAmong(selectRulesAt(version.rules, time), packet);
 }

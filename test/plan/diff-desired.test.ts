@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { sortByTime } from '../../src/desired/in-force.ts';
+import { makeState } from '../../src/desired/desired.ts';
 import { findProfile } from '../../src/model/profile.ts';
-import type { DesiredRule, Rule } from '../../src/model/rule.ts';
+import { type DesiredRule, type Rule, selectRulesAt } from '../../src/model/rule.ts';
 import { wholeScope } from '../../src/model/state.ts';
 import { diffDesired } from '../../src/plan/diff-desired.ts';
 import { defaultPlanOptions } from '../../src/plan/input.ts';
@@ -45,8 +45,7 @@ it('the difference of two states has the changes and the effect of the plan for 
 
 /** Rules with or without times, as they are when the clock says `at`. */
 function stateOf(rules: readonly DesiredRule[], at = 3) {
-  const { inForce, expired, upcoming } = sortByTime(rules, at);
-  return { ...planInput({ desired: inForce }).desired, at, expired, upcoming };
+  return { ...makeState(rules, at, planInput({ desired: [] }).desired), at };
 }
 
 it('what differs at a later time is what the rules of that time differ in, and equal policies differ in nothing', () => {
@@ -63,7 +62,7 @@ it('what differs at a later time is what the rules of that time differ in, and e
       const [before, after] = [giveTimes(world.before, timesBefore), giveTimes(world.after, timesAfter)];
       const plan = diffDesired({ before: stateOf(before), after: stateOf(after), ...options });
       const rulesAt = (rules: readonly DesiredRule[], time: number) =>
-        sortByTime(rules, time).inForce.map((one) => one.rule);
+        selectRulesAt(rules, time).map((one) => one.rule);
       // Users whose rules have not ended are told apart at all times.
       const users = [...before, ...after].flatMap(({ rule, expires = 4 }) => (expires > 3 ? (rule.userId ?? []) : []));
       for (const time of [3, 4, 5, 6, 7]) {

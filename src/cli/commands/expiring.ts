@@ -1,8 +1,7 @@
 import { countMs, formatInstant } from '../../model/instant.ts';
 import { escapeControls } from '../../model/printable.ts';
-import { hasErrors } from '../../model/problem.ts';
-import type { DesiredRule } from '../../model/rule.ts';
-import { listAllRules } from '../../model/state.ts';
+import { compareText, hasErrors } from '../../model/problem.ts';
+import { listAllRules, listBoundaries } from '../../model/state.ts';
 import { formatNotes, makeNotesMembers } from '../../report/change-words.ts';
 import { renderDocument } from '../../report/json.ts';
 import { formatPlace, renderProblems } from '../../report/problems.ts';
@@ -22,12 +21,13 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { path, written, state, ...built } = await buildOperand(invocation, 'expiring');
   const problems = built.problems.filter(({ code }) => code !== 'expired' && code !== 'expiry-opens');
   const now = state?.at ?? makeDesiredContext(invocation, path).now;
-  const rules = (state === null ? [] : listAllRules(state))
-    .filter((rule): rule is Ending => rule.expires !== undefined && rule.expires <= now + within)
-    .toSorted((a, b) => a.expires - b.expires || (a.name < b.name ? -1 : 1));
+  const rules = state === null ? [] : listAllRules(state);
+  const ends = listBoundaries({ rules }, Number.NEGATIVE_INFINITY, now + within)
+    .filter(({ what }) => what === 'ends')
+    .toSorted((a, b) => a.at - b.at || compareText(a.rule.name, b.rule.name));
   const names = state?.userNames ?? new Map<string, string>();
-  const list = rules.map(({ notBefore: _, ...rule }) => {
-    const hasEnded = rule.expires <= now;
+  const list = ends.map(({ rule: { notBefore: _, ...rule }, at }) => {
+    const hasEnded = at <= now;
     const what = `${escapeControls(rule.name)}, ${formatRule(rule.rule, names)}`;
     const summary = `${formatNotes(rule, hasEnded, now)}: ${what}`;
     const code = hasEnded ? 'expired' : 'expires-soon';
@@ -43,7 +43,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
       return `${renderProblems(problems, color)}${state === null ? '' : `${lines.join('')}${headline}.\n`}`;
     },
     document: () => {
-      const expiring = rules.map((rule) => {
+      const expiring = ends.map(({ rule }) => {
         return { name: rule.name, ...makeNotesMembers(rule), file: rule.place.file, line: rule.place.line };
       });
       return renderDocument({ at: formatInstant(now), expiring }, problems);
@@ -51,5 +51,3 @@ export async function run(invocation: Invocation): Promise<Answer> {
     report: () => ({ ...makeProblemReport([...problems, ...list]), root: written, headline }),
   };
 }
-
-type Ending = DesiredRule & { readonly expires: number };
