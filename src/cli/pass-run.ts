@@ -180,6 +180,7 @@ function describePlan(
   problems: readonly Problem[],
 ): RunReport {
   const { settings } = invocation;
+  const state = desired?.state ?? null;
   const isFirst = lastApply === null && request.back === undefined && settings.base === null;
   // Addresses that only the server knows stay on the terminal unless they are asked for.
   const fromServer = settings.showEmails ? (names?.serverNames ?? []) : [];
@@ -191,8 +192,9 @@ function describePlan(
     server: findServer(settings),
     plan,
     digest: digest?.plan ?? null,
+    desired: state,
     approved: (plan?.refusals.length ?? 0) > 0,
-    groups: desired?.state?.groups ?? new Map(),
+    groups: state?.groups ?? new Map(),
     base: settings.base,
   };
 }
@@ -216,7 +218,6 @@ function reportOf(result: PassResult, run: Run, stale: readonly Problem[]): RunR
     ...(result.end === 'refused' ? { approved: false } : {}),
     revision: readRevision(invocation.terminal.env) ?? result.content?.revision ?? null,
     apply: result.apply,
-    desired: result.desired?.state ?? null,
     snapshot: wired.snapshot,
     ...(result.kernel === undefined ? {} : { kernel: result.kernel }),
   };

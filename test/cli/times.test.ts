@@ -22,6 +22,8 @@ describe('times on the command line', () => {
     expect(out).toMatch(/guest.*\(expires in 9 days \(\d{4}-/);
     expect(out).toMatch(/Next, at [-0-9T:]+Z: guest ends\. Nothing/);
     expect(out).toContain('Nothing runs at that time unless a sidecar or a scheduled apply does.');
+    const applied = await world.cli(['apply', '--yes', 'm']);
+    expect(applied.out).toMatch(/Next, at [-0-9T:]+Z: guest ends\. Nothing/);
   });
 
   it('validate --within names what ends soon; without it, it does not', async () => {
