@@ -45,7 +45,8 @@ it('the difference of two states has the changes and the effect of the plan for 
 
 /** Rules with or without times, as they are when the clock says `at`. */
 function stateOf(rules: readonly DesiredRule[], at = 3) {
-  return { ...makeState(rules, at, planInput({ desired: [] }).desired), at };
+  const { rules: _, ...rest } = planInput({ desired: [] }).desired;
+  return { ...makeState(rules, at, rest), at };
 }
 
 it('what differs at a later time is what the rules of that time differ in, and equal policies differ in nothing', () => {
