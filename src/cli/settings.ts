@@ -80,9 +80,10 @@ function parseValue(spec: OptionSpec, raw: unknown, folder: string): Parsed {
     case 'paths':
       return { value: parseList(raw).map((path) => resolve(folder, path)) };
     case 'choice':
+      // Not quoted: the address of a proxy may hold its password.
       return spec.choices.includes(String(raw))
         ? { value: raw }
-        : { wrong: `must be one of ${spec.choices.join(', ')}, not "${raw}"` };
+        : { wrong: `must be one of ${spec.choices.join(', ')}` };
     case 'count':
       return parseCount(spec, raw);
     case 'duration':

@@ -181,12 +181,22 @@ describe('the settings file', () => {
     expect([run.code, world.simulator.rules().length]).toEqual([0, 2]);
   });
 
+  it('a wrong value of a flag or variable is quoted, but for one that may hold a password', async () => {
+    const wrong = await world.cli(['plan', '--concurrency', '0', '--proxy', 'http://me:canary@proxy.example', 'm'], {
+      env: { RECONCILE_TIMEOUT: '5' },
+    });
+    expect(wrong.err).toContain('--concurrency must be a whole number from 1 to 64, not "0"');
+    expect(wrong.err).toContain('RECONCILE_TIMEOUT must be a time with a unit, such as 500ms, 15s, 10m or 1h, not "5"');
+    expect([wrong.code, wrong.err]).toEqual([1, expect.not.stringContaining('canary')]);
+  });
+
   it.each([
     ['protect: [{destination: 10.0.0.0/8, user: alice}]', '`protect.0.user` must be the UUID of a user, or `nobody`'],
     ['scope: {users: [alice]}', '`scope.users.0` must be the UUID of a user, or `global`'],
     ['scope: {networks: [10.0.0.5/8]}', 'scope.networks.0 must be a network without host bits (10.0.0.0/8)'],
     ['scope: {rules: false}\nenforcement: nft', '--enforcement nft compares rules, which are outside `scope`'],
     ['interval: 1d x', '`interval` must be a time with a unit, such as 500ms, 15s'],
+    ['proxy: http://me:secret@proxy.example', '`proxy` must be one of env\n'],
     ['limits: {parseMb: 3}', '`limits.parseMb` must be a whole number from 16'],
     ['concurrency: 0', '`concurrency` must be a whole number from 1 to'],
   ])('a wrong value is said with what is wanted: %s', async (text, expected) => {
