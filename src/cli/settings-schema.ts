@@ -1,8 +1,8 @@
 import * as z from 'zod';
 import { parseNetwork } from '../model/address.ts';
-import { countMs } from '../model/instant.ts';
+import { countMs, isTimezone } from '../model/instant.ts';
 import { parsePortRange } from '../model/port-range.ts';
-import { parseSchedule, parseWindowDuration, type Window } from '../plan/guard/windows.ts';
+import { parseSchedule, type Window } from '../plan/guard/windows.ts';
 import type { Protected } from '../plan/input.ts';
 import { isSetting, type OptionName, type OptionSpec, optionNames, options } from './options.ts';
 
@@ -37,8 +37,16 @@ const windowShape = z
   .strictObject({
     kind: z.enum(['allow', 'deny']),
     schedule: z.string().describe('when it starts: the five fields of cron'),
-    duration: z.string().describe('how long it lasts, from 1m to 31d: 90m, 8h, 2d'),
-    timezone: z.string().default('UTC').describe('the time zone of the schedule, such as Europe/Berlin'),
+    duration: z
+      .string()
+      .transform(countMs)
+      .refine((ms) => ms >= 60_000 && ms <= 31 * 86_400_000, 'write a time from 1m to 31d, such as 90m, 8h or 2d')
+      .describe('how long it lasts, from 1m to 31d: 90m, 8h, 2d'),
+    timezone: z
+      .string()
+      .refine(isTimezone, 'this is not a time zone; write one such as UTC or Europe/Berlin')
+      .default('UTC')
+      .describe('the time zone of the schedule, such as Europe/Berlin'),
     scope: z
       .array(z.enum(['rules', 'configuration']))
       .min(1)
@@ -46,12 +54,10 @@ const windowShape = z
       .default(['rules', 'configuration']),
   })
   .transform(({ kind, schedule, duration, timezone, scope }, context): Window => {
-    const zone = parseSchedule('* * * * *', timezone);
-    const read = zone.ok ? parseSchedule(schedule, timezone) : zone;
-    if (!read.ok) context.addIssue({ code: 'custom', path: [zone.ok ? 'schedule' : 'timezone'], message: read.error });
-    const length = parseWindowDuration(duration);
-    if (!length.ok) context.addIssue({ code: 'custom', path: ['duration'], message: `write ${length.error}` });
-    return read.ok && length.ok ? { kind, schedule: read.value, durationMs: length.value, scope } : z.NEVER;
+    const read = parseSchedule(schedule, timezone);
+    if (read.ok) return { kind, schedule: read.value, durationMs: duration, scope };
+    context.addIssue({ code: 'custom', path: ['schedule'], message: read.error });
+    return z.NEVER;
   });
 
 const protectedShape = z

@@ -106,8 +106,11 @@ describe('wrong dates, zones, schedules and durations are problems at their plac
     ['windows:\n  - {kind: deny, schedule: "61 * * * *", duration: 1h}', 's.yaml:2:18', 'Invalid value for minute'],
     ['windows:\n  - {kind: deny, schedule: "* * *", duration: 1h}', 's.yaml:2:18', 'has 3 fields'],
     ['windows:\n  - {kind: deny, schedule: "0 0 30 2 *", duration: 1h}', 's.yaml:2:18', 'no month has'],
-    ['windows:\n  - {kind: deny, schedule: "* * * * *", duration: 1w}', 's.yaml:2:41', 'from 1m to 31d'],
-    ['windows:\n  - {kind: deny, schedule: "* * * * *", duration: 0m}', 's.yaml:2:41', 'from 1m to 31d'],
+    ...['""', '"5"', '0m', '5s', '32d', '5w', '1.5h', '-1h'].map((duration): [string, string, string] => [
+      `windows:\n  - {kind: deny, schedule: "* * * * *", duration: ${duration}}`,
+      's.yaml:2:41',
+      'from 1m to 31d',
+    ]),
     [`windows:\n  - ${always}, timezone: Europe/Berlun}`, 's.yaml:2:55', 'is not a time zone'],
     ['maxExpiry: 3 months', 's.yaml:1:1', 'hours, days or weeks'],
     ['\nnotifyBefore: 24', 's.yaml:2:1', 'string'],
