@@ -30,7 +30,10 @@ export class StateFiles {
   async read(name: string): Promise<unknown> {
     const file = this.locate(name);
     try {
-      return (await stat(file)).size > largestBytes ? null : JSON.parse(await readFile(file, 'utf8'));
+      const found = await stat(file);
+      // A named pipe would be waited for without end.
+      if (!found.isFile() || found.size > largestBytes) return null;
+      return JSON.parse(await readFile(file, 'utf8'));
     } catch (error) {
       return getErrorCode(error) === 'ENOENT' ? undefined : null;
     }

@@ -136,7 +136,9 @@ export interface NumberedRecord extends ApplyRecord {
 
 /** One record; fails with a sentence. */
 export async function loadRecord(files: StateFiles, number: number): Promise<Result<NumberedRecord, string>> {
-  const record = decodeApplyRecord(await files.read(`${number}.json`));
+  const value = await files.read(`${number}.json`);
+  if (value === undefined) return fail(`no apply ${number} is recorded in ${files.folder}`);
+  const record = decodeApplyRecord(value);
   if (record.ok) return ok({ ...record.value, number });
   return fail(`apply ${number} in ${files.folder} cannot be used: ${record.error}`);
 }
@@ -149,6 +151,16 @@ export async function readHistory(files: StateFiles): Promise<readonly NumberedR
   const numbers = await listRecords(files).catch(refuseFolder(files, 'read'));
   const loaded = await Promise.all(numbers.map((number) => loadRecord(files, number)));
   return loaded.flatMap((record) => (record.ok && countChanges(record.value) > 0 ? [record.value] : []));
+}
+
+/** The last apply that changed something; throws a `Failure` where a later record cannot be read: that one may be the last. */
+export async function loadLast(files: StateFiles): Promise<NumberedRecord | null> {
+  for (const number of await listRecords(files).catch(refuseFolder(files, 'read'))) {
+    const record = await loadRecord(files, number);
+    if (!record.ok) throw makeFailure('state', record.error, 'to undo an earlier apply, name it: `reconcile undo N`');
+    if (countChanges(record.value) > 0) return record.value;
+  }
+  return null;
 }
 
 /** Throws a `Failure` for a folder that cannot be read, or pruned. */

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -339,6 +340,22 @@ describe('undo', () => {
     expect(JSON.parse(readFileSync(join(folder, '3.json'), 'utf8'))).toMatchObject({
       expires: { 'accept 10.1.0.1 *': ends },
     });
+  });
+
+  it('undoes no earlier apply where the last record cannot be read, and waits for no pipe', async () => {
+    manifests(['drop 10.1.0.0/16']);
+    expect((await run('m')).code).toBe(0);
+    const folder = join(world.folder, 'state', 'reconcile', 'history');
+    execFileSync('mkfifo', [join(folder, '2.json')]);
+    const undone = await run('undo');
+    expect([undone.code, undone.err, live()]).toEqual([
+      1,
+      expect.stringMatching(/apply 2 in .* cannot be used[\s\S]*`reconcile undo N`/),
+      ['drop 10.1.0.0/16'],
+    ]);
+    expect((await run('undo', '7')).err).toContain(`no apply 7 is recorded in ${folder}`);
+    expect((await run('undo', '1', '--allow-empty')).code).toBe(0);
+    expect(live()).toEqual([]);
   });
 
   it('says what keeps it from pruning, and removes nothing', async () => {

@@ -3,7 +3,7 @@ import { makeNote } from '../../model/problem.ts';
 import { renderProblems } from '../../report/problems.ts';
 import { findServer } from '../approval.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
-import { readHistory } from '../history.ts';
+import { loadLast } from '../history.ts';
 import { runPass } from '../pass-run.ts';
 import { settleEarlier } from '../trial.ts';
 import { lookAtLease } from '../watch/lease-settings.ts';
@@ -14,8 +14,8 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings, terminal } = invocation;
   const files = findHistory(invocation);
   const [operand] = operands;
-  const record = operand === undefined ? (await readHistory(files))[0] : await findRecord(files, operand);
-  if (record === undefined)
+  const record = operand === undefined ? await loadLast(files) : await findRecord(files, operand);
+  if (record === null)
     throw makeFailure('state', `no apply is recorded in ${files.folder}`, '`reconcile history` lists them');
   const earlier = settings.dryRun ? null : await settleEarlier(invocation);
   if (earlier !== null) return earlier;
