@@ -36,7 +36,13 @@ const note = z.enum(['owner', 'ticket', 'expires']);
 const windowShape = z
   .strictObject({
     kind: z.enum(['allow', 'deny']),
-    schedule: z.string().describe('when it starts: the five fields of cron'),
+    schedule: z
+      .string()
+      .superRefine((text, context) => {
+        const read = parseSchedule(text, 'UTC');
+        if (!read.ok) context.addIssue({ code: 'custom', message: read.error });
+      })
+      .describe('when it starts: the five fields of cron'),
     duration: z
       .string()
       .transform(countMs)

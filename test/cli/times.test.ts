@@ -126,6 +126,17 @@ describe('wrong dates, zones, schedules and durations are problems at their plac
     expect(run.err).toContain(words);
   });
 
+  it('says all that is wrong with a window at once', async () => {
+    world.write('m/a.yaml', closed);
+    world.write(
+      's.yaml',
+      'windows:\n  - {kind: deny, schedule: "61 * * * *", duration: 5s, timezone: Europe/Berlun}\n',
+    );
+    const { code, err } = await world.cli(['plan', 'm', '--config', 's.yaml']);
+    const places = [18, 42, 56].map((column) => expect.stringContaining(`s.yaml:2:${column}`));
+    expect([code, err, err, err]).toEqual([1, ...places]);
+  });
+
   it.each([
     ['--at', 'noon', ['plan', 'm']],
     ['--within', '3 months', ['expiring', 'm']],
