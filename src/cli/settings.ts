@@ -96,14 +96,16 @@ function findMisfit(texts: readonly string[], spec: OptionSpec): { readonly wron
   const choices = 'choices' in spec ? spec.choices : undefined;
   const [shape, wanted] = spec.shape ?? [/^/, `one of ${choices?.join(', ')}`];
   const wrong = texts.find((text) => !shape.test(text) || choices?.includes(text) === false);
-  return wrong === undefined ? null : { wrong: `must be ${wanted}, not "${wrong}"` };
+  return wrong === undefined ? null : refuse(wanted, wrong);
+}
+
+function refuse(wanted: string, raw: unknown): { readonly wrong: string } {
+  return { wrong: `must be ${wanted}, not "${raw}"` };
 }
 
 function parseSwitch(raw: unknown): Parsed {
   if (/^(?:true|1|yes|on)$/i.test(String(raw))) return { value: true };
-  return /^(?:false|0|no|off)$/i.test(String(raw))
-    ? { value: false }
-    : { wrong: `must be true or false, not "${raw}"` };
+  return /^(?:false|0|no|off)$/i.test(String(raw)) ? { value: false } : refuse('true or false', raw);
 }
 
 function parseList(raw: unknown): readonly string[] {
@@ -112,14 +114,14 @@ function parseList(raw: unknown): readonly string[] {
 }
 
 function parseCount(spec: { readonly min: number; readonly max: number }, raw: unknown): Parsed {
-  const value = typeof raw === 'number' ? raw : /^[0-9]{1,9}$/.test(String(raw)) ? Number(raw) : Number.NaN;
-  if (Number.isInteger(value) && value >= spec.min && value <= spec.max) return { value };
-  return { wrong: `must be a whole number from ${spec.min} to ${spec.max}, not "${raw}"` };
+  const value = Number(/^\d{1,9}$/.exec(String(raw))?.[0]);
+  if (value >= spec.min && value <= spec.max) return { value };
+  return refuse(`a whole number from ${spec.min} to ${spec.max}`, raw);
 }
 
 /** `500ms`, `15s`, `10m`, `1h`; at most 24 days, the longest that a timer can hold. */
 function parseDuration(raw: unknown): Parsed {
   const ms = /(?:s|m|h)$/.test(String(raw)) ? countMs(String(raw)) : Number.NaN;
   if (ms >= 1 && ms <= 2_147_483_647) return { value: ms };
-  return { wrong: `must be a time with a unit, such as 500ms, 15s, 10m or 1h, not "${raw}"` };
+  return refuse('a time with a unit, such as 500ms, 15s, 10m or 1h', raw);
 }
