@@ -12,10 +12,10 @@ export const notRecorded = held(
   5000,
 );
 
-/** The same, where an earlier process left a revision behind. */
+/** The same, where a revision has to be taken back before anything else. */
 export const unconfirmedBefore = held(
   'AwaitingConfirmation',
-  'the revision before was never confirmed: it is taken back first',
+  'a revision was not confirmed: it is taken back first',
   0,
 );
 

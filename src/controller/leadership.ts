@@ -181,9 +181,9 @@ export class Leadership {
     const pending = pendingRevision ?? (isLost && isInForce(verdict) ? content.revision : null);
     if (pending === null) return end;
     const time = this.#trial.passEnded(pending, end, confirmWithinMs, this.record);
-    await this.#update({ pendingRevision: pending, ...time });
+    const isKept = await this.#update({ pendingRevision: pending, ...time });
     const word = this.#trial.wordOn(pending);
-    if (word === 'lost') return { ...end, verdict: notRecorded };
+    if (word === 'lost') return { ...end, verdict: isKept ? unconfirmedBefore : notRecorded };
     this.#mayLeave = word === 'kept' && !isInForce(verdict);
     if (!isInForce(verdict) || word !== 'waiting') return end;
     const waits = `${shortenRevision(pending)} is applied, and waits until the command of \`confirmWith\` ends with 0`;

@@ -26,7 +26,10 @@ const inEffect = (revision: string) => () =>
   ready().status === 'True' && fake.loop.status().revisions.applied === revision;
 
 /** A loop whose server holds r1, which was applied before anything had to be confirmed. */
-function begin(record: Partial<LoopRecord> = {}, options: Parameters<typeof fakeLoop>[0] = { git: true }): void {
+function begin(
+  record: Partial<LoopRecord> = {},
+  { once = false, ...options }: Parameters<typeof fakeLoop>[0] & { once?: boolean } = { git: true },
+): void {
   const inForce = { appliedRevision: 'r1', inForceRevision: 'r1', knownRules: 1 };
   fake = fakeLoop({ ...options, record: { ...emptyRecord, ...inForce, ...record } });
   fake.settings = confirming;
@@ -38,7 +41,7 @@ function begin(record: Partial<LoopRecord> = {}, options: Parameters<typeof fake
     aims.set(plan, content.revision);
     return { kind: 'apply', plan };
   };
-  fake.running = fake.loop.run(false);
+  fake.running = fake.loop.run(once);
 }
 
 /** What lay there before each apply is recorded, so that it can be taken back. */
@@ -135,6 +138,26 @@ describe('a revision that has to be confirmed', () => {
     await push('r3');
     await fake.clock.until(inEffect('r3'));
     expect(saved()).toMatchObject({ givenUp: [], confirmedRevision: 'r3' });
+  });
+
+  it('whose time ends during a pass is taken back at once, and nobody is told that the record cannot be written', async () => {
+    for (const once of [false, true]) {
+      await end();
+      begin({ confirmedRevision: 'r1' }, { git: true, once });
+      fake.source = 'r2';
+      fake.confirms = () => 'it ended with 7: no route';
+      await fake.clock.until(() => ready().reason === 'AwaitingConfirmation');
+      await fake.clock.pass(295_000);
+      fake.passMs = 10_000;
+      holds('something else');
+      fake.triggers.wake('webhook');
+      await fake.clock.until(() => ready().reason === 'NotConfirmed', 30_000);
+      expect(written()).toEqual(['r2', 'something else', 'r2', 'r1']);
+      const told = fake.turns.filter(({ what }) => what === 'broken');
+      expect(told.map(({ status }) => status.conditions.Ready.reason)).toEqual(['NotConfirmed']);
+      fake.passMs = 0;
+      await fake.clock.pass(20_000);
+    }
   });
 
   it('is not tried again either when the branch is set back to it after the next one failed too, or after a restart', async () => {

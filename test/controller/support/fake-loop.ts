@@ -59,6 +59,8 @@ export interface FakeLoop {
   confirms: () => string | null;
   /** When the packet filter is expected to hold what is applied. */
   enforcedInMs: number | null;
+  /** How long each pass takes from the gate on. */
+  passMs: number;
   /** Why the newest settings are not in force. */
   badSettings: string | null;
   stop(): void;
@@ -126,6 +128,7 @@ export function fakeLoop(
     keepsRecord: true,
     confirms: () => null,
     enforcedInMs: null,
+    passMs: 0,
     reads: 0,
     firstSeen: {},
   };
@@ -164,9 +167,11 @@ export function fakeLoop(
           }
         : {}),
     },
-    pass: (request) => {
+    pass: async (request) => {
       fake.requests.push(request);
-      return play(fake, request);
+      const result = await play(fake, request);
+      if (fake.passMs > 0) await clock.sleep(fake.passMs);
+      return result;
     },
     confirm: () => Promise.resolve(fake.confirms()),
     prepare: async ({ revision }) => void fake.prepared.push(revision),
