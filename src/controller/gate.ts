@@ -71,7 +71,6 @@ export class Gate {
   check(plan: Plan, { back, ...order }: PassOrder, isDrift: boolean): Verdict | null {
     const { clock, lease, settings } = this.#parts;
     const { suspended, onDrift, windows } = settings();
-    const wallTime = clock.wallTime();
     const steps = plan.steps.map(formatStepKey);
     if (!lease.mayStart()) return held('Standby', 'another replica holds the lease');
     if (back !== undefined) return null;
@@ -89,9 +88,9 @@ export class Gate {
       const message = 'rules would be deleted: waiting until the content has been stable for longer';
       return held('Settling', message, deleteWaitMs);
     }
-    const closed = findClosedWindow(windows, plan, wallTime);
+    const closed = findClosedWindow(windows, plan, clock.wallTime());
     if (closed === null) return null;
-    return held('OutsideWindow', closed.message, closed.opensAt === null ? undefined : closed.opensAt - wallTime);
+    return { ...held('OutsideWindow', closed.message), opensAt: closed.opensAt };
   }
 
   #findFight(steps: readonly string[], now: number): Verdict | null {

@@ -21,6 +21,8 @@ export interface Verdict {
   readonly askedMs?: number | undefined;
   /** When to look again, ms from now; absent: with the next interval. */
   readonly waitMs?: number | undefined;
+  /** When the window opens for which a plan waits (ms since 1970); null, as if absent: no such time is known. */
+  readonly opensAt?: number | null | undefined;
 }
 
 /** What running a pass gave. */
@@ -175,11 +177,16 @@ export function mayBeOnePart(result: PassResult | null): boolean {
 
 /** Two runs, one over each part, as one. */
 export function joinRuns(rules: PassRun, configuration: PassRun): PassRun {
-  const [waitMs] = [rules, configuration].flatMap(({ verdict }) => verdict.waitMs ?? []).sort((a, b) => a - b);
+  const findFirst = (key: 'waitMs' | 'opensAt'): number | undefined =>
+    [rules, configuration].flatMap(({ verdict }) => verdict[key] ?? []).sort((a, b) => a - b)[0];
   const troubled = [rules, configuration].find((run) => run.verdict.kind !== 'good');
   return {
     result: troubled?.result ?? rules.result,
-    verdict: { ...pickWorst([rules.verdict, configuration.verdict]), waitMs },
+    verdict: {
+      ...pickWorst([rules.verdict, configuration.verdict]),
+      waitMs: findFirst('waitMs'),
+      opensAt: findFirst('opensAt'),
+    },
     outcomes: [...rules.outcomes, ...configuration.outcomes],
     isDrift: rules.isDrift,
     apart: { rules, configuration },

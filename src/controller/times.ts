@@ -68,10 +68,11 @@ function listTurned(before: DesiredState, { outcomes, result }: PassRun, now: nu
 
 /**
  * What times say after a pass: to the status, of which rules people are told beforehand (`noticeMs`), and when to look again in any case
- * (ms since 1970): a rule that begins or ends is not left for the next look, nor is the time at which that is told. `base`: what is in force.
+ * (ms since 1970): neither a window that opens nor a rule that begins or ends is left for the next look, nor is the time at which that is
+ * told. `base`: what is in force.
  */
 export function makeAgenda(
-  { result, outcomes = [], verdict: { reason, waitMs } }: PassEnding,
+  { result, outcomes = [], verdict: { reason, opensAt = null } }: PassEnding,
   base: DesiredState | null,
   now: number,
   noticeMs: number,
@@ -88,12 +89,12 @@ export function makeAgenda(
   const nextBoundaryAt = reason === 'ClockDiffers' ? never : next;
   return {
     view: {
-      windowOpensAt: reason === 'OutsideWindow' && waitMs !== undefined ? now + waitMs : null,
+      windowOpensAt: opensAt,
       nextBoundaryAt: Number.isFinite(nextBoundaryAt) ? nextBoundaryAt : null,
       heldEnds: ends.filter(({ id }) => id !== null && !deleted.has(id)).length,
     },
     soon: listBoundaries(inForce, now, now + noticeMs),
-    wakeAt: Math.min(nextBoundaryAt, findNextBoundary(inForce, now + noticeMs) - noticeMs),
+    wakeAt: Math.min(opensAt ?? never, nextBoundaryAt, findNextBoundary(inForce, now + noticeMs) - noticeMs),
   };
 }
 

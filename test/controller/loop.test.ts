@@ -810,6 +810,7 @@ describe('windows', () => {
       intervalMs: 7 * 86_400_000,
     };
     await fake.clock.pass(Date.parse('2023-11-17T12:00:00Z') - fake.clock.wallTime());
+    fake.passMs = 4000;
     fake.answer = () => (fake.applied.length === 0 ? { kind: 'apply', plan: opening } : { kind: 'in-sync' });
     start(fake);
     await fake.clock.until(() => ready(fake).reason === 'OutsideWindow');
@@ -819,7 +820,21 @@ describe('windows', () => {
     expect(stalled(fake).status).toBe('False');
     await fake.clock.until(() => fake.applied.length === 1);
     expect(fake.clock.wallTime()).toBe(Date.parse('2023-11-18T00:00:00Z'));
+    await fake.clock.until(() => ready(fake).status === 'True');
     expect(fake.loop.status().windowOpensAt).toBeNull();
+    await end(fake);
+  });
+
+  it('a machine that slept over the opening writes within a second of waking up', async () => {
+    const fake = fakeLoop();
+    fake.settings = { ...defaultSettings, windows, intervalMs: 7 * 86_400_000 };
+    await fake.clock.pass(Date.parse('2023-11-17T12:00:00Z') - fake.clock.wallTime());
+    fake.answer = () => (fake.applied.length === 0 ? { kind: 'apply', plan: opening } : { kind: 'in-sync' });
+    start(fake);
+    await fake.clock.until(() => ready(fake).reason === 'OutsideWindow');
+    fake.clock.suspend(13 * 3_600_000);
+    await fake.clock.pass(1000);
+    expect(fake.applied.length).toBe(1);
     await end(fake);
   });
 

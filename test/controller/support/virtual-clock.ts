@@ -13,11 +13,13 @@ export interface VirtualClock extends Clock {
   pass(ms: number): Promise<void>;
   /** Moves the monotonic clock on its own, as a suspended process sees it. */
   skip(ms: number): void;
+  /** The machine sleeps: the wall clock goes on, and no timer notices. */
+  suspend(ms: number): void;
 }
 
 export function virtualClock(random: () => number = () => 0.5): VirtualClock {
   let now = 1000;
-  const start = 1_700_000_000_000;
+  let start = 1_700_000_000_000;
   const sleepers = new Set<Sleeper>();
   const settle = async (): Promise<void> => {
     for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
@@ -69,6 +71,9 @@ export function virtualClock(random: () => number = () => 0.5): VirtualClock {
     },
     skip(ms) {
       now += ms;
+    },
+    suspend(ms) {
+      start += ms;
     },
   };
 }
