@@ -5,7 +5,7 @@ import { runConfirmCommand } from '../adapters/confirm-command.ts';
 import type { StateFiles } from '../adapters/state-files.ts';
 import { askUntilConfirmed } from '../controller/trial.ts';
 import { type Invocation, makeFailure, type Terminal } from './command.ts';
-import { type ConfirmTerms, isPending } from './pending.ts';
+import { type ConfirmTerms, findPendingOwner, isPending } from './pending.ts';
 
 const defaultWithinMs = 300_000;
 
@@ -80,6 +80,7 @@ interface Probe {
 async function watchRecord(files: StateFiles, { left, signal }: Probe, isTimed: boolean): Promise<string | null> {
   while (!signal.aborted) {
     if (!isPending(files)) return null;
+    await refuseOwned(files, left());
     if (isTimed && left() === 0) return 'Nobody answered';
     await systemClock.sleep(Math.min(250, left() || 250), signal);
   }
@@ -102,6 +103,14 @@ async function askCommand(command: readonly string[], { terminal, left, signal }
   });
   if (wrong === null) return signal.aborted ? 'Stopped' : null;
   return wrong === '' ? 'Nobody answered' : `Not confirmed: ${wrong}`;
+}
+
+/** Throws a `Failure` while another process sees to the apply that waits. */
+export async function refuseOwned(files: StateFiles, leftMs: number): Promise<void> {
+  const owner = await findPendingOwner(files);
+  if (owner === null) return;
+  const summary = `an apply waits to be confirmed (process ${owner}), and goes back in ${describeLeft(leftMs)}`;
+  throw makeFailure('state', summary, 'to keep it: reconcile confirm');
 }
 
 /** `4:59` */

@@ -5,7 +5,7 @@ import { formatRuleKey } from '../model/rule.ts';
 import { countChanges } from '../pass/history.ts';
 import type { Plan } from '../plan/plan.ts';
 import { writeAnswer } from './answer.ts';
-import { awaitConfirmation, confirmTermsOf, describeLeft } from './await-confirmation.ts';
+import { awaitConfirmation, confirmTermsOf, describeLeft, refuseOwned } from './await-confirmation.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from './command.ts';
 import { takeBack } from './go-back.ts';
 import { findStateFolder } from './last-apply.ts';
@@ -119,19 +119,15 @@ async function settleTrial(
   pending: PendingApply & { readonly until: number },
   failed: string | null = null,
 ): Promise<Answer | null> {
-  const { stderr } = invocation.terminal;
   const why = await awaitConfirmation(invocation, files, pending, failed);
-  if (why === null) {
+  if (why !== null && (await claimGoingBack(files))) return await finishBack(invocation, files, pending, why);
+  if (why === null)
     await removePending(files, 'waits').catch(() => {
       const hint = 'remove it: the next apply with this state folder would go back';
       throw makeFailure('state', `kept, but ${files.folder}/pending.json cannot be removed`, hint);
     });
-    stderr('Kept.\n');
-    return null;
-  }
-  if (await claimGoingBack(files)) return await finishBack(invocation, files, pending, why);
   if ((await loadPending(invocation, files))?.stage === 'goes-back') throw goingBackElsewhere();
-  stderr('Kept: it was confirmed meanwhile.\n');
+  invocation.terminal.stderr(why === null ? 'Kept.\n' : 'Kept: it was confirmed meanwhile.\n');
   return null;
 }
 
@@ -165,18 +161,14 @@ export async function settleEarlier(invocation: Invocation): Promise<Answer | nu
     stderr(`note: ${waiting.join(', ')}: still as an apply left it that was taken back. Keep it: reconcile confirm\n`);
     return null;
   }
-  const left = describeLeft(Math.max(0, until - systemClock.wallTime()));
-  const owner = await findPendingOwner(files);
-  if (owner !== null) {
-    if (stage === 'goes-back') throw goingBackElsewhere();
-    const summary = `an apply waits to be confirmed (process ${owner}), and goes back in ${left}`;
-    throw makeFailure('state', summary, 'to keep it: reconcile confirm');
-  }
-  const alone = { ...invocation, mayWrite: await watchLease(invocation) };
+  const leftMs = Math.max(0, until - systemClock.wallTime());
+  if (stage === 'goes-back' && (await findPendingOwner(files)) !== null) throw goingBackElsewhere();
+  await refuseOwned(files, leftMs);
   await ownPending(files);
+  const alone = { ...invocation, mayWrite: await watchLease(invocation) };
   if (stage === 'goes-back')
     return await finishBack(alone, files, earlier, 'An earlier run was ended while it went back');
-  stderr(`${describeEarlier(earlier)} Going back in ${left}; to keep it: reconcile confirm\n`);
+  stderr(`${describeEarlier(earlier)} Going back in ${describeLeft(leftMs)}; to keep it: reconcile confirm\n`);
   return await settleTrial(alone, files, earlier);
 }
 

@@ -409,6 +409,34 @@ describe('an apply whose process was killed', () => {
     expect([back.code, live(), waits(), isGoingBack()]).toEqual([3, before, false, false]);
   });
 
+  it('two starts at once after kill -9: where one goes back, the other does not say that it was kept', async () => {
+    await killedWaiting('60s');
+    manifests([...after, 'accept 10.4.0.0/16']);
+    const one = run('m');
+    const files = new StateFiles(join(world.folder, 'state/reconcile'), 'oneshot');
+    await until(() => readFileSync(files.locate('pending.owner'), 'utf8').startsWith(`${process.pid} `));
+    expect(await claimGoingBack(files)).toBe(true);
+    const { code, err } = await one;
+    expect([code, err]).toEqual([1, expect.stringContaining('another process is taking this apply back')]);
+    expect([live(), err]).toEqual([after, expect.not.stringContaining('Kept')]);
+  });
+
+  it('two starts at once after kill -9: the first leaves the record to the second, which took it over', async () => {
+    await killedWaiting('60s');
+    const one = run('m');
+    const files = new StateFiles(join(world.folder, 'state/reconcile'), 'oneshot');
+    const owner = files.locate('pending.owner');
+    await until(() => readFileSync(owner, 'utf8').startsWith(`${process.pid} `));
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+    const started = readFileSync(`/proc/${process.ppid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ')[19];
+    writeFileSync(owner, `${process.ppid} ${started} ${boot}`);
+    const { code, err } = await one;
+    expect([code, err]).toEqual([1, expect.stringContaining(`waits to be confirmed (process ${process.ppid})`)]);
+    expect([live(), waits()]).toEqual([after, true]);
+  });
+
   it('a clock that was set back since does not make the wait longer (long)', async () => {
     await killedWaiting('60s');
     const file = join(world.folder, 'state/reconcile/oneshot/pending.json');
