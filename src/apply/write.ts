@@ -88,6 +88,7 @@ function settle(write: Write, { session, priority }: WriteOrder): Promise<Settle
       }
       const found = mayBeDone(judged) ? await write.find(answer, sentAt) : ok(null);
       sentBefore ||= mayBeDone(judged);
+      session.wrote ||= !found.ok || found.value?.outcome === 'done';
       return found.ok ? found.value : settleUnknown(answer, request, found.error);
     },
     wait: async ({ kind, answer }, attempt) => {

@@ -173,6 +173,26 @@ describe('faults of the API', () => {
     expect(requests.filter(({ method }) => method === 'DELETE')).toHaveLength(3);
   });
 
+  test.each([
+    ['the list shows', 1, 'done'],
+    ['the list cannot be read to show', 99, 'unknown'],
+  ] as const)('4: what a 504 hid counts as written where %s that it was carried out', async (_, lists, outcome) => {
+    const simulator = await simulate();
+    simulator.faults.inject({
+      match: { method: 'POST', times: 1 },
+      fault: { kind: 'status', status: 504, commit: true },
+    });
+    simulator.faults.inject({ match: { method: 'POST' }, fault: { kind: 'status', status: 422 } });
+    if (lists > 1)
+      simulator.faults.inject({
+        match: { path: '/v0/rules', method: 'GET', nth: 2 },
+        fault: { kind: 'status', status: 503 },
+      });
+    const { report } = await run(simulator, ['accept 10.0.0.0/8', 'accept 11.0.0.0/8'], { limits: { concurrency: 1 } });
+    expect(report).toMatchObject({ wrote: true, end: expect.stringMatching(/^(failed|not-converged)$/) });
+    expect(report.outcomes.map((each) => each.outcome)).toEqual([outcome, 'failed']);
+  });
+
   test('5: 404 to a PATCH leads to a new plan, which creates what is gone', async () => {
     const simulator = await simulate({ overlapConstraints: false });
     const [id] = simulator.seed([{ action: 'drop', destination: '10.0.0.0/8' }]);
