@@ -97,8 +97,8 @@ export function makeState(
     (a, b) => compareRules(a.rule, b.rule) || compareText(a.name, b.name),
   );
   const timed = rules.filter(hasTimes);
-  const hasEnded = ({ expires }: DesiredRule): boolean => expires !== undefined && expires <= now;
-  const expired = timed.filter(hasEnded);
+  const hasEnded = ({ expires = Number.POSITIVE_INFINITY }: DesiredRule): boolean => expires <= now;
+  const expired = timed.filter(hasEnded).sort((a, b) => (a.expires ?? 0) - (b.expires ?? 0));
   const upcoming = timed.filter((rule) => !hasEnded(rule) && !isDesiredAt(rule, now));
   return {
     rules: inForce,

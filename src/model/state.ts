@@ -10,7 +10,7 @@ export interface DesiredState {
   readonly rules: readonly DesiredRule[];
   /** The time (ms since 1970) for which this is the state; absent: no rule has a time. */
   readonly at?: number;
-  /** Rules that ended before `at`, and those that begin later. */
+  /** Rules that ended before `at`, in the order of their ends, and those that begin later. */
   readonly expired?: readonly DesiredRule[];
   readonly upcoming?: readonly DesiredRule[];
   readonly configuration: DesiredConfiguration | null;
