@@ -7,19 +7,22 @@ export function setExpires(text: string, name: string, value: string): string | 
   if (rule === undefined || found.length > 1) return null;
   const edit = (from: number, to: number, put: string): string => text.slice(0, from) + put + text.slice(to);
   const old = rule.get('expires', true);
-  if (isScalar(old) && old.range) return edit(old.range[0], old.range[1], value);
+  // What other rules have too is theirs: an alias, or what one names.
+  if (isScalar(old) && old.range && old.anchor === undefined) return edit(old.range[0], old.range[1], value);
   if (old !== undefined) return null;
   const fields = rule.items.flatMap(({ key, value: held }) =>
     isNode(key) && key.range && isNode(held) && held.range ? [{ from: key.range[0], to: held.range[1] }] : [],
   );
-  const last = fields.at(-1);
-  if (rule.flow === true) return last === undefined ? null : edit(last.to, last.to, `, expires: ${value}`);
-  // After the first field that stands on one line, on a line of its own.
-  const field = fields.find(({ from, to }) => !text.slice(from, to).includes('\n'));
-  if (field === undefined) return null;
-  const indent = ' '.repeat(field.from - text.lastIndexOf('\n', field.from - 1) - 1);
-  const end = field.to + text.slice(field.to).search(/\r?\n|$/);
-  return edit(end, end, `${text[end] === '\r' ? '\r\n' : '\n'}${indent}expires: ${value}`);
+  const [first, last] = [fields[0], fields.at(-1)];
+  if (first === undefined || last === undefined) return null;
+  if (rule.flow === true) return edit(last.to, last.to, `, expires: ${value}`);
+  // On a line of its own, after the first field that stands on one line.
+  const indent = ' '.repeat(first.from - text.lastIndexOf('\n', first.from - 1) - 1);
+  const newLine = `${text.includes('\r\n') ? '\r\n' : '\n'}${indent}`;
+  const short = fields.find(({ from, to }) => !text.slice(from, to).includes('\n'));
+  if (short === undefined) return edit(first.from, first.from, `expires: ${value}${newLine}`);
+  const end = short.to + text.slice(short.to).search(/\r?\n|$/);
+  return edit(end, end, `${newLine}expires: ${value}`);
 }
 
 function findRule(document: unknown, name: string): YAMLMap | null {

@@ -195,6 +195,8 @@ spec:
       action: accept
       destination: 10.1.0.0/16
     - {name: web, action: accept, destination: 10.2.0.0/16, expires: 2098-01-01} # web
+    - {name: first, action: accept, destination: 10.3.0.0/16, expires: &end 2098-01-01}
+    - {name: second, action: accept, destination: 10.4.0.0/16, expires: *end}
 `;
 
   it.each([
@@ -245,11 +247,16 @@ spec:
     expect([production.code, world.read('m/base/a.yaml')]).toEqual([0, set.replace('2099-06-30', '2100-01-01')]);
   });
 
-  it('gives a rule its first end, on one line too, and a file with CRLF stays one', async () => {
+  it('gives a rule or set its first end, on one line too, and a file with CRLF stays one', async () => {
     world.write('m/a.yaml', closed);
     await world.cli(['extend', 'closed', 'm', '--until', '2099-01-01']);
     expect(world.read('m/a.yaml')).toBe(closed.replace('10.0.0.0/8}', '10.0.0.0/8, expires: 2099-01-01}'));
     const windows = set.replaceAll('\n', '\r\n');
+    const none = 'apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: x}\nspec:\n  rules:\n';
+    const item = '    - name: y\n      action: accept\n      destination: 10.1.0.0/16\n';
+    world.write('m/a.yaml', none + item);
+    await world.cli(['extend', 'x', 'm', '--until', '2099-01-01']);
+    expect(world.read('m/a.yaml')).toBe(none.replace('  rules:', '  expires: 2099-01-01\n  rules:') + item);
     world.write('m/a.yaml', windows);
     await world.cli(['extend', 'lab/guest', 'm', '--until', '2099-01-01']);
     expect(world.read('m/a.yaml')).toBe(
@@ -260,6 +267,10 @@ spec:
   it.each([
     [['lab/guest', 'm', '--until', '2099-12-31'], 'lab/guest would end at 2099-07-01T00:00:00Z all the same'],
     [['lab/gest', 'm', '--until', '2099-01-01'], 'lab/guest'],
+    [['lab/guest', 'm', '--until', '2099-07-01'], 'lab/guest would end at 2099-07-01T00:00:00Z all the same'],
+    [['lab/guest', 'm', '--until', '2099-07-01T00:00:01Z'], 'would end at 2099-07-01T00:00:00Z all the same'],
+    [['lab/first', 'm', '--until', '2099-03-31'], 'no rule or set lab/first here that can be edited'],
+    [['lab/second', 'm', '--until', '2099-03-31'], 'no rule or set lab/second here that can be edited'],
     [['lab/guest', 'm', '--until', '2099-02-30'], '--until 2099-02-30 is not a time'],
     [['lab/guest', 'm'], '--until'],
     [['lab/web', 'm', '--until', '2099-03-31', '--config', 's.yaml'], 'later than `maxExpiry`'],

@@ -210,7 +210,10 @@ describe('a plan when a rule has ended', () => {
   it('goes by the last of its times that have passed, in whichever order manifests give them', () => {
     const last = 'name: last, action: accept, destination: 10.1.0.0/16, expires: 2026-06-07';
     const first = 'name: first, action: accept, destination: 10.1.0.0/16, expires: 2026-03-01';
-    for (const rules of [[last, first, always], [first, last, always]]) {
+    for (const rules of [
+      [last, first, always],
+      [first, last, always],
+    ]) {
       const base = stateAt(set(rules), day('2026-06-02'));
       const plan = planBetween(base, stateAt(set(rules), day('2026-06-09')), base, { maxDeletes: { count: 0 } });
       expect(plan.changes.filter(({ action }) => action === 'delete')).toMatchObject([{ name: 'lab/last' }]);

@@ -42,9 +42,9 @@ export async function run(invocation: Invocation): Promise<Answer> {
   if (one === undefined || edited.length > 1) throw explainNotFound(name, edited, before);
   const after = await build(files.map((file) => (file.path === one.path ? one : file)));
   const ends = rulesNamed(after, name);
-  // Dates are those of the document's own time zone: what the manifests then say counts.
+  // Dates are those of the document's own time zone, where the day may end 14 hours earlier: what the manifests then say counts.
   const latest = ends.reduce((last, { expires = 0 }) => Math.max(last, expires), 0);
-  if (latest < asked - 86_400_000) {
+  if (latest < asked - (value === until ? 14 * 3_600_000 : 0)) {
     const when = formatInstant(latest);
     const hint = 'extend the set first: its rules never end later than it does';
     throw makeFailure('expires-first', `${name} would end at ${when} all the same`, hint);
