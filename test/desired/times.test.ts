@@ -221,11 +221,15 @@ describe('a plan when a rule has ended', () => {
     }
   });
 
-  it('is another plan than before it ended', () => {
+  it('is another plan than before it ended, and than with another time to come: what was reviewed says when access begins and ends', () => {
     const plan = planAfter();
     const live = { rules: [], configuration: null };
     const digestOf = (desired: DesiredState): string => digestPlan(plan, { desired, live, key: null }).plan;
     expect(digestOf(after)).not.toBe(digestOf(during));
+    expect(digestOf(stateAt(text.replace('06-07', '12-31'), day('2026-06-02')))).not.toBe(digestOf(during));
+    expect(digestOf(stateAt(text, day('2026-06-03')))).toBe(digestOf(during));
+    const [before, later] = [text, text.replace('06-01', '06-02')].map((one) => stateAt(one, day('2026-05-01')));
+    expect(before && digestOf(before)).not.toBe(later && digestOf(later));
     expect(after.rules.map(({ rule }) => formatRuleKey(rule))).toEqual(['drop 10.0.0.0/8 *']);
   });
 
