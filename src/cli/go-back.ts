@@ -1,32 +1,43 @@
 import { systemClock } from '../adapters/clock.ts';
+import type { StateFiles } from '../adapters/state-files.ts';
 import { joinSome } from '../model/printable.ts';
 import { makeError, makeNote, type Problem } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
-import { type BackOrder, listWaiting } from '../pass/go-back.ts';
+import { listWaiting } from '../pass/go-back.ts';
 import type { ApplyRecord } from '../pass/history.ts';
 import { formatStep } from '../report/failed-steps.ts';
 import { renderProblems } from '../report/problems.ts';
 import { answerError } from './answer.ts';
 import { type Answer, exitCodes, Failure, type Invocation, type Settings } from './command.ts';
 import { runPass } from './pass-run.ts';
+import { endGoingBack, type PendingApply } from './pending.ts';
 
 const againMs = 5000;
 
-/** Takes an apply back whatever guards, windows, `--suspend` and signals say. A server that cannot be read is tried until the deadline. */
-export async function takeBack(invocation: Invocation, order: BackOrder) {
+/**
+ * Takes an apply back whatever guards, windows, `--suspend` and signals say, and forgets it then; what waits for a secret is kept for
+ * `reconcile confirm` and `undo`. A server that cannot be read is tried until the deadline.
+ */
+export async function takeBack(
+  invocation: Invocation,
+  files: StateFiles,
+  { record, known }: PendingApply,
+  why: string,
+): Promise<Answer> {
   const forced = forceBack(invocation);
   const { terminal, settings } = forced;
+  terminal.stderr(`\n${why}: going back to the state before.\n\n`);
   const until = systemClock.now() + settings.totalTimeout;
-  const back = { ...order, goesBack: true } as const;
+  const back = { record, known, goesBack: true } as const;
+  const request = { written: 'the state before the apply', path: terminal.cwd, planOnly: false, saved: null, back };
   for (let tries = 0; ; tries++) {
-    const request = { written: 'the state before the apply', path: terminal.cwd, planOnly: false, saved: null, back };
     const answer = await runPass(forced, request).catch((error: unknown) => {
       if (error instanceof Failure) return answerError(error);
       throw error;
     });
     const { plan = null, problems = [] } = answer.report?.() ?? {};
     const isOver = systemClock.now() + againMs >= until || problems.some(({ code }) => hopeless.has(code));
-    if (plan !== null || isOver) return settleBack(answer, order);
+    if (plan !== null || isOver) return await settleBack(answer, record, files);
     if (tries === 0) terminal.stderr('The server cannot be read now: going back is tried again and again.\n');
     await systemClock.sleep(againMs);
   }
@@ -57,23 +68,20 @@ function forceBack({ settings, terminal, ...invocation }: Invocation): Invocatio
   };
 }
 
-/** How it was taken back; `waiting`: the fields that could not be, for want of a secret. */
-function settleBack(answer: Answer, { record }: BackOrder) {
+/** How it was taken back, in part where fields want a secret. */
+async function settleBack(answer: Answer, record: ApplyRecord, files: StateFiles): Promise<Answer> {
   const { report } = answer;
   const waiting = report?.().plan ? listWaiting(record) : [];
   const isDone = answer.exit === exitCodes.ok;
+  if (isDone) await endGoingBack(files, waiting.length > 0);
   const end = conclude(answer, record, isDone);
   const problems = [...waiting.map(describeWaiting), end];
   return {
-    isDone,
-    waiting,
-    answer: {
-      ...answer,
-      exit: isDone && waiting.length === 0 ? exitCodes.refused : exitCodes.partial,
-      result: end.summary,
-      notes: (color: boolean) => (answer.notes?.(color) ?? '') + renderProblems(problems, color),
-      ...(report && { report: () => ({ ...report(), problems: [...report().problems, ...problems] }) }),
-    },
+    ...answer,
+    exit: isDone && waiting.length === 0 ? exitCodes.refused : exitCodes.partial,
+    result: end.summary,
+    notes: (color: boolean) => (answer.notes?.(color) ?? '') + renderProblems(problems, color),
+    ...(report && { report: () => ({ ...report(), problems: [...report().problems, ...problems] }) }),
   };
 }
 

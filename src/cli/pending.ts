@@ -1,14 +1,12 @@
-import { existsSync, statSync } from 'node:fs';
-import { readFile, rename } from 'node:fs/promises';
+import { existsSync, readdirSync } from 'node:fs';
+import { readFile, rename, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
 import { StateFiles } from '../adapters/state-files.ts';
 import { isAlive, markProcess } from '../adapters/state-folder.ts';
-import { type ConfigurationField, configurationFields } from '../model/configuration.ts';
 import { escapeControls } from '../model/printable.ts';
 import { getErrorCode, isObject } from '../model/result.ts';
-import type { BackOrder } from '../pass/go-back.ts';
-import { decodeApplyRecord, encodeApplyRecord } from '../pass/history.ts';
+import { type ApplyRecord, decodeApplyRecord, encodeApplyRecord } from '../pass/history.ts';
 import { findServer } from './approval.ts';
 import { type Invocation, makeFailure } from './command.ts';
 import { findStateFolder } from './last-apply.ts';
@@ -20,22 +18,23 @@ export interface ConfirmTerms {
 }
 
 /** An apply that nobody has confirmed yet. */
-export interface PendingApply extends ConfirmTerms, BackOrder {
+export interface PendingApply extends ConfirmTerms {
+  readonly record: ApplyRecord;
+  /** The rules that were live before it, by `formatRuleKey`. */
   readonly known: ReadonlySet<string>;
   /** When it is taken back (ms since 1970); null: it is still being written. */
   readonly until: number | null;
-  /** What is left of it once all else was taken back: fields that wait for a secret. */
-  readonly waiting: readonly ConfigurationField[];
 }
 
 /** One that was read: `until` of one that was killed while it was written counts from its start. */
 export interface EarlierApply extends PendingApply {
   readonly until: number;
-  readonly stage: 'written' | 'asked' | 'goes-back' | 'wants-secret';
+  readonly stage: 'written' | 'waits' | 'goesBack' | 'wantsSecret';
 }
 
 /** Removing the first keeps the apply, renaming it to the second takes it back: one step each, and only one of them can succeed. */
-const places = { waits: 'pending.json', goesBack: 'going-back.json' } as const;
+const places = { goesBack: 'going-back.json', waits: 'pending.json', wantsSecret: 'wants-secret.json' } as const;
+type Place = keyof typeof places;
 
 const ownerFile = 'pending.owner';
 
@@ -48,16 +47,14 @@ export function openPending(invocation: Invocation): StateFiles {
   throw makeFailure('state', summary, 'give --state-dir DIR (in CI nothing is kept without it)');
 }
 
-/** Writes the record without secrets; without it nothing is applied. `isFirst`: of this apply; one of another process is left alone. */
-export async function savePending(files: StateFiles, pending: PendingApply, isFirst = false): Promise<void> {
-  const { withinMs, command, until, waiting, known, record } = pending;
-  const kept = { withinMs, command, until, waiting, known: [...known], record: encodeApplyRecord(record) };
-  const value = { format_version: 1, kind: 'pending-apply', ...kept };
-  let isOurs = true;
+/** Writes the record of an apply that begins; throws a `Failure` where it cannot, or where one of another process waits. */
+export async function addPending(files: StateFiles, pending: PendingApply): Promise<void> {
+  let isOurs: boolean;
   try {
-    if (isFirst) isOurs = !existsSync(files.locate(places.goesBack)) && (await files.add(places.waits, value));
+    // One that only waits for a secret makes room.
+    await removePending(files, 'wantsSecret');
+    isOurs = !existsSync(files.locate(places.goesBack)) && (await files.add(places.waits, encodePending(pending)));
     if (isOurs) await ownPending(files);
-    if (!isFirst) await files.write(places.waits, value);
   } catch (error) {
     const summary = `what must be put back if nobody confirms cannot be written in ${dirname(files.folder)} (${getErrorCode(error)})`;
     throw makeFailure('state', summary, 'check --state-dir; nothing more is written to the server');
@@ -66,14 +63,25 @@ export async function savePending(files: StateFiles, pending: PendingApply, isFi
     throw makeFailure('state', 'another apply began at the same time, and waits to be confirmed', 'wait for it');
 }
 
+/** Writes it anew. One that was written once is enough to go back: a full disk must not end a run that has written. */
+export async function savePending(files: StateFiles, pending: PendingApply): Promise<void> {
+  await files.write(places.waits, encodePending(pending)).catch(() => undefined);
+}
+
+/** The record as a JSON value, without secrets. */
+function encodePending({ withinMs, command, until, known, record }: PendingApply): unknown {
+  const kept = { withinMs, command, until, known: [...known], record: encodeApplyRecord(record) };
+  return { format_version: 1, kind: 'pending-apply', ...kept };
+}
+
 /** Reads the record; null: there is none. Throws a `Failure` for one that cannot be read, or is of another server. */
 export async function loadPending({ settings }: Invocation, files: StateFiles): Promise<EarlierApply | null> {
-  for (const place of [places.goesBack, places.waits]) {
-    const value = await files.readOwn(place);
+  for (const place of Object.keys(places) as readonly Place[]) {
+    const value = await files.readOwn(places[place]);
     if (value === undefined) continue;
-    const pending = decodePending(value, place === places.goesBack);
+    const pending = decodePending(value, place);
     if (pending === null) {
-      const summary = `the record of an apply in ${files.locate(place)} cannot be read`;
+      const summary = `the record of an apply in ${files.locate(places[place])} cannot be read`;
       throw makeFailure('state', summary, 'check the server, then remove it');
     }
     const server = findServer(settings);
@@ -84,26 +92,24 @@ export async function loadPending({ settings }: Invocation, files: StateFiles): 
   return null;
 }
 
-function decodePending(value: unknown, goesBack: boolean): EarlierApply | null {
+function decodePending(value: unknown, place: Place): EarlierApply | null {
   if (!isObject(value) || value['format_version'] !== 1 || value['kind'] !== 'pending-apply') return null;
   const { withinMs, command, until } = value;
   const record = decodeApplyRecord(value['record']);
   if (!record.ok || typeof withinMs !== 'number') return null;
   const texts = (list: unknown): readonly string[] | null =>
     Array.isArray(list) && list.every((one) => typeof one === 'string') ? list : null;
-  const waiting = configurationFields.filter((field) => texts(value['waiting'])?.includes(field));
   const isWritten = typeof until !== 'number';
   const end = isWritten ? Date.parse(record.value.at) + withinMs : until;
   const now = systemClock.wallTime();
   return {
     withinMs,
-    waiting,
     record: record.value,
     command: texts(command),
     known: new Set(texts(value['known']) ?? []),
     // A clock that was set back adds nothing.
     until: Number.isNaN(end) ? now : Math.min(end, now + withinMs),
-    stage: goesBack ? 'goes-back' : waiting.length > 0 ? 'wants-secret' : isWritten ? 'written' : 'asked',
+    stage: place === 'waits' && isWritten ? 'written' : place,
   };
 }
 
@@ -119,17 +125,16 @@ export async function findPendingOwner(files: StateFiles): Promise<number | null
 }
 
 /** Whether the apply still waits. A state folder that is gone, or cannot be read, confirms nothing. */
-export function isPending(files: StateFiles): boolean {
+export function isPending({ folder }: StateFiles): boolean {
   try {
-    statSync(files.locate(places.waits));
+    return readdirSync(folder).includes(places.waits);
+  } catch {
     return true;
-  } catch (error) {
-    return !isRemoved(files, error);
   }
 }
 
 /** Removes the record; false: it was gone already. */
-export async function removePending(files: StateFiles, place: keyof typeof places): Promise<boolean> {
+export async function removePending(files: StateFiles, place: Place): Promise<boolean> {
   return await files.remove(places[place]);
 }
 
@@ -137,11 +142,12 @@ export async function removePending(files: StateFiles, place: keyof typeof place
 export async function claimGoingBack(files: StateFiles): Promise<boolean> {
   return await rename(files.locate(places.waits), files.locate(places.goesBack)).then(
     () => true,
-    (error: unknown) => !isRemoved(files, error),
+    () => isPending(files),
   );
 }
 
-/** Whether an error says that the record alone was taken away. */
-function isRemoved(files: StateFiles, error: unknown): boolean {
-  return getErrorCode(error) === 'ENOENT' && existsSync(files.folder);
+/** Ends going back: all that is left of the apply are fields that wait for a secret, or nothing. Where it fails, the next run does it again. */
+export async function endGoingBack(files: StateFiles, hasRest: boolean): Promise<void> {
+  const file = files.locate(places.goesBack);
+  await (hasRest ? rename(file, files.locate(places.wantsSecret)) : unlink(file)).catch(() => undefined);
 }

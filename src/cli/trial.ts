@@ -2,6 +2,7 @@ import { systemClock } from '../adapters/clock.ts';
 import type { StateFiles } from '../adapters/state-files.ts';
 import { escapeControls } from '../model/printable.ts';
 import { formatRuleKey } from '../model/rule.ts';
+import { listWaiting } from '../pass/go-back.ts';
 import { countChanges } from '../pass/history.ts';
 import type { Plan } from '../plan/plan.ts';
 import { writeAnswer } from './answer.ts';
@@ -12,6 +13,7 @@ import { findStateFolder } from './last-apply.ts';
 import { isScreen, readOutputs } from './output.ts';
 import { type PassRequest, runPass } from './pass-run.ts';
 import {
+  addPending,
   type ConfirmTerms,
   claimGoingBack,
   type EarlierApply,
@@ -30,7 +32,7 @@ export async function applyOnTrial(invocation: Invocation, request: PassRequest)
   const terms = confirmTermsOf(invocation);
   const earlier = request.planOnly ? null : await settleEarlier(invocation);
   if (earlier !== null) return earlier;
-  if (terms === null || request.planOnly) return runPass(invocation, request);
+  if (terms === null) return runPass(invocation, request);
   const alone = { ...invocation, mayWrite: await watchLease(invocation) };
   return await runPass(alone, { ...request, trial: makeTrial(alone, openPending(invocation), terms) });
 }
@@ -63,14 +65,8 @@ function makeTrial(invocation: Invocation, files: StateFiles, terms: ConfirmTerm
   let pending: PendingApply | null = null;
   return {
     async onRecord(record, plan) {
-      const next = { ...terms, record, known: liveKeysOf(plan), until: null, waiting: [] };
-      // A file that was written once is enough to go back; a full disk must not end a run that has written.
-      if (pending !== null) await savePending(files, next).catch(() => undefined);
-      else {
-        // One that only waits for a secret makes room.
-        if ((await loadPending(invocation, files))?.stage === 'wants-secret') await removePending(files, 'waits');
-        await savePending(files, next, true);
-      }
+      const next = { ...terms, record, known: liveKeysOf(plan), until: null };
+      await (pending === null ? addPending(files, next) : savePending(files, next));
       pending = next;
     },
     async decide(applied) {
@@ -82,7 +78,7 @@ function makeTrial(invocation: Invocation, files: StateFiles, terms: ConfirmTerm
       const { failed, filterMs } = judgeApplied(applied);
       if (failed === null) await systemClock.sleep(filterMs, terminal.stop);
       const waiting = { ...pending, until: systemClock.wallTime() + (failed === null ? terms.withinMs : 0) };
-      await savePending(files, waiting).catch(() => undefined);
+      await savePending(files, waiting);
       const back = await settleTrial(invocation, files, waiting, failed);
       return back === null ? { isKept: true, answer: withoutScreen(applied) } : { isKept: false, answer: back };
     },
@@ -120,13 +116,13 @@ async function settleTrial(
   failed: string | null = null,
 ): Promise<Answer | null> {
   const why = await awaitConfirmation(invocation, files, pending, failed);
-  if (why !== null && (await claimGoingBack(files))) return await finishBack(invocation, files, pending, why);
+  if (why !== null && (await claimGoingBack(files))) return await takeBack(invocation, files, pending, why);
   if (why === null)
     await removePending(files, 'waits').catch(() => {
       const hint = 'remove it: the next apply with this state folder would go back';
       throw makeFailure('state', `kept, but ${files.folder}/pending.json cannot be removed`, hint);
     });
-  if ((await loadPending(invocation, files))?.stage === 'goes-back') throw goingBackElsewhere();
+  if ((await loadPending(invocation, files))?.stage === 'goesBack') throw goingBackElsewhere();
   invocation.terminal.stderr(why === null ? 'Kept.\n' : 'Kept: it was confirmed meanwhile.\n');
   return null;
 }
@@ -135,39 +131,25 @@ function goingBackElsewhere(): Error {
   return makeFailure('state', 'another process is taking this apply back', 'wait for it, then look: reconcile history');
 }
 
-/** Takes it back, and forgets it once that is done; what waits for a secret is kept for `reconcile confirm` and `undo`. */
-async function finishBack(
-  invocation: Invocation,
-  files: StateFiles,
-  pending: PendingApply,
-  why: string,
-): Promise<Answer> {
-  invocation.terminal.stderr(`\n${why}: going back to the state before.\n\n`);
-  const { answer, isDone, waiting } = await takeBack(invocation, pending);
-  if (waiting.length > 0) await savePending(files, { ...pending, until: null, waiting }).catch(() => undefined);
-  if (isDone) await removePending(files, 'goesBack').catch(() => undefined);
-  return answer;
-}
-
 /** Takes up an apply whose process was killed; null: there is none, or it was kept. Throws a `Failure` while another process does. */
 export async function settleEarlier(invocation: Invocation): Promise<Answer | null> {
   if (findStateFolder(invocation) === null) return null;
   const files = openPending(invocation);
   const earlier = await loadPending(invocation, files);
   if (earlier === null) return null;
-  const { stage, waiting, until } = earlier;
+  const { stage, record, until } = earlier;
   const { stderr } = invocation.terminal;
-  if (stage === 'wants-secret') {
-    stderr(`note: ${waiting.join(', ')}: still as an apply left it that was taken back. Keep it: reconcile confirm\n`);
+  if (stage === 'wantsSecret') {
+    const what = listWaiting(record).join(', ');
+    stderr(`note: ${what}: still as an apply left it that was taken back. Keep it: reconcile confirm\n`);
     return null;
   }
   const leftMs = Math.max(0, until - systemClock.wallTime());
-  if (stage === 'goes-back' && (await findPendingOwner(files)) !== null) throw goingBackElsewhere();
+  if (stage === 'goesBack' && (await findPendingOwner(files)) !== null) throw goingBackElsewhere();
   await refuseOwned(files, leftMs);
   await ownPending(files);
   const alone = { ...invocation, mayWrite: await watchLease(invocation) };
-  if (stage === 'goes-back')
-    return await finishBack(alone, files, earlier, 'An earlier run was ended while it went back');
+  if (stage === 'goesBack') return await takeBack(alone, files, earlier, 'An earlier run was ended while it went back');
   stderr(`${describeEarlier(earlier)} Going back in ${describeLeft(leftMs)}; to keep it: reconcile confirm\n`);
   return await settleTrial(alone, files, earlier);
 }

@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
 import type { StateFiles } from '../../adapters/state-files.ts';
+import { listWaiting } from '../../pass/go-back.ts';
 import { countChanges } from '../../pass/history.ts';
 import { makeProblemReport } from '../../report/run-report.ts';
 import { count } from '../../report/summary.ts';
@@ -17,11 +18,11 @@ export async function run(given: Invocation): Promise<Answer> {
     throw makeFailure('state', summary, 'check --base-url and --state-dir');
   }
   const { stage, until } = pending;
-  if (stage === 'wants-secret') return await keep(files, pending);
+  if (stage === 'wantsSecret') return await keep(files, pending);
   const isAlive = (await findPendingOwner(files)) !== null;
   if (isAlive && stage === 'written')
     throw makeFailure('state', 'that apply is still being written', 'confirm it once it asks');
-  if (stage !== 'goes-back' && until > systemClock.wallTime()) return await keep(files, pending);
+  if (stage !== 'goesBack' && until > systemClock.wallTime()) return await keep(files, pending);
   if (isAlive) throw comesTooLate('that apply is being taken back');
   return (await settleEarlier(given)) ?? { text: () => 'Kept.\n' };
 }
@@ -30,10 +31,11 @@ function comesTooLate(why: string): Failure {
   return makeFailure('state', `too late: ${why}`, 'look: reconcile history', exitCodes.refused);
 }
 
-async function keep(files: StateFiles, { record, waiting }: EarlierApply): Promise<Answer> {
-  if (!(await removePending(files, 'waits')))
+async function keep(files: StateFiles, { record, stage }: EarlierApply): Promise<Answer> {
+  const isRest = stage === 'wantsSecret';
+  if (!(await removePending(files, isRest ? 'wantsSecret' : 'waits')))
     throw comesTooLate('that apply was confirmed a moment ago, or is being taken back');
-  const what = waiting.length > 0 ? waiting.join(', ') : count(countChanges(record), 'change');
+  const what = isRest ? listWaiting(record).join(', ') : count(countChanges(record), 'change');
   const text = `Kept: ${what} of the apply of ${record.at.slice(0, 19)}Z by ${record.by}.\n`;
   return {
     text: () => text,
