@@ -6,6 +6,7 @@ import { readOperatorFile } from '../source/regular-file.ts';
 import { type ParseBody, readAnswer } from './answer.ts';
 import { type BaseUrl, parseBaseUrl } from './base-url.ts';
 import { exchange } from './exchange.ts';
+import { hideSecrets, spellingsOf } from './hide-secrets.ts';
 import { explainNoAnswer } from './no-answer.ts';
 
 export interface ApiClientOptions {
@@ -52,7 +53,7 @@ interface Request {
   readonly signal: AbortSignal;
   readonly body?: string;
   /** What an error of the server must not repeat, beside the token. */
-  readonly secrets?: ReadonlySet<string>;
+  readonly secrets: readonly string[];
   /** Replaces `JSON.parse` for the answer. */
   readonly parse?: ParseBody;
 }
@@ -99,10 +100,11 @@ function methodsOf(connection: Connection): ApiClient {
     signal: AbortSignal,
     method: Request['method'],
     path: string,
-    more: Pick<Request, 'body' | 'secrets' | 'parse'> = {},
-  ): Promise<ApiResult> => send(connection, { signal, method, path, secrets: stored, ...more });
-  /** Secrets that the Configuration held when it was last read. */
+    more: Pick<Request, 'body' | 'parse'> = {},
+  ): Promise<ApiResult> => send(connection, { signal, method, path, secrets: [...stored, ...sent], ...more });
+  /** Secrets that the Configuration held when it was last read, and those last sent. */
   let stored: ReadonlySet<string> = new Set();
+  let sent: ReadonlySet<string> = new Set();
   const parseConfiguration: ParseBody = (text) => {
     const { body, secrets } = parseSecrets(text);
     stored = secrets;
@@ -118,10 +120,11 @@ function methodsOf(connection: Connection): ApiClient {
     updateRule: (id, rule, signal) => call(signal, 'PATCH', rulePath(id), { body: JSON.stringify({ rule }) }),
     deleteRule: (id, signal) => call(signal, 'DELETE', rulePath(id)),
     updateConfiguration: async (configuration, signal) => {
-      const sent = toBytes({ configuration });
-      const path = '/v0/configuration';
-      if (sent !== null)
-        return call(signal, 'PATCH', path, { ...sent, secrets: new Set([...sent.secrets, ...stored]) });
+      const made = toBytes({ configuration });
+      if (made !== null) {
+        sent = made.secrets;
+        return call(signal, 'PATCH', '/v0/configuration', { body: made.body });
+      }
       const because = 'a secret that the request needs has no value here';
       return neverSent('PATCH', '/v0/configuration', 'unknown-secret', because);
     },
@@ -162,7 +165,7 @@ function parseSecrets(text: string) {
 
 async function send(connection: Connection, request: Request): Promise<ApiResult> {
   const { base, dispatcher, timeoutMs, maxBodyBytes } = connection;
-  const { method, path, signal, secrets = [], parse = parseBody } = request;
+  const { method, path, signal, secrets, parse = parseBody } = request;
   let token: string;
   try {
     token = connection.token();
@@ -179,10 +182,14 @@ async function send(connection: Connection, request: Request): Promise<ApiResult
   });
   const where = `${method} ${path} to ${base.host}`;
   if (!answer.ok) return explainNoAnswer(where, answer.error, timeoutMs, signal.aborted);
+  const { status, text } = answer.value;
+  // Whatever answers, a proxy too, may quote the request with its headers.
+  const message = `${where}: the answer quotes the API token, so nothing of it is used`;
+  if (status < 300 && token.length > 20 && spellingsOf([token]).some((one) => text.includes(one)))
+    return { kind: 'no-answer', sent: 'maybe', code: 'not-json', message, status };
   const read = readAnswer(where, answer.value, base, parse);
-  // An error of the server, or of a proxy, may quote the request with its headers.
-  const quotes = read.kind === 'answer' && read.status >= 300;
-  return quotes ? { ...read, body: scrub(read.body, spellingsOf([token, ...secrets])) } : read;
+  if (read.kind === 'no-answer') return { ...read, message: String(hideSecrets(read.message, [token]) ?? message) };
+  return status < 300 ? read : { ...read, body: hideSecrets(read.body, [token, ...secrets]) };
 }
 
 function neverSent(method: string, path: string, code: string, because: string): NoAnswer {
@@ -202,28 +209,4 @@ function toBytes(given: Readonly<Record<string, unknown>>) {
     return revealed;
   });
   return missing ? null : { body, secrets };
-}
-
-/** Each secret as it is and as it may be quoted: JSON-escaped, URL-encoded, base64, hex; the longest first. */
-function spellingsOf(secrets: readonly string[]): readonly string[] {
-  const spellings = new Set<string>();
-  for (const secret of secrets) {
-    spellings.add(secret);
-    spellings.add(JSON.stringify(secret).slice(1, -1));
-    spellings.add(encodeURIComponent(secret));
-    const bytes = Buffer.from(secret);
-    spellings.add(bytes.toString('base64')).add(bytes.toString('base64url'));
-    spellings.add(bytes.toString('hex')).add(bytes.toString('hex').toUpperCase());
-  }
-  return [...spellings].sort((a, b) => b.length - a.length);
-}
-
-/** A JSON value with each of these replaced in its texts and keys. */
-function scrub(value: unknown, spellings: readonly string[]): unknown {
-  if (typeof value === 'string') return spellings.reduce((text, one) => text.replaceAll(one, '(secret)'), value);
-  if (Array.isArray(value)) return value.map((item: unknown) => scrub(item, spellings));
-  if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([key, inner]) => [String(scrub(key, spellings)), scrub(inner, spellings)]),
-  );
 }

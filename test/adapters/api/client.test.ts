@@ -64,6 +64,93 @@ test('an error that quotes the token comes back without it', async () => {
   });
 });
 
+describe('words of the server that quote a secret', () => {
+  const long = 'Canary_token-51c2.of-real/length';
+  const hexOf = (text: string): string => Buffer.from(text).toString('hex');
+  const quotes: Readonly<Record<string, unknown>> = {
+    'URL-encoded in lower case': { errors: { a: [long.replace('/', '%2f')] } },
+    'URL-encoded as a whole': { errors: { a: [hexOf(long).replace(/../g, '%$&')] } },
+    'as entities of HTML': { errors: { a: [long.replace('/', '&#47;').replace('_', '&#x5f;')] } },
+    'as code points': { errors: { a: [hexOf(long).replace(/../g, '\\u00$&')] } },
+    'inside base64 of more': { errors: { a: [btoa(`authorization: Bearer ${long}; x`)] } },
+    'inside base64 of more, one further': { errors: { a: [btoa(`thorization: Bearer ${long};`)] } },
+    'with a line break': { errors: { a: [`${long.slice(0, 9)}\n${long.slice(9)}`] } },
+    'in capitals': { errors: { a: [long.toUpperCase()] } },
+    'over two texts': { errors: { a: [long.slice(0, 9), long.slice(9)] } },
+    'over two members': { errors: { a: [long.slice(0, 9)], b: [long.slice(9)] } },
+    'over a name and a text': { errors: { [long.slice(0, 9)]: [long.slice(9)] } },
+  };
+  for (const [how, errors] of Object.entries(quotes)) {
+    test(`are not shown: ${how}`, async () => {
+      const url = await serve((_, response) => {
+        response.writeHead(422, { 'content-type': 'application/json' }).end(JSON.stringify(errors));
+      });
+      const answer = await client(url, { token: () => long }).listRules(signal);
+      expect(answer).toMatchObject({ kind: 'answer', status: 422, body: undefined });
+    });
+  }
+
+  test('are not shown where they name the host of a redirect', async () => {
+    const url = await serve((_, response) =>
+      response.writeHead(302, { location: `https://${hexOf(long)}.example` }).end(),
+    );
+    const answer = await client(url, { token: () => long }).listRules(signal);
+    expect(answer).toMatchObject({ kind: 'no-answer', code: 'redirect' });
+    expect(JSON.stringify(answer)).not.toContain(hexOf(long));
+  });
+
+  test('make a success count for nothing', async () => {
+    const url = await serve((_, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ data: { endpoint: long } }));
+    });
+    const answer = await client(url, { token: () => long }).getConfiguration(signal);
+    expect(answer).toMatchObject({ kind: 'no-answer', sent: 'maybe', code: 'not-json', status: 200 });
+    expect(JSON.stringify(answer)).not.toContain(long);
+  });
+
+  test('are not shown after a refused PATCH sent it', async () => {
+    const url = await serve((_, response) => {
+      response.writeHead(422, { 'content-type': 'application/json' }).end(JSON.stringify({ errors: { a: [canary] } }));
+    });
+    const api = client(url);
+    await api.updateConfiguration({ client_secret: Secret.of(canary) }, signal);
+    expect(await api.deleteRule('x', signal)).toMatchObject({ body: { errors: { a: ['(secret)'] } } });
+  });
+
+  test.each([
+    ['nested deeper than the stack is', () => `${'['.repeat(30_000)}${']'.repeat(30_000)}`],
+    ['millions of words', () => JSON.stringify({ errors: { a: Array.from({ length: 1_000_000 }, () => 'x') } })],
+  ])('are not shown, and end nothing: %s', async (_how, body) => {
+    const url = await serve((_, response) =>
+      response.writeHead(422, { 'content-type': 'application/json' }).end(body()),
+    );
+    expect(await client(url).listRules(signal)).toMatchObject({ kind: 'answer', status: 422, body: undefined });
+  });
+
+  test('are not looked through for more secrets than a server can have: that took longer than every deadline', async () => {
+    const many = Array.from({ length: 50_000 }, (_, index) => ({ client_secret: `secret-${index}` }));
+    const url = await serve((request, response) => {
+      const isRead = request.method === 'GET';
+      response.writeHead(isRead ? 200 : 422, { 'content-type': 'application/json' });
+      response.end(
+        JSON.stringify(isRead ? { data: many } : { errors: { a: Array.from({ length: 999 }, () => 'no') } }),
+      );
+    });
+    const api = client(url);
+    await api.getConfiguration(signal);
+    const started = performance.now();
+    expect(await api.deleteRule('x', signal)).toMatchObject({ kind: 'answer', status: 422, body: undefined });
+    expect(performance.now() - started).toBeLessThan(3000);
+  });
+});
+
+test('a 404 of a length that nobody reads does not mean that a rule is gone', async () => {
+  const url = await serve((_, response) => {
+    response.writeHead(404, { 'content-type': 'application/json' }).end(JSON.stringify({ errors: 'x'.repeat(70_000) }));
+  });
+  expect(await client(url).deleteRule('x', signal)).toMatchObject({ kind: 'no-answer', code: 'too-large' });
+});
+
 test('a list that is as it was comes without a body to whoever knows it, and to nobody else', async () => {
   const ids = ['a', 'a', 'a', 'b', 'a'];
   const url = await serve((_, response) => {
