@@ -16,7 +16,7 @@ async function main() {
   const snapshot = env.RECONCILE_SNAPSHOT ?? '';
   if (token === '' && !review) return fail('RECONCILE_TOKEN is not there: make it a protected, masked variable');
   const path = env.RECONCILE_PATH || '.';
-  const { base, variables } = prepared(env.RECONCILE_PREPARED ?? '');
+  const { base, settings, variables } = prepared(env.RECONCILE_PREPARED ?? '');
   const hasSnapshot = snapshot !== '' && existsSync(snapshot);
   if (token === '' && !hasSnapshot && base.length === 0) {
     return fail(
@@ -25,10 +25,10 @@ async function main() {
   }
   const target = token === '' ? ['--live', snapshot] : ['--base-url', env.RECONCILE_BASE_URL ?? ''];
   const how = review ? ['--plan', '--detailed-exitcode'] : ['--yes'];
-  const argv = [...how, ...target, ...base, '--no-color', '--output', 'text', path];
+  const argv = [...how, ...settings, ...target, ...base, '--no-color', '--output', 'text', path];
   const secrets = token === '' ? {} : { RECONCILE_TOKEN: token, ...providerSecrets(env) };
   const planned = token === '' && !hasSnapshot ? null : runCommand(argv, { ...variables, ...secrets });
-  const reviewed = token === '' ? addDiff(planned, { base, settings: [], variables, path }) : planned;
+  const reviewed = token === '' ? addDiff(planned, { base, settings, variables, path }) : planned;
   const { code, markdown, folder } = reviewed;
   for (const name of ['plan.md', 'plan.json']) {
     if (existsSync(join(folder, name))) copyFileSync(join(folder, name), name);

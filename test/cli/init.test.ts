@@ -135,7 +135,10 @@ describe('reconcile init', () => {
     const env = { RECONCILE_BASE_URL: '', RECONCILE_TOKEN: '' };
     const run = await world.cli(['init', '--example', '--forge', 'gitlab'], { env });
     expect([run.code, run.err, run.out]).toEqual([0, '', expect.stringContaining('policy: 2 rules; no problems.')]);
-    expect(parse(world.read('.gitlab-ci.yml')).variables.RECONCILE_PATH).toBe('policy');
+    expect(parse(world.read('.gitlab-ci.yml')).variables).toMatchObject({
+      RECONCILE_PATH: 'policy',
+      RECONCILE_CONFIG: 'settings.yaml',
+    });
     expect(world.simulator.requests().filter(({ method }) => method === 'GET')).toEqual([]);
   });
 });

@@ -322,6 +322,33 @@ describe('the GitLab template', () => {
     expect(world.sim.requests()).toHaveLength(before);
   });
 
+  it('threat 39: reads the settings file from the default branch, and heeds it in plans and applies (long)', async () => {
+    const clone = path.join(folder, 'clone');
+    mkdirSync(path.join(clone, 'p'), { recursive: true });
+    const git = (...args: readonly string[]): string =>
+      execFileSync('git', ['-c', 'user.name=T', '-c', 'user.email=t@example.com', ...args], {
+        cwd: clone,
+        encoding: 'utf8',
+      });
+    git('init', '-q');
+    writeFileSync(path.join(clone, 'settings.yaml'), 'maxDeletes: 0\n');
+    writeFileSync(path.join(clone, 'p/rules.yaml'), rules('10.1.0.0/16'));
+    git('add', '-A');
+    git('commit', '-q', '-m', 'main');
+    git('update-ref', 'refs/remotes/origin/main', 'HEAD');
+    world.sim.seed([{ action: 'drop', destination: '192.0.2.0/24' }]);
+    writeFileSync(path.join(clone, 'settings.yaml'), 'maxDeletes: 100\n');
+    const given = { RECONCILE_TOKEN: apiToken, RECONCILE_PATH: 'p', RECONCILE_CONFIG: 'settings.yaml' };
+    const variables = environment({ ...given, CI_DEFAULT_BRANCH: 'main' });
+    for (const job of [request, {}]) {
+      const ran = await run('gitlab', { ...variables, ...job }, clone);
+      expect([ran.code, ran.output]).toEqual([3, expect.stringContaining('--max-deletes')]);
+    }
+    expect(world.live()).toEqual(['192.0.2.0/24']);
+    const missing = await run('gitlab', { ...variables, CI_DEFAULT_BRANCH: 'gone' }, clone);
+    expect([missing.code, missing.output]).toEqual([1, expect.stringContaining('is read from origin/gone')]);
+  });
+
   it('applies on the default branch', async () => {
     const ran = await run('gitlab', environment({ RECONCILE_TOKEN: apiToken }), folder);
     expect(ran.code).toBe(0);

@@ -144,6 +144,7 @@ include:
 variables:
   RECONCILE_BASE_URL: ${server}
   RECONCILE_PATH: ${policy}
+  RECONCILE_CONFIG: settings.yaml
 `;
 }
 
