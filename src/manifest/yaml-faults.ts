@@ -14,7 +14,7 @@ const sentences: Readonly<Record<string, string>> = {
   BAD_PROP_ORDER: 'An anchor or tag stands in the wrong place.',
   BAD_SCALAR_START: 'A value starts with a character that has a meaning of its own in YAML.',
   BLOCK_AS_IMPLICIT_KEY: 'This value has a second colon.',
-  BLOCK_IN_FLOW: 'A block collection stands inside `[…]` or `{…}`.',
+  BLOCK_IN_FLOW: 'A comma is missing in this value, or it contains `: `.',
   BAD_COLLECTION_TYPE: 'A tag does not fit the collection it stands on.',
   KEY_OVER_1024_CHARS: 'A key is longer than 1,024 characters.',
   MISSING_CHAR: 'A character is missing: a colon, a comma, or a closing quote or bracket.',
@@ -29,8 +29,9 @@ const sentences: Readonly<Record<string, string>> = {
 const hints: Readonly<Record<string, string>> = {
   BAD_ALIAS:
     'Put a text that begins with `*` in quotes. For every address write `0.0.0.0/0`, and `::/0` in a rule for IPv6.',
-  BAD_INDENT: 'Indent all fields of one mapping by the same number of spaces.',
+  BAD_INDENT: 'Indent all fields of one mapping, and all entries of one list, by the same number of spaces.',
   BAD_SCALAR_START: 'Put the value in quotes.',
+  BLOCK_IN_FLOW: 'Write a comma between fields; put a value that contains `: ` in quotes.',
   BLOCK_AS_IMPLICIT_KEY: 'Put a value that contains `: ` in quotes, or break the line after the first colon.',
   MULTILINE_IMPLICIT_KEY: 'Write `field: value`.',
   MISSING_CHAR: 'Look for an open quote or bracket at or above this line, or a missing `:` after a key.',
@@ -110,20 +111,36 @@ function findCause({ code, pos: [offset] }: SyntaxFault, document: Document.Pars
   const tab = document.errors.find((one) => one.code === 'TAB_AS_INDENT')?.pos[0] ?? -1;
   if (tab >= start && !text.slice(offset, tab).replace('\n', '').includes('\n'))
     return { problem: describeYamlFault('TAB_AS_INDENT'), offset: tab, isLast: true };
-  const strange = findStrangeSpace(line);
-  if (strange !== null) return makeLast(start + strange.at, strange);
+  const inLine = /^(?:<{7}|={7}|>{7})(?: |$)/.test(line) ? conflict : findStrangeSpace(line);
+  if (inLine !== null) return makeLast(start + inLine.at, inLine);
   const unclosed = unclosedCodes.has(code) ? findUnclosed(text, document.range[0], offset) : null;
   if (unclosed !== null) return makeLast(unclosed.at, unclosed);
   const deeper = code === 'BLOCK_AS_IMPLICIT_KEY' ? findDeeperLine(text.slice(start, start + mostOfLine), line) : null;
   if (deeper !== null) return makeLast(start + deeper.at, deeper);
+  return describeLine(code, line, { start, offset });
+}
+
+/** What is wrong with a line whose brackets and quotes are closed; `start` and `offset`: of the line, and of the fault. */
+function describeLine(
+  code: string,
+  line: string,
+  { start, offset }: Readonly<Record<'start' | 'offset', number>>,
+): Fault {
   const colon = code === 'MULTILINE_IMPLICIT_KEY' || code === 'MISSING_CHAR' ? explainColon(line) : null;
   if (colon !== null) return { problem: makeFault(colon), offset: start + colon.at, isLast: false };
-  return { problem: describeYamlFault(code), offset, isLast: false };
+  const isOutOfLine = outOfLineCodes.has(code) && offset === start && /^ +(?:- |[^\s:]+:(?: |$))/.test(line);
+  return { problem: describeYamlFault(isOutOfLine ? 'BAD_INDENT' : code), offset, isLast: isOutOfLine };
 }
 
 const bareReference = {
   summary: 'Inside `{…}` and `[…]` a brace begins a mapping, after a `$` too.',
   hint: 'Put the text with the reference to a value in quotes.',
+};
+
+const conflict = {
+  at: 0,
+  summary: 'Git marked a merge conflict here.',
+  hint: 'Keep one of the two sides, and delete the lines that begin with `<<<<<<<`, `=======` and `>>>>>>>`.',
 };
 
 const template = {
@@ -132,6 +149,9 @@ const template = {
 };
 
 const mostOfLine = 1_000;
+
+/** What the parser says of a line with too many or too few spaces before it, beside BAD_INDENT. */
+const outOfLineCodes: ReadonlySet<string> = new Set(['MISSING_CHAR', 'BLOCK_AS_IMPLICIT_KEY']);
 
 const unclosedCodes: ReadonlySet<string> = new Set([
   'BAD_INDENT',
@@ -142,8 +162,8 @@ const unclosedCodes: ReadonlySet<string> = new Set([
   'BLOCK_AS_IMPLICIT_KEY',
 ]);
 
-/** The innermost bracket or quote that is open at an offset of the document that begins at `start`. */
-function findUnclosed(text: string, start: number, offset: number): Cause | null {
+/** The brackets and quotes that are open at an offset of the document that begins at `start`. */
+function listOpen(text: string, start: number, offset: number) {
   const open: { readonly at: number; readonly mark: string }[] = [];
   let at = start;
   for (const lexeme of new Lexer().lex(text.slice(start, offset))) {
@@ -155,9 +175,16 @@ function findUnclosed(text: string, start: number, offset: number): Cause | null
     else if (/^(?:"(?:[^"\\]|\\[\s\S])*|'(?:[^']|'')*)$/.test(lexeme)) open.push({ at, mark: lexeme[0] ?? '' });
     at += lexeme.length;
   }
-  const last = open.at(-1);
+  return open;
+}
+
+/** The innermost of them, unless it is closed further on in the same line. */
+function findUnclosed(text: string, start: number, offset: number): Cause | null {
+  const last = listOpen(text, start, offset).at(-1);
   if (last === undefined) return null;
   const closing = last.mark === '{' ? '}' : last.mark === '[' ? ']' : last.mark;
+  const rest = /^.*/.exec(text.slice(offset, offset + mostOfLine))?.[0] ?? '';
+  if (closing !== last.mark && rest.includes(closing) && !text.slice(last.at, offset).includes('\n')) return null;
   const what = closing === last.mark ? 'This quote' : `This \`${last.mark}\``;
   return { at: last.at, summary: `${what} is not closed.`, hint: `Write \`${closing}\` where it ends.` };
 }
