@@ -47,7 +47,9 @@ function neverDecides(rule: DesiredRule, linted: Linted): Finding {
   const { place } = rule;
   if (single !== null && single.rule.action === 'accept' && getRank(single.rule) === getRank(rule.rule) - 1) {
     const summary = `${quoteName(rule)} drops nothing: ${quoteName(single)} accepts all of it, and accept beats drop however narrow the drop is.`;
-    const hint = 'Take the address out of the accepting rule, or drop it by ports or for a user: both stand above.';
+    const byPorts = rule.rule.ports === null ? ', or drop it by ports' : '';
+    const forUser = rule.rule.userId === null ? ', or drop it for a user' : '';
+    const hint = `Take the address out of the accepting rule${byPorts}${forUser}.`;
     return { code: 'drop-under-accept', place, summary, hint, related };
   }
   const names = shadows.map(quoteName).join(' and ') || 'other rules';

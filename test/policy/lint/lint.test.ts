@@ -204,6 +204,18 @@ describe('lint', () => {
     expect(problem?.related).toMatchObject([{ place: { file: 'policy.yaml', line: 6 } }]);
   });
 
+  it.each([
+    ['', 'accepting rule, or drop it by ports, or drop it for a user.'],
+    [', port_type: tcp, port_range: 80', 'accepting rule, or drop it for a user.'],
+    [`, user_id: ${alice}`, 'accepting rule, or drop it by ports.'],
+    [`, user_id: ${alice}, port_type: tcp, port_range: 80`, 'accepting rule.'],
+  ])('of a drop under an accept (%s) it advises only what comes before the accept', (lane, advice) => {
+    const [problem] = lintText(
+      manifests([`action: accept, destination: 10.0.0.0/8${lane}`, `action: drop, destination: 10.1.2.3${lane}`]),
+    );
+    expect(problem?.hint).toBe(`Take the address out of the ${advice}`);
+  });
+
   it('is switched off by a comment with a reason', () => {
     const text = manifests(['action: accept, destination: 10.0.0.0/8', 'action: drop, destination: 10.1.2.3']);
     const marked = text.replace(
