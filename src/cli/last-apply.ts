@@ -30,8 +30,8 @@ const recordFile = 'record.json';
 /** The folder with the state of this server: ours in `--state-dir`, else one below the user's state folder; null: none, as in CI. */
 export function findStateFolder({ settings, terminal: { env } }: Invocation): string | null {
   const server = findServer(settings);
-  if (server === null) return null;
   if (settings.stateDir !== null) return findOwnFolder(settings.stateDir);
+  if (server === null) return null;
   const home = env['HOME'] ?? '';
   const states = env['XDG_STATE_HOME'] || (home === '' ? '' : join(home, '.local', 'state'));
   if (states === '' || !['', 'false', undefined].includes(env['CI'])) return null;

@@ -81,6 +81,20 @@ describe('history', () => {
     expect((await run('history')).out).toMatch(/ 1 created, by sidecar, from \S+: converged$/m);
     expect((await run('undo', '--allow-empty')).code).toBe(0);
     expect(live()).toEqual([]);
+    const nothing = await run('undo', '1', '--dry-run', '--allow-empty');
+    expect([nothing.code, nothing.out + nothing.err]).toEqual([0, expect.not.stringContaining('undone-not-in-git')]);
+  });
+
+  it('is listed with --state-dir alone, and undo names the server that it then lacks', async () => {
+    manifests(['drop 10.1.0.0/16']);
+    await run('m');
+    const nowhere = { env: { ...env, RECONCILE_BASE_URL: '' } };
+    expect(await world.cli(['history'], nowhere)).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('1 created, by carol'),
+    });
+    const undone = await world.cli(['undo', '--yes'], nowhere);
+    expect([undone.code, undone.err]).toEqual([1, expect.stringContaining('and there is no --base-url')]);
   });
 
   it('says what is wrong with a number that is none, or that is not there', async () => {

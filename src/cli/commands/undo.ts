@@ -21,7 +21,8 @@ export async function run(invocation: Invocation): Promise<Answer> {
   if (earlier !== null) return earlier;
   const server = findServer(settings);
   if (record.server !== server) {
-    const summary = `apply ${record.number} was made to ${escapeControls(String(record.server))}, and this is ${server}`;
+    const other = server === null ? 'there is no --base-url' : `this is ${server}`;
+    const summary = `apply ${record.number} was made to ${escapeControls(String(record.server))}, and ${other}`;
     throw makeFailure('state', summary, 'check --base-url and --state-dir: what is undone must be the same server');
   }
   const written = `undo of apply ${record.number}`;
@@ -29,7 +30,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const answer = await runPass(invocation, request);
   const { plan = null, apply = null } = answer.report?.() ?? {};
   // Where a guard or a person said no, the manifests and the server agree.
-  if (settings.dryRun ? plan === null : apply === null) return answer;
+  if (settings.dryRun ? !plan?.steps.length : apply === null) return answer;
   const summary = `The manifests still ask for what was undone: ${await describeHolder(invocation)}.`;
   const hint = 'Revert the commit in Git too (git revert), or suspend the sidecar until you have.';
   const note = makeNote('undone-not-in-git', summary, hint);
