@@ -123,15 +123,23 @@ function usage(error: CommanderError, argv: readonly string[]): Failure {
     .split('\n');
   const flag = /unknown option '([^'=]+)/.exec(first)?.[1] ?? '';
   const verb = argv.find(isCommand) ?? '';
-  if (/^--(plan|watch)$/.test(flag) && verb !== 'watch')
-    return makeFailure('usage', first, `if \`${verb}\` is a directory, write ./${verb}`);
+  if (/^--(plan|watch)$/.test(flag) && verb !== 'watch') return makeFailure('usage', first, adviseOnVerb(verb));
   const instead = flag === '--plan' ? '--suspend to watch and write nothing' : translateWord(flag, 'flag');
   if (instead !== null) return makeFailure('usage', first, `Use ${instead}.`);
   if (nearestCommand(word) !== null) return makeFailure('usage', `there is no command \`${word}\``, helpHint(word));
   const owner = commands.find((spec) => listOptions(spec).some((name) => formatFlag(name) === flag));
-  if (owner !== undefined) return makeFailure('usage', first, `${flag} goes with \`reconcile ${owner.name}\`.`);
+  if (owner !== undefined) return makeFailure('usage', first, adviseOnFlag(flag, first, owner.name));
   const hint = more.join(' ').replace(/[()]/g, '').trim();
   return makeFailure('usage', first, hint !== '' ? hint : helpHint(word, flag));
+}
+
+function adviseOnVerb(verb: string): string {
+  return verb === '' ? 'give --plan or --watch, once' : `if \`${verb}\` is a directory, write ./${verb}`;
+}
+
+function adviseOnFlag(flag: string, summary: string, owner: string): string {
+  const isValued = summary.includes('=') && !withValue.has(flag);
+  return isValued ? `${flag} takes no value.` : `${flag} goes with \`reconcile ${owner}\`.`;
 }
 
 function helpHint(word: string, flag = ''): string {

@@ -157,7 +157,7 @@ const own = {
   mergeBase: { kind: 'switch', help: 'compare from where the two branches parted' },
   snapshot: { kind: 'path', help: 'a snapshot instead of the server: no request, no token' },
   live: { kind: 'path', help: 'the same as --snapshot, as 0.1 had it' },
-  dryRun: { kind: 'switch', help: 'only the plan: the same as reconcile plan' },
+  dryRun: { kind: 'switch', help: 'only the plan; write nothing' },
   forget: { kind: 'switch', flag: '--prune', help: 'remove all records' },
   probe: { kind: 'switch', help: 'ask only whether it makes progress (/healthz)' },
   checkDiscovery: { kind: 'switch', help: 'fetch the discovery documents of the providers' },

@@ -11,7 +11,7 @@ const hints: Readonly<Record<string, string>> = {
   timeout:
     'the server did not answer in time: check the network, or give it longer with --timeout (one request) or --total-timeout (all reading)',
   reset: 'the connection broke: check a proxy or load balancer on the way, then run again',
-  tls: 'the certificate was not accepted: name your own authority with --ca-file; verification cannot be turned off',
+  tls: 'check http or https in --base-url; name an authority of your own with --ca-file; verification cannot be turned off',
   'not-json': 'this is not the API: check --base-url (a login page or another site answers there)',
   redirect: 'the API never redirects, and the token goes nowhere else: check --base-url',
   'torn-body': 'the answer ended early; nothing is planned from half an answer: run again',

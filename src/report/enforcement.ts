@@ -15,7 +15,7 @@ export function renderEnforcement(run: RunReport, { color }: Display): string {
   return `${problems}${problems === '' ? '' : '\n'}${line}\n`;
 }
 
-/** `Enforced: the kernel holds all 12 live rules, 0.8 s after the last answer.` or what is wrong. */
+/** `Enforced: the kernel holds 12 live rules and nothing else (waited 0.8 s).` or what is wrong. */
 export function summariseEnforcement({ report, waitedMs }: KernelState): string {
   const { counts, liveRules } = report;
   const waited = waitedMs === null ? '' : ` (waited ${(waitedMs / 1000).toFixed(1)} s)`;
@@ -31,7 +31,7 @@ export function summariseEnforcement({ report, waitedMs }: KernelState): string 
         counts.extra > 0 ? `${counts.extra} extra` : '',
         counts.structure > 0 ? count(counts.structure, 'other difference') : '',
       ];
-      return `Not enforced: of ${count(liveRules, 'live rule')} the kernel has ${parts.filter((part) => part !== '').join(', ')}${waited}.`;
+      return `Not enforced: the kernel differs from ${count(liveRules, 'live rule')}: ${parts.filter((part) => part !== '').join(', ')}${waited}.`;
     }
   }
 }

@@ -57,7 +57,7 @@ const headlines: Partial<Readonly<Record<ConditionReason, Partial<Headline>>>> =
   Refused: { text: 'Refused', advice: 'See the details of the plan:', command: 'reconcile plan PATH' },
   ManifestsInvalid: {
     text: 'Newest revision invalid',
-    advice: 'Correct the problems below and push. To check before:',
+    advice: 'Correct the manifests. To see each problem:',
     command: 'reconcile validate PATH',
   },
   RewindRefused: {

@@ -759,6 +759,8 @@ describe('what was meant', () => {
     [['help', 'constructor'], 'reconcile --help shows the commands and their options'],
     [['sync', 'm'], 'there is no command `sync`'],
     [['plan', '--interval', '5m', 'm'], '--interval goes with `reconcile watch`'],
+    [['plan', '--yes=maybe', 'm'], '--yes takes no value'],
+    [['--plan', 'm', '--watch'], 'give --plan or --watch, once'],
     [['validate', '--stric', 'm'], 'Did you mean --strict?'],
   ])('%j: %s', async (args, words) => {
     const run = await world.cli(args);
