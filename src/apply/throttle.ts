@@ -36,10 +36,7 @@ export interface Throttle {
 /** The longest backlog, in ms of the filter's work, at which a gap is opened. */
 const gapBacklogMs = 1000;
 
-/**
- * A throttle for one apply. `pace` is in writes a second. `slowness`: how long the filter was seen to take for what the model gives
- * it a second for; it corrects what is expected, and shortens no wait.
- */
+/** A throttle for one apply: `pace` writes a second. `slowness`: by how much the filter was slower than the model; it shortens no wait. */
 export function createThrottle(clock: Clock, filter: FilterModel | null, pace: number | null, slowness = 1): Throttle {
   let pausedUntil = 0;
   let rebuiltAt = 0;

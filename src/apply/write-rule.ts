@@ -11,10 +11,7 @@ import { sendWrite, settleFailed, settleUnknown, type WriteOrder } from './write
 
 const createRequest = 'POST /v0/rules';
 
-/**
- * Creates a rule exactly once: what a POST without an answer left is found by canonical value among ids not known before.
- * `spelled`: the destination as a rule that is created again was stored.
- */
+/** Creates a rule exactly once: what a POST without an answer left is found by its value. `spelled`: the destination as it was stored. */
 export function createRule(rule: Rule, order: WriteOrder, spelled = toWire(rule).destination): Promise<Settled> {
   const { session } = order;
   return sendWrite(order, {

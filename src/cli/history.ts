@@ -143,10 +143,7 @@ export async function loadRecord(files: StateFiles, number: number): Promise<Res
   return fail(`apply ${number} in ${files.folder} cannot be used: ${record.error}`);
 }
 
-/**
- * The applies that changed something, or of which nobody knows, the newest first. What cannot be read is left out; throws a `Failure`
- * where the folder cannot be read.
- */
+/** The readable applies that changed something, or may have, newest first; throws a `Failure` where the folder cannot be read. */
 export async function readHistory(files: StateFiles): Promise<readonly NumberedRecord[]> {
   const numbers = await listRecords(files).catch(refuseFolder(files, 'read'));
   const loaded = await Promise.all(numbers.map((number) => loadRecord(files, number)));

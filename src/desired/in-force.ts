@@ -71,10 +71,7 @@ function tooManyTimes(count: number): Problem {
   return makeError('too-many-times', summary, hint);
 }
 
-/**
- * What is worth knowing of the ends of rules: that one has expired, that the end of a drop rule opens something, and that access is
- * given for longer than the operator allows.
- */
+/** What to know of the ends of rules: one has expired, the end of a drop opens something, access is given for longer than is allowed. */
 export function findEndings(
   rules: readonly DesiredRule[],
   { now, maxExpiryMs = Number.POSITIVE_INFINITY }: DesiredContext,

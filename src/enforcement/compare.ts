@@ -17,10 +17,7 @@ export function getSetKind(live: LiveRule): SetKind {
   return { userId, family: destination.family, action, withPorts: ports !== null };
 }
 
-/**
- * Compares live rules with the elements of the kernel's sets, as sets of traffic; O(n log n) when most agree exactly. `missing`: live
- * rules, each with what its set lacks of it, as rules.
- */
+/** Compares live rules with the kernel's sets, as traffic; O(n log n) when most agree. `missing`: rules, with what their set lacks. */
 export function compareSets(rules: readonly LiveRule[], table: FilterTable) {
   const bySet = groupBy(rules, (live) => formatSetName(getSetKind(live)));
   const missing: (readonly [LiveRule, readonly Rule[]])[] = [];

@@ -13,10 +13,7 @@ const notATime = 'Write a date, `2026-12-01`, or a time with its zone, `2026-12-
 const noSuchDay = 'There is no such day or time of day.';
 const noZone = 'A time of day needs its zone: `2026-12-01T18:00:00+01:00`, or `Z` for UTC.';
 
-/**
- * The instant, in ms since 1970, of a date (`2026-12-01`) or an RFC 3339 time with its zone (`2026-12-01T18:00:00+01:00`); or the hint
- * for a text that is none.
- */
+/** The ms since 1970 of a date (`2026-12-01`) or an RFC 3339 time with its zone (`2026-12-01T18:00:00+01:00`); else a hint. */
 export function parseInstant(text: string, { edge, timezone }: DateMeaning): Result<number, string> {
   const found = pattern.exec(text);
   if (found === null) return fail(notATime);

@@ -9,10 +9,7 @@ export interface Place {
   readonly column: number;
 }
 
-/**
- * A finding for a person. `code` is stable, lower-case with dashes (`unknown-field`), and has a section in the docs;
- * `summary` is one sentence; `hint` says what to do. No part of it ever holds a secret.
- */
+/** A finding for a person: a stable `code` that the docs explain, one sentence, and what to do. No part of it ever holds a secret. */
 export interface Problem {
   readonly code: ProblemCode;
   readonly severity: Severity;

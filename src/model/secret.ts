@@ -39,10 +39,7 @@ export class Secret {
     return new Secret(key instanceof KeyObject ? key.export().toString('utf16le') : undefined);
   }
 
-  /**
-   * The value as a `KeyObject`, which can be passed to another thread and not be printed either; null when it is unknown. Its type
-   * is not named: the library's declarations need no other package's.
-   */
+  /** As a `KeyObject`, which another thread can get and nothing prints; null: unknown. Its type is not named, for the library's users. */
   toKey(): object | null {
     return this.#value === undefined ? null : createSecretKey(this.#value, 'utf16le');
   }

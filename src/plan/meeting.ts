@@ -3,10 +3,7 @@ import { getOrMake, groupBy } from '../model/group-by.ts';
 import { type PortRange, type Ports, type PortType, portsIntersect } from '../model/port-range.ts';
 import type { Rule } from '../model/rule.ts';
 
-/**
- * Visits every pair of items whose rules share a packet, the wider network first; with `isAsked` only pairs of which one at least is
- * asked about. Costs about what is found.
- */
+/** Visits each pair whose rules share a packet, the wider network first; with `isAsked` pairs with one of those. Costs what is found. */
 export function eachMeeting<T>(
   items: readonly T[],
   ruleOf: (item: T) => Rule,

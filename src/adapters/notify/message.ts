@@ -67,10 +67,7 @@ function slackText({ what, status, rules = [] }: Turn): string {
   return lines.join('\n').slice(0, 3000);
 }
 
-/**
- * GitHub shows it beside the commit: success once it is in effect, failure when it cannot be. `api` is https://api.github.com or
- * an Enterprise address, `repository` is `owner/name`.
- */
+/** GitHub shows it beside the commit: success once in effect, else failure. `api`: https://api.github.com or an Enterprise address. */
 export function notifyGithub(
   { api, repository, context }: Readonly<Record<'api' | 'repository' | 'context', string>>,
   token: () => string,

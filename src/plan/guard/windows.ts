@@ -17,10 +17,7 @@ const dayMs = 86_400_000;
 /** Edges of windows that are looked at; a schedule that is always closed is not followed for ever. */
 const mostLooks = 1000;
 
-/**
- * Why a plan must wait for a window at `now`, and until when (ms since 1970; null: no time was found); null: it may be written. Only
- * what opens traffic or configures waits, whole.
- */
+/** Why a plan waits for a window at `now`, and until when (null: no time found); null: it may be written. A plan waits whole. */
 export function findClosedWindow(windows: readonly Window[], plan: Plan, now: number) {
   const opens = plan.effect.opens.length > 0 || plan.exposure.some(({ direction }) => direction === 'opened');
   const configures = plan.steps.some(({ type }) => type === 'configure');

@@ -156,10 +156,7 @@ interface Item {
 /** Pairs from the ends of two lists, and takes what is paired from them. */
 type Pairing = (desired: Item[], live: Item[]) => void;
 
-/**
- * The fields that are equal in each round. What may differ: one field; then the action alone; then two and more. Of equally many, those
- * that keep the destination come first.
- */
+/** The fields equal in each round. One may differ; then the action alone; then two and more, those that keep the destination first. */
 const rounds: readonly (typeof wireFields)[] = (() => {
   const fields = wireFields.map(({ name }) => name).filter((name) => name !== 'action' && name !== 'user_id');
   const edits = fields

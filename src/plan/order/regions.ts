@@ -63,10 +63,7 @@ interface Region {
   readonly changing: readonly Item[];
 }
 
-/**
- * The traffic of a component's packets on whose verdict at least two operations bear, by what `classesOf` makes of their
- * rules. `byMatchSet`: packets that other rules match are told apart too.
- */
+/** The traffic of a component on which two operations or more bear, by `classesOf`. `byMatchSet`: other rules that match count too. */
 export function collectRegions<C>(
   { operations, kept }: Surroundings,
   byMatchSet: boolean,

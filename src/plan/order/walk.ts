@@ -11,10 +11,7 @@ export function prepareWalk(ordering: Ordering) {
   return { ordering, regionsOf: indexRegions(ordering), gapOf };
 }
 
-/**
- * What an order costs: each state after an operation counts what is wrong in it. The surplus is counted as all verdict changes: what no
- * order can avoid is the same for every one.
- */
+/** What an order costs: what is wrong after each operation. All verdict changes are counted: what no order avoids is the same for each. */
 export function measureCost(ordering: Ordering, order: readonly number[]): Cost {
   const { regions, gaps } = ordering;
   const { regionsOf, gapOf } = prepareWalk(ordering);
