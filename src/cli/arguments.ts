@@ -122,8 +122,8 @@ function usage(error: CommanderError, argv: readonly string[]): Failure {
     .trim()
     .split('\n');
   const flag = /unknown option '([^'=]+)/.exec(first)?.[1] ?? '';
-  const verb = argv.find(isCommand) ?? '';
-  if (/^--(plan|watch)$/.test(flag) && verb !== 'watch') return makeFailure('usage', first, adviseOnVerb(verb));
+  if (/^--(plan|watch)$/.test(flag) && argv.find(isCommand) !== 'watch')
+    return makeFailure('usage', first, 'give one command, --plan or --watch; a directory named like one is ./NAME');
   const instead = flag === '--plan' ? '--suspend to watch and write nothing' : translateWord(flag, 'flag');
   if (instead !== null) return makeFailure('usage', first, `Use ${instead}.`);
   if (nearestCommand(word) !== null) return makeFailure('usage', `there is no command \`${word}\``, helpHint(word));
@@ -131,10 +131,6 @@ function usage(error: CommanderError, argv: readonly string[]): Failure {
   if (owner !== undefined) return makeFailure('usage', first, adviseOnFlag(flag, first, owner.name));
   const hint = more.join(' ').replace(/[()]/g, '').trim();
   return makeFailure('usage', first, hint !== '' ? hint : helpHint(word, flag));
-}
-
-function adviseOnVerb(verb: string): string {
-  return verb === '' ? 'give --plan or --watch, once' : `if \`${verb}\` is a directory, write ./${verb}`;
 }
 
 function adviseOnFlag(flag: string, summary: string, owner: string): string {

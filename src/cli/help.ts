@@ -44,7 +44,7 @@ function describeExitCodes(): string {
     '',
     ...exitTable.map(({ code, meaning }) => `  ${code}  ${meaning}`),
     '',
-    'plan gives what an apply would be refused for.',
+    'A plan exits with 3 or 4 where its apply would.',
     '',
   ].join('\n');
 }

@@ -57,8 +57,8 @@ const limit = [
 
 const plan = {
   detailedExitcode: { kind: 'switch', help: 'exit 2 when changes are pending' },
-  showEmails: { kind: 'switch', help: 'name users by e-mail in files and logs too, not only on a terminal' },
-  full: { kind: 'switch', help: 'show all traffic and every moment on the way, not the first twelve' },
+  showEmails: { kind: 'switch', help: 'name users by e-mail address in files and logs too' },
+  full: { kind: 'switch', help: 'show all traffic and moments on the way, not the first twelve' },
   ruleUpdates: {
     kind: 'choice',
     choices: ['replace', 'patch'],
@@ -70,14 +70,14 @@ const plan = {
     value: 'N|N%',
     default: '30%',
     shape: limit,
-    help: 'refuse to delete more rules (a share counts from 10 live rules in scope on)',
+    help: 'refuse to delete more rules (a share: from 10 live rules in scope on)',
   },
   maxChanges: {
     kind: 'text',
     value: 'N|N%',
     default: '50%',
     shape: limit,
-    help: 'refuse to delete or rewrite more live rules (a share counts as above)',
+    help: 'refuse to delete or rewrite more live rules (a share: as above)',
   },
   allowEmpty: { kind: 'switch', help: 'allow a plan that leaves no rule' },
   allowLockout: { kind: 'switch', help: 'allow a Configuration that leaves no way to sign in' },
@@ -111,7 +111,7 @@ const plan = {
 
 const enforcement = {
   enforcement: { kind: 'choice', choices: ['nft'], help: "compare the live rules with the kernel's packet filter" },
-  netns: { kind: 'path', value: 'PATH', help: 'look into this network namespace, not into our own' },
+  netns: { kind: 'path', value: 'PATH', help: 'look into this network namespace' },
   waitEnforced: {
     kind: 'duration',
     value: 'TIMEOUT',
@@ -145,7 +145,7 @@ const own = {
   force: { kind: 'switch', help: 'overwrite files that say something else' },
   rulesOnly: { kind: 'switch', help: 'rules only, without the Configuration' },
   check: { kind: 'switch', help: 'write nothing; exit 1 when something would change' },
-  at: { kind: 'text', value: 'TIME', help: 'look ahead: as if it were that time' },
+  at: { kind: 'text', value: 'TIME', help: 'as if it were that time: 2026-12-01' },
   since: { kind: 'text', value: 'TIME', help: 'only what changed from then on: 2026-10-01' },
   until: { kind: 'text', value: 'DATE', help: 'the new end: 2026-12-31, or a time with its zone' },
   within: {
@@ -155,7 +155,7 @@ const own = {
     help: 'how far ahead: 12h, 14d, 4w',
   },
   mergeBase: { kind: 'switch', help: 'compare from where the two branches parted' },
-  snapshot: { kind: 'path', help: 'a snapshot instead of the server: no request, no token' },
+  snapshot: { kind: 'path', help: 'a snapshot instead of the server; no token' },
   live: { kind: 'path', help: 'the same as --snapshot, as 0.1 had it' },
   dryRun: { kind: 'switch', help: 'only the plan; write nothing' },
   forget: { kind: 'switch', flag: '--prune', help: 'remove all records' },
@@ -172,12 +172,12 @@ const own = {
   simulatorPort: { kind: 'count', flag: '--port', min: 0, max: 65_535, help: 'the same as --listen 127.0.0.1:N' },
   latency: { kind: 'duration', help: 'answer each request this much later' },
   data: { kind: 'path', help: 'keep the data in this file' },
-  user: { kind: 'list', value: 'NAME', help: 'a user, by name or UUID (simulate: NAME=UUID, repeat)' },
+  user: { kind: 'list', value: 'NAME', help: 'name, address or UUID of a user (simulate: NAME=UUID)' },
   discovery: {
     kind: 'choice',
     choices: ['accept', 'fetch'],
     default: 'accept',
-    help: 'discovery documents of providers: believe, or fetch as the real server does',
+    help: 'discovery documents: believe, or fetch as the real server does',
   },
   filterRate: {
     kind: 'count',

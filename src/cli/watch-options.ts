@@ -33,7 +33,7 @@ export const watchOptions = {
   },
 
   listen: { kind: 'text', value: 'HOST:PORT', help: 'serve the page, /healthz, /readyz, /metrics and /api' },
-  listenHost: { kind: 'list', value: 'NAME', help: 'further Host names under which it may be addressed' },
+  listenHost: { kind: 'list', value: 'NAME', help: 'further Host names it is addressed by' },
   listenTokenFile: {
     kind: 'path',
     help: 'token to sign in to the page, and for /metrics and /api; required beyond loopback',
@@ -53,7 +53,7 @@ export const watchOptions = {
 
 /** Of every command that works on a fleet. */
 export const fleetOptions = {
-  fleet: { kind: 'path', help: 'work on every target of this file, instead of one server' },
+  fleet: { kind: 'path', help: 'work on every target of this file' },
   target: { kind: 'list', value: 'NAME', help: 'only this target of the fleet' },
   label: { kind: 'list', value: 'KEY=VALUE', help: 'only targets of the fleet with this label' },
 } as const;
