@@ -55,7 +55,6 @@ const given: readonly (readonly [RegExp, (world: DocsWorld) => string])[] = [
   [/https:\/\/vpn\.example\.com/g, ({ simulator }) => simulator.url],
   [/\bCOMMAND\b/g, () => 'validate'],
   [/(?<=undo |show )(?:7|N)\b/g, () => '1'],
-  [/(?<=--base-url )URL\b/g, ({ simulator }) => simulator.url],
   [/(?<=--port |--listen |--listen 127\.0\.0\.1:)8080/g, () => '0'],
   [/\/run\/secrets\//g, ({ folder }) => `${folder}/secrets/`],
   [/\/var\/lib\/reconcile/g, ({ folder }) => `${folder}/state`],
@@ -97,7 +96,7 @@ const leftOut: Readonly<Record<string, readonly string[]>> = {
 
 /** Lines that the pages say do not end with 0, or that do not in a world in which something is pending; and the page's words. */
 const codes: ReadonlyMap<string, { readonly code: number; readonly page: string; readonly words: string }> = new Map([
-  ['reconcile --plan policy --output markdown=plan.md --fail-on opens', refused('`--fail-on`')],
+  ['reconcile plan policy --output markdown=plan.md --fail-on opens', refused('`--fail-on`')],
   ['reconcile drift policy', pending('`reconcile drift` found drift')],
   ['reconcile drift PATH', pending('`reconcile drift` found drift')],
   ['reconcile drift policy --output github', pending('`reconcile drift` found drift')],

@@ -180,28 +180,29 @@ describe.skipIf(kernelUnavailable !== null)(`the pages about the kernel’s pack
   it('each command that it names does what it says (long)', async () => {
     const named = documentedLines().filter(({ text, span }) => span && text.includes('--enforcement'));
     expect(named.map(({ text }) => text).sort()).toEqual([
-      'reconcile --plan --enforcement nft',
-      'reconcile --watch --enforcement nft',
-      'reconcile --yes --enforcement nft',
-      'reconcile --yes --enforcement nft --repair',
-      'reconcile --yes --enforcement nft --replace-modified',
-      'reconcile --yes --enforcement nft --wait-enforced 60s',
+      'reconcile apply PATH --yes --enforcement nft',
       'reconcile doctor --enforcement nft',
+      'reconcile plan PATH --enforcement nft',
+      'reconcile watch PATH --enforcement nft',
     ]);
     const url = await start(`reconcile simulate --token-file token --nft-netns /run/netns/${netns}`);
     const env = { RECONCILE_BASE_URL: url, RECONCILE_TOKEN_FILE: 'token', RECONCILE_NETNS: `/run/netns/${netns}` };
     const held = 'the kernel holds 1 live rule and nothing else';
-    expect(shell('reconcile --plan --enforcement nft manifests', env)).toContain('1 to create');
-    expect(shell('reconcile --yes --enforcement nft --wait-enforced 60s manifests', env)).toContain(held);
-    expect(shell('reconcile --yes --enforcement nft manifests', env)).toContain(held);
+    expect(shell('reconcile plan manifests --enforcement nft', env)).toContain('1 to create');
+    expect(shell('reconcile apply manifests --yes --enforcement nft --wait-enforced 60s', env)).toContain(held);
+    expect(shell('reconcile apply manifests --yes --enforcement nft', env)).toContain(held);
     expect(shell('reconcile doctor --enforcement nft', env)).toContain('kernel: holds 1 live rule and nothing else');
     expect(shell('reconcile --plan --save plan.json --enforcement nft manifests', env)).toContain(held);
     expect(shell('reconcile apply --yes plan.json manifests --enforcement nft --wait-enforced', env)).toContain(held);
     spawnSync('nsenter', [`--net=/run/netns/${netns}`, 'nft', 'flush', 'set', 'inet', 'firezone', 'ip_drop']);
-    expect(shell('reconcile --yes --enforcement nft --repair manifests', env)).toContain('the kernel does not hold it');
+    expect(shell('reconcile apply manifests --yes --enforcement nft --repair', env)).toContain(
+      'the kernel does not hold it',
+    );
     await patchTwice(url);
-    expect(shell('reconcile --yes --enforcement nft --replace-modified manifests', env)).toContain('modified in place');
-    expect(shell('reconcile --watch --once --enforcement nft manifests', env)).not.toMatch(/NotEnforced/);
+    expect(shell('reconcile apply manifests --yes --enforcement nft --replace-modified', env)).toContain(
+      'modified in place',
+    );
+    expect(shell('reconcile watch manifests --once --enforcement nft', env)).not.toMatch(/NotEnforced/);
     expect(existsSync(join(folder, 'token'))).toBe(true);
   }, 60_000);
 });

@@ -86,7 +86,7 @@ describe('the README’s quick start, run as it stands', () => {
   });
 
   it('each concrete command of the README runs too', () => {
-    const lines = ['reconcile --plan policy --output markdown=plan.md --fail-on opens', 'reconcile apply policy --yes'];
+    const lines = ['reconcile plan policy --output markdown=plan.md --fail-on opens', 'reconcile apply policy --yes'];
     for (const line of lines) expect(documentedLines().map(({ text }) => text)).toContain(line);
     const run = shell(
       `${lines.join('\n')}\nreconcile plan policy --save plan.json\nreconcile apply plan.json policy\nreconcile export --out exported\nreconcile plan exported --detailed-exitcode`,
