@@ -74,7 +74,7 @@ async function settleBack(answer: Answer, record: ApplyRecord, files: StateFiles
   const waiting = report?.().plan ? listWaiting(record) : [];
   const isDone = answer.exit === exitCodes.ok;
   if (isDone) await endGoingBack(files, waiting.length > 0);
-  const end = conclude(answer, record, isDone);
+  const end = isDone ? describeBack(waiting.length > 0 ? 'all else that' : 'what') : describeOpen(answer, record);
   const problems = [...waiting.map(describeWaiting), end];
   return {
     ...answer,
@@ -85,6 +85,11 @@ async function settleBack(answer: Answer, record: ApplyRecord, files: StateFiles
   };
 }
 
+function describeBack(what: string): Problem {
+  const hint = 'The manifests still ask for it. Change them, or apply them again.';
+  return makeNote('went-back', `Went back: ${what} the apply changed is as it was before.`, hint);
+}
+
 function describeWaiting(field: string): Problem {
   const summary = `\`${field}\` stays as the apply wrote it: the process that knew its secret before is gone.`;
   const hint =
@@ -92,9 +97,7 @@ function describeWaiting(field: string): Problem {
   return makeError('waits-for-secret', summary, hint);
 }
 
-function conclude({ report }: Answer, record: ApplyRecord, isDone: boolean): Problem {
-  const asked = 'The manifests still ask for it. Change them, or apply them again.';
-  if (isDone) return makeNote('went-back', 'Went back: what the apply changed is as it was before.', asked);
+function describeOpen({ report }: Answer, record: ApplyRecord): Problem {
   const failed = report?.().apply?.outcomes.filter(({ outcome }) => outcome !== 'done' && outcome !== 'skipped');
   const open = failed?.map(({ step }) => formatStep(step)) ?? [
     ...record.created.map(({ rule }) => `${formatRuleKey(rule)} (created)`),

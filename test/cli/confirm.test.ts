@@ -343,6 +343,7 @@ describe('secrets of the Configuration before', () => {
     const resumed = await run('m', ...bound);
     expect([resumed.code, live()]).toEqual([5, before]);
     expect(resumed.err).toMatch(/\[waits-for-secret\].*`openid_connect_providers` stays/s);
+    expect(resumed.err).toContain('Went back: all else that the apply changed is as it was before.');
     expect(world.simulator.configuration()).toMatchObject({ openid_connect_providers: [{ label: 'Renamed' }] });
     expect((await run('plan', 'm')).code).toBe(0);
     const { applies } = (await run('history', '--output', 'json')).json() as unknown as {
