@@ -63,7 +63,7 @@ function forceBack({ settings, terminal, ...invocation }: Invocation): Invocatio
   const never = new AbortController().signal;
   return {
     ...invocation,
-    settings: { ...liftDemands(settings), ...own, overrideWindow: null },
+    settings: { ...liftDemands(settings), ...own, failOn: [], overrideWindow: null },
     terminal: { ...terminal, stop: never, unstoppable: true },
   };
 }

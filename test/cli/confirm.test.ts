@@ -239,6 +239,9 @@ describe('going back', () => {
     manifests(['drop 10.9.0.0/16', 'drop 10.8.0.0/16']);
     const back = await onTrial('n', '--config', join(world.folder, 'closed.yaml'));
     expect([back.code, live()]).toEqual([3, ['drop 10.9.0.0/16']]);
+    // This one needs a base, and going back has none.
+    const demanding = await onTrial('n', '--fail-on', 'drift', '--base', 'm', '--total-timeout', '1s');
+    expect([demanding.code, live()]).toEqual([3, ['drop 10.9.0.0/16']]);
   });
 
   it('holds to the scope', async () => {
