@@ -1,5 +1,6 @@
 import { systemClock } from '../adapters/clock.ts';
 import type { StateFiles } from '../adapters/state-files.ts';
+import { isSuccess, type Outcome } from '../apply/outcome.ts';
 import { joinSome } from '../model/printable.ts';
 import { makeError, makeNote, type Problem } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
@@ -73,8 +74,12 @@ async function settleBack(answer: Answer, record: ApplyRecord, files: StateFiles
   const { report } = answer;
   const waiting = report?.().plan ? listWaiting(record) : [];
   const isDone = answer.exit === exitCodes.ok;
-  if (isDone) await endGoingBack(files, waiting.length > 0);
-  const end = isDone ? describeBack(waiting.length > 0 ? 'all else that' : 'what') : describeOpen(answer, record);
+  const failed = report?.().apply?.outcomes.filter((one) => !isSuccess(one));
+  // What the server refuses for good would keep every later apply from beginning.
+  const isOver = failed?.length ? failed.every(({ status }) => status === 422) : isDone;
+  if (isOver) await endGoingBack(files, waiting.length > 0);
+  const what = waiting.length > 0 ? 'all else that' : 'what';
+  const end = isDone ? describeBack(what) : describeOpen(failed, record, isOver);
   const problems = [...waiting.map(describeWaiting), end];
   return {
     ...answer,
@@ -97,8 +102,7 @@ function describeWaiting(field: string): Problem {
   return makeError('waits-for-secret', summary, hint);
 }
 
-function describeOpen({ report }: Answer, record: ApplyRecord): Problem {
-  const failed = report?.().apply?.outcomes.filter(({ outcome }) => outcome !== 'done' && outcome !== 'skipped');
+function describeOpen(failed: readonly Outcome[] | undefined, record: ApplyRecord, isOver: boolean): Problem {
   const open = failed?.map(({ step }) => formatStep(step)) ?? [
     ...record.created.map(({ rule }) => `${formatRuleKey(rule)} (created)`),
     ...record.deleted.map(({ rule }) => `${formatRuleKey(rule)} (deleted)`),
@@ -108,7 +112,8 @@ function describeOpen({ report }: Answer, record: ApplyRecord): Problem {
     open.length === 0
       ? 'The server has what was before; that it is in force there could not be seen.'
       : `Not all that the apply changed was taken back. Left as the apply made it: ${joinSome(open, 12)}.`;
-  const hint =
-    'The next `reconcile apply` or `reconcile confirm` with this state folder tries again; `reconcile undo` does too.';
+  const hint = isOver
+    ? 'The server refused that for good. `reconcile undo N` tries it again (`reconcile history` has the number).'
+    : 'The next `reconcile apply` or `reconcile confirm` with this state folder tries again; `reconcile undo` does too.';
   return makeError('not-gone-back', summary, hint);
 }

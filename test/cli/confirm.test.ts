@@ -292,6 +292,24 @@ describe('going back', () => {
     expect(next.err).toContain('An earlier run was ended while it went back');
   });
 
+  it('does not keep later applies from beginning where the server refuses a step of it for good', async () => {
+    await prepared();
+    const back = await onTrial(() => {
+      const match = { method: 'POST', path: '/v0/rules' };
+      world.simulator.faults.inject({
+        match,
+        fault: { kind: 'status', status: 422, body: '{"errors":{"user":["does not exist"]}}' },
+      });
+      return 'n';
+    });
+    expect([back.code, isGoingBack()]).toEqual([5, false]);
+    expect(back.err).toMatch(/\[not-gone-back\] .*Left as the apply made it: .*create drop 10\.1\.0\.0\/16/s);
+    expect(back.err).toContain('`reconcile undo N` tries it again');
+    world.simulator.faults.clear();
+    expect([(await run('undo', '2', '--yes')).code, live()]).toEqual([0, before]);
+    expect((await run('m')).code).toBe(0);
+  });
+
   it('is tried again while the server cannot be read, until its own deadline, and names what is left then (long)', async () => {
     await prepared();
     const back = await onTrial(
