@@ -93,6 +93,21 @@ describe('a push that stands for far more than its bytes', () => {
     expect(pathsOf(await world.source().read(signal))).toEqual(['source-too-large']);
   });
 
+  it('threat 34: a name that is longer than any path is refused, before it is in the path of each file below it', async () => {
+    world.upstream.commit({ 'web.yaml': rules('10.0.0.1') });
+    const blob = writeObject(world.upstream, 'blob', rules('10.0.0.2'));
+    const files = Array.from({ length: 5000 }, (_, index) => ['100644', `${10_000 + index}.yaml`, blob] as const);
+    const folder = writeObject(world.upstream, 'tree', makeTree(files));
+    for (const below of [
+      [['40000', 'd'.repeat(100_000), folder]],
+      [['100644', `${'d'.repeat(5000)}.yaml`, blob]],
+    ] as const) {
+      const commit = pushTree(world.upstream, writeObject(world.upstream, 'tree', makeTree(below)));
+      const reading = await world.source().read(signal);
+      expect([pathsOf(reading), reading.observed]).toEqual([['source-too-large'], commit]);
+    }
+  });
+
   it('threat 34: one folder of millions of names ends at the memory that git may take (long)', async () => {
     const first = world.upstream.commit({ 'web.yaml': rules('10.0.0.1') });
     const limits = { ...defaultLimits, fetchBytes: 24 * megabyte };
