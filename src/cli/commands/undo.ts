@@ -27,7 +27,9 @@ export async function run(invocation: Invocation): Promise<Answer> {
   }
   const written = `undo of apply ${record.number}`;
   const request = { written, path: terminal.cwd, planOnly: settings.dryRun, saved: null, back: { record } };
-  const answer = await runPass(invocation, request);
+  // What the settings say of plans of manifests has no base here.
+  const failOn = settings.failOn.filter((what) => what !== 'drift' || settings.origins.get('failOn') === '--fail-on');
+  const answer = await runPass({ ...invocation, settings: { ...settings, base: null, failOn } }, request);
   const { plan = null, apply = null } = answer.report?.() ?? {};
   // Where a guard or a person said no, the manifests and the server agree.
   if (settings.dryRun ? !plan?.steps.length : apply === null) return answer;
