@@ -25,7 +25,7 @@ import { findStateFolder, type LastApply, readLastApply, recordApply } from './l
 import { applyStrict, applyStrictToPass, isInvalid } from './manifests.ts';
 import { lookUpNames, type PlanNames } from './plan-names.ts';
 import { readRevision } from './revision.ts';
-import { compareWithSaved, type SavedPlan, savePlan } from './saved-plan.ts';
+import { compareWithSaved, movedMeanwhile, type SavedPlan, savePlan } from './saved-plan.ts';
 import { makeScreen, type Screen } from './screen.ts';
 import { runWired, type WiredPass, wirePass } from './wire.ts';
 
@@ -55,22 +55,14 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
   try {
     const base = await loadBase(invocation, request.path, wired.pass);
     const lastApply = await readLastApply(invocation);
-    const run: Run = {
-      invocation,
-      request,
-      screen,
-      wired,
-      base,
-      obstacle: null,
-      lastApply,
-      names: null,
-      history: createHistoryWriter(
-        findStateFolder(invocation),
-        wired.pass.logger,
-        request.trial?.onRecord ?? (async () => {}),
-        (rule) => lastApply?.rules.get(formatRuleKey(rule)),
-      ),
-    };
+    const history = createHistoryWriter(
+      findStateFolder(invocation),
+      wired.pass.logger,
+      request.trial?.onRecord ?? (async () => {}),
+      (rule) => lastApply?.rules.get(formatRuleKey(rule)),
+    );
+    const begun = { answered: null, obstacle: null, names: null };
+    const run: Run = { invocation, request, screen, wired, base, lastApply, history, ...begun };
     const result = await runBound(run);
     const stale = staleness(run, result);
     if (result.plan !== null) await nameAll(run, result.plan, result.desired);
@@ -105,7 +97,8 @@ async function runBound(run: Run): Promise<PassResult> {
       ...(request.back === undefined ? {} : { takesBack: request.back }),
       options: { ...options, secretBindings, ...(goesBack ? { goesBack } : {}) },
     };
-    return runWired({ ...wired, pass: { ...wired.pass, ...known } }, approve, nothing);
+    const once = () => runWired({ ...wired, pass: { ...wired.pass, ...known } }, approve, nothing);
+    return once().then((result) => (run.answered === null ? result : once()));
   };
   const result = await attempt([]);
   if (request.planOnly || result.end !== 'refused') return result;
@@ -124,14 +117,17 @@ interface Run {
   /** Looked up once, when there is a plan to show. */
   names: PlanNames | null;
   readonly history: ReturnType<typeof createHistoryWriter>;
+  /** The digest that a person said yes to: all is read again then, for a question may stand for hours. */
+  answered: string | null;
   /** What keeps the plan from being applied, once it was to be. */
   obstacle: Problem | null;
 }
 
 function staleness(run: Run, { plan, digest }: Pick<PassResult, 'plan' | 'digest'>): readonly Problem[] {
   const { saved } = run.request;
-  if (saved === null || plan === null || digest === undefined) return [];
-  return compareWithSaved(saved, { digest, plan }, run.wired);
+  if (plan === null || digest === undefined) return [];
+  if ((run.answered ?? digest.plan) !== digest.plan) return [movedMeanwhile];
+  return saved === null ? [] : compareWithSaved(saved, { digest, plan }, run.wired);
 }
 
 /** Shows the plan, and asks where `--yes` does not answer already; records what is approved. */
@@ -139,16 +135,16 @@ function approveOf(run: Run, { revision }: SourceContent): Approve {
   const { settings, terminal } = run.invocation;
   const approve: Approve = async (plan, desired, digest) => {
     const known = knownProblems(run, desired, plan);
-    if (isInvalid(known, settings)) return false;
-    if (staleness(run, { plan, digest }).length > 0) return false;
+    if (isInvalid(known, settings) || staleness(run, { plan, digest }).length > 0) return false;
     const window = explainWindow(settings, plan);
     const noted = window?.code === 'window-overridden' ? [window] : [];
     run.obstacle = findObstacle(run.invocation, window);
-    const asks = run.obstacle === null && !settings.yes;
+    const asks = run.obstacle === null && !settings.yes && run.answered === null;
     await nameAll(run, plan, desired);
     const problems = [...noted, ...known.toSorted(compareProblems)];
     run.screen.showPlan({ ...describePlan(run, { plan, desired, digest }, problems), revision }, asks);
-    const isApproved = asks ? await askToApply(run.invocation, plan) : run.obstacle === null;
+    if (asks && (await askToApply(run.invocation, plan))) run.answered = digest.plan;
+    const isApproved = !asks && run.obstacle === null;
     if (isApproved && noted.length > 0) await recordOverride(settings, run.wired.pass);
     if (isApproved) run.screen.onApply();
     return isApproved;

@@ -81,6 +81,8 @@ function stale(summary: string, hint: string): Problem {
   return { code: 'stale-plan', severity: 'error', summary, hint };
 }
 
+export const movedMeanwhile = stale('the server or the manifests changed while the question stood', again);
+
 /** Why a saved plan cannot be trusted with this server and token; null when it can. `approved`: a person named its digest. */
 function distrust(
   { sealed, digest: saved }: SavedPlan,

@@ -16,7 +16,7 @@ export function makeScreen(invocation: Invocation) {
   const showsText = readOutputs(settings.output, terminal.cwd).some(isScreen);
   const screens = openScreens(settings, terminal);
   const { full } = settings;
-  let shown = false;
+  let shown: string | null = null;
   const progress = startProgress(invocation);
   return {
     ...progress,
@@ -24,13 +24,14 @@ export function makeScreen(invocation: Invocation) {
     showPlan(report: RunReport, aboutToAsk: boolean): void {
       progress.onPlan(report.plan?.steps.length ?? 0);
       const name = showsText ? 'stdout' : 'stderr';
-      if (showsText || aboutToAsk)
+      if ((showsText && shown !== report.digest) || aboutToAsk)
         screens[name]((display) => renderPlan(nameFor(report, terminal[`${name}IsTerminal`]), { ...display, full }));
-      shown = showsText;
+      shown = showsText ? report.digest : null;
     },
     /** What the run came to, and what kept it from writing (`obstacle`). A plan that stands on stdout already is not repeated there. */
     answerWith(report: RunReport, exit: number, obstacle: Problem | null, declined: boolean): Answer {
       progress.end();
+      const isShown = shown !== null && shown === report.digest;
       const said = obstacle === null && declined ? 'Nothing was written.\n' : '';
       return {
         exit,
@@ -38,12 +39,12 @@ export function makeScreen(invocation: Invocation) {
         text({ onScreen = false, ...display }) {
           const named = nameFor(report, onScreen && terminal.stdoutIsTerminal);
           const shows = { ...display, full };
-          const plan = shown && onScreen ? '' : renderPlan(named, shows);
+          const plan = isShown && onScreen ? '' : renderPlan(named, shows);
           const sections = [plan, renderApply(named, shows), renderEnforcement(named, shows)];
           return sections.filter((section) => section !== '').join('\n');
         },
         report: () => report,
-        notes: (color) => (obstacle !== null && shown ? renderProblems([obstacle], color) : said),
+        notes: (color) => (obstacle !== null && isShown ? renderProblems([obstacle], color) : said),
       };
     },
   };

@@ -95,6 +95,36 @@ describe.skipIf(!hasPty)(`a person at a terminal${hasPty ? '' : ' (skipped: no s
   });
 });
 
+describe('what moves while a person thinks about the question', () => {
+  const yesAfter = (change: () => unknown, ...options: readonly string[]) => {
+    const answer = async (): Promise<string> => {
+      await change();
+      return 'y';
+    };
+    return world.cli([...options, 'm'], { answer });
+  };
+
+  it('a yes to "No traffic changes" opens nothing when another rule is gone meanwhile: exit 3, the new plan', async () => {
+    world.write('s.yaml', 'scope: {networks: [10.0.0.0/24]}\n');
+    world.write('m/a.yaml', rule('a', 'action: drop, destination: 10.0.0.9'));
+    world.simulator.seed([{ action: 'drop', destination: '10.0.0.9' }]);
+    world.simulator.seed([{ action: 'drop', destination: '10.0.0.0/24', port_type: 'tcp', port_range: '80' }]);
+    const [wide] = world.simulator.seed([{ action: 'drop', destination: '10.0.0.0/8', user_id: null }]);
+    const headers = { authorization: `Bearer ${token}`, accept: 'application/json' };
+    const remove = () => fetch(`${world.simulator.url}/v0/rules/${wide}`, { method: 'DELETE', headers });
+    const run = await yesAfter(remove, '--config', 's.yaml');
+    expect([run.code, world.simulator.rules().length]).toEqual([3, 2]);
+    expect(run.out).toMatch(/No traffic changes.*\[stale-plan\].*opens +10\.0\.0\.0\/24 tcp 80/s);
+  });
+
+  it('nor does a manifest that changed meanwhile count for approved', async () => {
+    const run = await yesAfter(() => world.write('m/b.yaml', rule('b', 'action: accept, destination: 10.1.0.0/16')));
+    expect([run.code, world.simulator.rules()]).toEqual([3, []]);
+    expect((await world.cli(['m'], { answer: 'y' })).code).toBe(0);
+    expect(world.simulator.rules()).toHaveLength(2);
+  });
+});
+
 describe('--suspend holds for every command that writes', () => {
   it.each([
     ['the flag', ['--suspend', 'm'], {}, 'suspended by --suspend'],
