@@ -29,7 +29,8 @@ export interface PendingApply extends ConfirmTerms {
 /** One that was read: `until` of one that was killed while it was written counts from its start. */
 export interface EarlierApply extends PendingApply {
   readonly until: number;
-  readonly stage: 'written' | 'waits' | 'goesBack' | 'wantsSecret';
+  /** `writing` while the process that applies it lives, `written` where it was killed before all of it was. */
+  readonly stage: 'writing' | 'written' | 'waits' | 'goesBack' | 'wantsSecret';
 }
 
 /** Removing the first keeps the apply, renaming it to the second takes it back: one step each, and only one of them can succeed. */
@@ -71,7 +72,7 @@ export async function savePending(files: StateFiles, pending: PendingApply): Pro
 /** The record as a JSON value, without secrets. */
 function encodePending({ withinMs, command, until, known, record }: PendingApply): unknown {
   const kept = { withinMs, command, until, known: [...known], record: encodeApplyRecord(record) };
-  return { format_version: 1, kind: 'pending-apply', ...kept };
+  return { format_version: 1, kind: 'pending-apply', writer: markProcess(), ...kept };
 }
 
 /** Reads the record; null: there is none. Throws a `Failure` for one that cannot be read, or is of another server. */
@@ -94,12 +95,13 @@ export async function loadPending({ settings }: Invocation, files: StateFiles): 
 
 function decodePending(value: unknown, place: Place): EarlierApply | null {
   if (!isObject(value) || value['format_version'] !== 1 || value['kind'] !== 'pending-apply') return null;
-  const { withinMs, command, until } = value;
+  const { withinMs, command, until, writer } = value;
   const record = decodeApplyRecord(value['record']);
   if (!record.ok || typeof withinMs !== 'number') return null;
   const texts = (list: unknown): readonly string[] | null =>
     Array.isArray(list) && list.every((one) => typeof one === 'string') ? list : null;
   const isWritten = typeof until !== 'number';
+  const halfway = isAlive(String(writer)) ? 'writing' : 'written';
   const end = isWritten ? Date.parse(record.value.at) + withinMs : until;
   const now = systemClock.wallTime();
   return {
@@ -109,7 +111,7 @@ function decodePending(value: unknown, place: Place): EarlierApply | null {
     known: new Set(texts(value['known']) ?? []),
     // A clock that was set back adds nothing.
     until: Number.isNaN(end) ? now : Math.min(end, now + withinMs),
-    stage: place === 'waits' && isWritten ? 'written' : place,
+    stage: place === 'waits' && isWritten ? halfway : place,
   };
 }
 

@@ -431,6 +431,21 @@ describe('an apply whose process was killed', () => {
     expect([back.code, live(), waits(), isGoingBack()]).toEqual([3, before, false, false]);
   });
 
+  it('one that was killed while it wrote can be kept too while the next start waits for that', async () => {
+    const given = { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
+    const flags = ['--yes', '--confirm-with', 'false', '--confirm-within', '60s', '--concurrency', '1', 'm'];
+    const child = spawnReconcile(['apply', ...flags], { cwd: world.folder, env: given });
+    const off = world.simulator.onCall(({ method }) => void (method !== 'GET' && child.kill('SIGKILL')));
+    await ended(child);
+    off();
+    const next = run('m');
+    const owner = join(world.folder, 'state/reconcile/oneshot/pending.owner');
+    await until(() => readFileSync(owner, 'utf8').startsWith(`${process.pid} `));
+    const confirm = await ended(spawnReconcile(['confirm'], { cwd: world.folder, env: given }));
+    expect([confirm.code, confirm.err]).toEqual([0, '']);
+    expect([(await next).code, live()]).toEqual([0, after]);
+  });
+
   it('two starts at once after kill -9: where one goes back, the other does not say that it was kept', async () => {
     await killedWaiting('60s');
     manifests([...after, 'accept 10.4.0.0/16']);

@@ -19,11 +19,9 @@ export async function run(given: Invocation): Promise<Answer> {
   }
   const { stage, until } = pending;
   if (stage === 'wantsSecret') return await keep(files, pending);
-  const isAlive = (await findPendingOwner(files)) !== null;
-  if (isAlive && stage === 'written')
-    throw makeFailure('state', 'that apply is still being written', 'confirm it once it asks');
+  if (stage === 'writing') throw makeFailure('state', 'that apply is still being written', 'confirm it once it asks');
   if (stage !== 'goesBack' && until > systemClock.wallTime()) return await keep(files, pending);
-  if (isAlive) throw comesTooLate('that apply is being taken back');
+  if ((await findPendingOwner(files)) !== null) throw comesTooLate('that apply is being taken back');
   return (await settleEarlier(given)) ?? { text: () => 'Kept.\n' };
 }
 
