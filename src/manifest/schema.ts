@@ -215,7 +215,7 @@ const directories = 'Directories below the manifest root, relative to this file;
 const specs: Readonly<Record<Kind, is.Shape>> = {
   Rule: is.map(ruleFields, ruleConstraints),
   RuleSet: is.map(ruleSetFields, setConstraints),
-  Users: is.field(is.names(name, is.matching(uuid)), 'Name to UUID.', { alice: exampleId }),
+  Users: is.field(is.names(name, is.field(is.matching(uuid), 'The UUID.')), 'Name to UUID.', { alice: exampleId }),
   Group: is.map({
     members: is.field(is.list(userName), 'Names from a `kind: Users`, e-mail addresses, or UUIDs.', [
       'alice',

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { dirname, join, sep } from 'node:path';
+import { dirname, join, relative, sep } from 'node:path';
 import { makeFolder } from '../../adapters/make-folder.ts';
 import { replaceFile } from '../../adapters/replace-file.ts';
 import { readLive, readUsers } from '../../apply/read.ts';
@@ -29,9 +29,9 @@ import { askServer } from '../wire.ts';
 
 /** `reconcile export [--out DIR]`: the live state as manifests. Existing files of other content only with `--force`. */
 export async function run(invocation: Invocation): Promise<Answer> {
-  const { settings } = invocation;
+  const { out, force } = invocation.settings;
   const { files, problems, configuration } = await exportServer(invocation);
-  const shown = settings.out === null ? textOf(files) : await writeTo(settings.out, addSchemas(files), settings.force);
+  const shown = out === null ? textOf(files) : await writeTo(out, addSchemas(files), force, invocation.terminal.cwd);
   return {
     text: () => shown.text,
     notes: (color) =>
@@ -105,7 +105,7 @@ function textOf(files: readonly ExportedFile[]) {
   return { text: manifests.join('---\n'), note, problems: [] };
 }
 
-async function writeTo(out: string, files: readonly ExportedFile[], force: boolean) {
+async function writeTo(out: string, files: readonly ExportedFile[], force: boolean, cwd: string) {
   const differing = files.filter(({ path, text }) => (contentAt(join(out, path)) ?? text) !== text);
   if (differing.length > 0 && !force) {
     const summary = `${differing.map(({ path }) => join(out, path)).join(', ')} would be overwritten`;
@@ -114,12 +114,12 @@ async function writeTo(out: string, files: readonly ExportedFile[], force: boole
   const paths = files.map(({ path }) => path);
   for (const { path, text } of files)
     if (contentAt(join(out, path)) !== text) await writeExported(join(out, path), text);
-  const others = listOtherManifests(out, paths);
-  const summary = `${out} holds ${count(others.length, 'manifest')} that this export did not write: ${joinSome(others, 5)}.`;
+  const [others, shown] = [listOtherManifests(out, paths), relative(cwd, out) || '.'];
+  const summary = `${shown} holds ${count(others.length, 'manifest')} that this export did not write: ${joinSome(others, 5)}.`;
   const hint = 'A plan of the directory counts them too: delete what is left of an earlier export.';
   return {
-    text: paths.map((path) => `${join(out, path)}\n`).join(''),
-    note: `${count(files.length, 'file')} written to ${out}.\n`,
+    text: paths.map((path) => `${join(shown, path)}\n`).join(''),
+    note: `${count(files.length, 'file')} written to ${shown}.\n`,
     problems: others.length === 0 ? [] : [makeWarning('other-manifests', summary, hint)],
   };
 }
