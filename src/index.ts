@@ -1,7 +1,4 @@
-/**
- * The library: what the command does, as functions. `apply` talks to a server; all others open no file, make no request and read
- * no clock. Everything exported here is covered by the version number; nothing else in the package is.
- */
+/** The library. Only `apply` talks to a server, opens files or reads a clock. The version number covers what is exported here, no more. */
 export { type Applied, type ApplyRequest, apply, type Server } from './library/apply-manifests.ts';
 export {
   type LiveBodies,

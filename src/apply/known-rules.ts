@@ -1,10 +1,7 @@
 import { formatRuleKey, isModifiedInPlace, type LiveRule } from '../model/rule.ts';
 import type { Plan } from '../plan/plan.ts';
 
-/**
- * Which live rules this apply knows of, by id: those of the plan and those it created; nothing at first. A rule in a fresh list that
- * is not known and equals one whose answer was lost is the one that landed; each is claimed once.
- */
+/** The live rules that this apply knows, by id: of the plan, and created. An unknown equal of a create without an answer is it, once. */
 export function createKnownRules() {
   const ids = new Set<string>();
   const users = new Set<string>();

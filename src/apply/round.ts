@@ -36,10 +36,7 @@ export async function runRound(plan: Plan, session: Session, givenUp: (step: Ste
   return round.run();
 }
 
-/**
- * What can be foreseen before a gap is opened: a create that names a user the server does not know would fail after the
- * delete. Users of live rules exist; the others are asked for once. Invalid values were refused long before this.
- */
+/** What can be foreseen before a gap: a create for an unknown user would fail in it. Users of live rules exist; others are asked for. */
 async function foreseeFailures(
   plan: Plan,
   groups: ReadonlyMap<string, string>,

@@ -15,10 +15,7 @@ import { endGoingBack, type PendingApply } from './pending.ts';
 
 const againMs = 5000;
 
-/**
- * Takes an apply back whatever guards, windows, `--suspend` and signals say, and forgets it then; what waits for a secret is kept for
- * `reconcile confirm` and `undo`. A server that cannot be read is tried until the deadline.
- */
+/** Takes an apply back whatever guards, windows, `--suspend` and signals say, and forgets it; what waits for a secret is kept. */
 export async function takeBack(
   invocation: Invocation,
   files: StateFiles,

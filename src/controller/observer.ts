@@ -26,10 +26,7 @@ const passing: ReadonlySet<Verdict['reason']> = new Set([
   ...(['Settling', 'AwaitingConfirmation', 'Waiting', 'Stopped', 'Standby'] as const),
 ]);
 
-/**
- * Tells people, at the end of a pass, about a change and not about a state: once broken, once recovered, and what was applied.
- * `isNew`: another revision is in effect now, perhaps without a write. `soon`: rules to tell of beforehand.
- */
+/** Tells people at the end of a pass of changes. `isNew`: another revision is in force. `soon`: rules to tell of beforehand. */
 export function createAnnouncer(notify: (turn: Turn) => void) {
   let told: string | null = null;
   return (

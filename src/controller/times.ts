@@ -98,10 +98,7 @@ export function makeAgenda(
   };
 }
 
-/**
- * Takes back what nobody confirmed, whatever guards, windows and `--suspend` say: the confirmed revision is applied where its
- * content can be had, and then what it leaves is put back from the record of the applies, where there is one here.
- */
+/** Takes back what nobody confirmed, whatever guards say: applies the confirmed revision if it can be had, then what the record adds. */
 export async function runBack(lead: Leadership, revision: string): Promise<PassRun & Pick<PassEnding, 'content'>> {
   const { history, runner } = lead;
   const content = history.lastGood;

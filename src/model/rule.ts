@@ -149,10 +149,7 @@ export function compareRules(a: Rule, b: Rule): number {
   return 0;
 }
 
-/**
- * How one list of rules became another one: rules that both have under one name, with one content and the same times, and the others
- * of either. Most rules of an edited policy are the same object in the same place: those are cheap.
- */
+/** How one list of rules became another: those of both by name, content and times, and the rest of either. The same object is cheap. */
 export function findDifferences(before: readonly DesiredRule[], after: readonly DesiredRule[]) {
   const moved = before.filter((one, at) => one !== after[at]);
   const left = new Map(moved.map((one) => [one.name, one]));

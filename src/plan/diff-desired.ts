@@ -19,10 +19,7 @@ interface Comparison extends Pick<PlanInput, 'profile' | 'scope' | 'options'> {
   readonly after: DesiredState;
 }
 
-/**
- * The changes, effect and refusals of going from one desired state to another, without steps and guards of a server. Rules that begin
- * later, and other times of a rule, are changes too: nobody would see them otherwise before they open something.
- */
+/** The changes, effect and refusals between two desired states, without a server. Later times of rules are changes too. */
 export function diffDesired(comparison: Comparison): Plan {
   const { before, after, profile } = comparison;
   const [were = [], are = []] = [before, after].map(({ rules, upcoming = [] }) => [...rules, ...upcoming]);
@@ -119,10 +116,7 @@ function computeEffectAt({ before, after, users }: Sides, time: number): Effect 
 /** Rules looked at for all times at which one begins or ends, at most; one whose traffic is computed counts ten times. */
 const mostLooks = 50_000_000;
 
-/**
- * What differs from later times on: one entry for each time after `at` at which a rule begins or ends and the difference in traffic
- * becomes another one; `now` is the difference at `at`. Null where that takes too many looks at a rule.
- */
+/** What differs later: an entry for each time after `at` from which the difference is another. Null: it takes too many looks at a rule. */
 function findLaterEffects(sides: Sides, at: number, now: Effect): readonly LaterEffect[] | null {
   const rules = [...sides.before, ...sides.after];
   const later: LaterEffect[] = [];

@@ -42,10 +42,7 @@ type DataFileStores = Pick<Tables, 'rules' | 'users' | 'configuration' | 'events
 /** How many lines may be out of date before the file is written anew. */
 const slack = 1_000;
 
-/**
- * Keeps the tables in a file: reads it, then appends a line for each change. When too much of it is out of date it is
- * written anew beside and renamed into place. A last line that was cut off is left out; any other damage throws.
- */
+/** Keeps the tables in a file: a line for each change, now and then anew. A last line that was cut is left out; other damage throws. */
 class DataFile {
   readonly #path: string;
   readonly #stores: DataFileStores;
