@@ -19,11 +19,10 @@ export function findCollisionsFrom(
   now: number,
   refusesCollisions: boolean,
 ): readonly Problem[] {
-  const later = listBoundaries({ rules }, now).filter(({ what }) => what === 'begins');
-  const begins = [...new Set(later.map(({ at }) => at))].sort((a, b) => a - b);
-  if (begins.length * rules.length > mostLooks) return [tooManyTimes(begins.length)];
+  const times = new Set(rules.map(({ notBefore = now }) => Math.max(notBefore, now)));
+  if (times.size * rules.length > mostLooks) return [tooManyTimes(times.size)];
   const found = new Map<string, Problem>();
-  for (const time of [now, ...begins]) {
+  for (const time of [...times].sort((a, b) => a - b)) {
     for (const problem of findCollisions(selectRulesAt(rules, time), refusesCollisions)) {
       const key = JSON.stringify([problem.code, problem.summary, problem.place]);
       if (found.has(key)) continue;

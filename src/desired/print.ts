@@ -7,7 +7,7 @@ import { formatPortRange } from '../model/port-range.ts';
 import { escapeControls } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
 import { type DesiredRule, pickNotes, toWire } from '../model/rule.ts';
-import type { DesiredState, PolicyCase } from '../model/state.ts';
+import { type DesiredState, listAllRules, type PolicyCase } from '../model/state.ts';
 import { writePorts } from './export.ts';
 import { writeFields } from './export-configuration.ts';
 
@@ -31,8 +31,8 @@ export function* printState(content: Printable): Generator<string> {
 }
 
 function* inPieces({ state, configuration }: Printable): Generator<readonly string[]> {
-  const { tests, userNames, upcoming = [], expired = [] } = state;
-  const rules = [...state.rules, ...upcoming, ...expired];
+  const { tests, userNames } = state;
+  const rules = listAllRules(state);
   if (configuration !== null) yield [printConfiguration(configuration)];
   for (let start = 0; start < rules.length; start += rulesAtOnce) {
     yield rules.slice(start, start + rulesAtOnce).map((rule) => printRule(rule, userNames));

@@ -52,12 +52,9 @@ export function formatInstant(ms: number): string {
 
 /** The first instant of a day (its midnight as if in UTC) in the zone; where clocks skip midnight, the moment after the gap. */
 function startOfDay(midnight: number, timezone: string): number {
-  const candidates = [
-    midnight - offsetAt(midnight - 86_400_000, timezone),
-    midnight - offsetAt(midnight + 86_400_000, timezone),
-  ];
-  const exact = candidates.filter((instant) => instant + offsetAt(instant, timezone) === midnight);
-  return exact.length > 0 ? Math.min(...exact) : Math.max(...candidates);
+  // By the offset of the day before or of the day after.
+  const candidates = [-86_400_000, 86_400_000].map((away) => midnight - offsetAt(midnight + away, timezone));
+  return Math.min(...candidates.filter((instant) => instant + offsetAt(instant, timezone) >= midnight));
 }
 
 /** The zone last asked about: to make its clock takes 0.1 ms, and the dates of thousands of rules name the same. */

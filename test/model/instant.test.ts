@@ -66,6 +66,19 @@ describe('a time as people write it', () => {
     );
   });
 
+  it('begins at the first moment at which the calendars of the zone show it, or a later day, in every zone', () => {
+    const zones = Intl.supportedValuesOf('timeZone');
+    fc.assert(
+      fc.property(fc.constantFrom(...zones), fc.integer({ min: 1, max: 25_000 }), (timeZone, day) => {
+        const asked = new Date(day * 86_400_000).toISOString().slice(0, 10);
+        const begins = Date.parse(read(asked, 'from', timeZone));
+        const shown = (time: number): string => new Intl.DateTimeFormat('sv', { timeZone }).format(time);
+        expect([shown(begins) >= asked, shown(begins - 1) < asked]).toEqual([true, true]);
+      }),
+      { numRuns: runs(500) },
+    );
+  });
+
   it('asks for the clock of a zone once, however many dates name it', () => {
     const { DateTimeFormat } = Intl;
     const made: unknown[] = [];

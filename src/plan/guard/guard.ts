@@ -74,11 +74,9 @@ function changeRefusals({ input, changes }: Guarded): readonly Refusal[] {
 }
 
 /** Whether the rule ends as the manifests said that are known to have been applied: nobody is surprised by that. */
-function endsAsApplied(change: Change, { appliedRules, desired }: PlanInput): boolean {
+function endsAsApplied(change: Change, { appliedRules }: PlanInput): boolean {
   if (change.kind !== 'Rule' || change.origin !== 'expired' || change.live === null) return false;
-  const { expires } = change;
-  if (expires === undefined || expires > (desired.at ?? 0)) return false;
-  return appliedRules?.get(formatRuleKey(change.live.rule))?.expires === expires;
+  return appliedRules?.get(formatRuleKey(change.live.rule))?.expires === change.expires;
 }
 
 /** The same of a rule that let traffic pass. Where drop rules end, what they closed is open: many at once are judged like any delete. */
