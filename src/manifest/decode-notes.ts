@@ -1,26 +1,22 @@
-import { type DateMeaning, isTimezone, parseInstant } from '../model/instant.ts';
+import { isTimezone, parseInstant } from '../model/instant.ts';
 import { makeError } from '../model/problem.ts';
 import { omitUndefined } from '../model/result.ts';
 import type { RuleNotes } from '../model/rule.ts';
 import { type Decoding, reportAt } from './decoding.ts';
 import { findChild, findScalar, type Node, type ScalarNode } from './node.ts';
 
-/** Where notes stand. */
-interface NoteNodes {
-  /** Has `owner` and `ticket`. */
-  readonly named: Node | undefined;
-  /** Has `notBefore` and `expires`. */
-  readonly timed: Node | undefined;
-  /** What dates are in. */
-  readonly timezone: string;
-}
-
-/** The notes that are written here, before those of the set around it, `outer`, and never for a longer time than the set's. */
-export function decodeNotes(decoding: Decoding, outer: RuleNotes, { named, timed, timezone }: NoteNodes): RuleNotes {
-  const [owner, ticket] = ['owner', 'ticket'].map((field) => findScalar(named, field)?.text);
-  const [from, until] = [findScalar(timed, 'notBefore'), findScalar(timed, 'expires')];
-  const notBefore = readTime(decoding, from, { field: 'notBefore', edge: 'from', timezone });
-  const expires = readTime(decoding, until, { field: 'expires', edge: 'until', timezone });
+/** The notes of these nodes, before those of the set around them, `outer`, and never for a longer time than the set's. */
+export function decodeNotes(
+  decoding: Decoding,
+  outer: RuleNotes,
+  nodes: readonly (Node | undefined)[],
+  timezone: string,
+): RuleNotes {
+  const find = (field: string): ScalarNode | undefined => findScalar(nodes[0], field) ?? findScalar(nodes[1], field);
+  const [owner, ticket] = [find('owner')?.text, find('ticket')?.text];
+  const [from, until] = [find('notBefore'), find('expires')];
+  const notBefore = readTime(decoding, from, { field: 'notBefore', timezone });
+  const expires = readTime(decoding, until, { field: 'expires', timezone });
   // One object for the many rules without notes of their own.
   if ((owner ?? ticket ?? notBefore ?? expires) === undefined) return outer;
   const begins = Math.max(notBefore ?? longAgo, outer.notBefore ?? longAgo);
@@ -54,10 +50,10 @@ export function readTimezone(decoding: Decoding, root: Node): string {
 export function readTime(
   decoding: Decoding,
   written: ScalarNode | undefined,
-  { field, ...meaning }: DateMeaning & { readonly field: string },
+  { field, timezone }: { readonly field: 'notBefore' | 'expires' | 'at'; readonly timezone: string },
 ): number | undefined {
   if (written === undefined) return undefined;
-  const parsed = parseInstant(written.text, meaning);
+  const parsed = parseInstant(written.text, { edge: field === 'expires' ? 'until' : 'from', timezone });
   if (parsed.ok) return parsed.value;
   const summary = `\`${field}: ${written.text}\` is not a time.`;
   reportAt(decoding, written, makeError('not-a-time', summary, parsed.error));

@@ -58,7 +58,7 @@ function decodeCase(decoding: Decoding, node: Node, fallbackName: string, timezo
   const destinationNode = findChild(node, 'destination');
   const destination = destinationNode === undefined ? null : readNetwork(decoding, destinationNode);
   const ports = casePorts(decoding, findScalar(node, 'port'), protocol);
-  const at = readTime(decoding, findScalar(node, 'at'), { field: 'at', edge: 'from', timezone });
+  const at = readTime(decoding, findScalar(node, 'at'), { field: 'at', timezone });
   if (destination === null || ports === null) return null;
   return {
     name: findScalar(node, 'name')?.text ?? fallbackName,

@@ -18,7 +18,7 @@ export function decodeRule(decoding: Decoding, root: Node): RuleManifest {
   const named = readName(decoding, root);
   const spec = findChild(root, 'spec');
   const timezone = readTimezone(decoding, root);
-  const notes = decodeNotes(decoding, {}, { named: findChild(root, 'metadata'), timed: spec, timezone });
+  const notes = decodeNotes(decoding, {}, [findChild(root, 'metadata'), spec], timezone);
   const template =
     spec === undefined ? null : decodeTemplate(decoding, { name: named.name, spec, defaults: undefined, notes });
   return { kind: 'Rule', ...named, rules: template === null ? [] : [template] };
@@ -29,7 +29,7 @@ export function decodeRuleSet(decoding: Decoding, root: Node): RuleManifest {
   const spec = findChild(root, 'spec');
   const defaults = findChild(spec, 'defaults');
   const timezone = readTimezone(decoding, root);
-  const notes = decodeNotes(decoding, {}, { named: findChild(root, 'metadata'), timed: spec, timezone });
+  const notes = decodeNotes(decoding, {}, [findChild(root, 'metadata'), spec], timezone);
   const items = findChild(spec, 'rules');
   const isClear =
     defaults === undefined ||
@@ -52,7 +52,7 @@ export function decodeRuleSet(decoding: Decoding, root: Node): RuleManifest {
       name: `${named.name}/${nameNode.text}`,
       spec: item,
       defaults,
-      notes: decodeNotes(decoding, notes, { named: item, timed: item, timezone }),
+      notes: decodeNotes(decoding, notes, [item], timezone),
     });
     if (template !== null) rules.push(template);
   }

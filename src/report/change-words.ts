@@ -1,9 +1,8 @@
 import { formatInstant } from '../model/instant.ts';
 import { escapeControls } from '../model/printable.ts';
-import type { Place } from '../model/problem.ts';
 import { omitUndefined } from '../model/result.ts';
 import { pickNotes, type RuleNotes } from '../model/rule.ts';
-import { type DesiredState, listBoundaries } from '../model/state.ts';
+import { type Boundary, type DesiredState, listBoundaries } from '../model/state.ts';
 import type { Change, RuleChange } from '../plan/plan.ts';
 import type { Tone } from './paint.ts';
 import { formatRule, type UserNames } from './rule-text.ts';
@@ -73,30 +72,24 @@ export function formatWhy(change: Change, at?: number): string {
 
 /** Times that the change moves are told before and after. */
 function timesAndNotes(change: RuleChange, at: number | undefined): readonly string[] {
-  const { not_before: begins, expires: ends } = change.action === 'update' ? change.fields : {};
+  const { not_before: begins, expires: ends } = change.fields;
   const { notBefore, expires, ...others } = pickNotes(change);
+  const still = { notBefore: begins ? undefined : notBefore, expires: ends ? undefined : expires };
   return [
     begins === undefined ? '' : `from ${begins.before ?? 'at once'} → ${begins.after ?? 'at once'}`,
     ends === undefined ? '' : `expires ${ends.before ?? 'never'} → ${ends.after ?? 'never'}`,
-    formatNotes(
-      {
-        ...others,
-        ...(begins === undefined && notBefore !== undefined ? { notBefore } : {}),
-        ...(ends === undefined && expires !== undefined ? { expires } : {}),
-      },
-      change.origin === 'expired',
-      at,
-    ),
+    formatNotes({ ...others, ...omitUndefined(still) }, at),
   ];
 }
 
-/** `expires in 9 days (2026-12-01T00:00:00Z), owner web-team`: a rule's times, and who answers for it. */
-export function formatNotes({ owner, ticket, notBefore, expires }: RuleNotes, hasEnded = false, at?: number): string {
+/** `expires in 9 days (2026-12-01T00:00:00Z), owner web-team`: a rule's times, as of `at`, and who answers for it. */
+export function formatNotes({ owner, ticket, notBefore, expires }: RuleNotes, at?: number): string {
+  const hasCome = (time: number): boolean => at !== undefined && time <= at;
   const when = (time: number): string =>
-    at === undefined || time <= at ? formatInstant(time) : `in ${formatAge(time - at)} (${formatInstant(time)})`;
+    at === undefined || hasCome(time) ? formatInstant(time) : `in ${formatAge(time - at)} (${formatInstant(time)})`;
   return [
     notBefore === undefined ? '' : `from ${when(notBefore)}`,
-    expires === undefined ? '' : `${hasEnded ? 'expired' : 'expires'} ${when(expires)}`,
+    expires === undefined ? '' : `${hasCome(expires) ? 'expired' : 'expires'} ${when(expires)}`,
     owner === undefined ? '' : `owner ${escapeControls(owner)}`,
     ticket === undefined ? '' : `ticket ${escapeControls(ticket)}`,
   ]
@@ -109,26 +102,12 @@ export function makeNotesMembers({ owner, ticket, notBefore, expires }: RuleNote
   return omitUndefined({ owner, ticket, not_before: from, expires: until });
 }
 
-export interface ShownBoundary {
-  readonly at: number;
-  readonly what: 'begins' | 'ends';
-  readonly name: string;
-  readonly rule: string;
-  readonly place: Place;
-}
-
 const mostBoundaries = 20;
 
 /** Rules that begin or end after `now`, the next first. */
-export function showBoundaries(
-  state: Pick<DesiredState, 'rules' | 'upcoming'>,
-  now: number,
-  names: UserNames,
-): readonly ShownBoundary[] {
+export function listShownBoundaries(state: Pick<DesiredState, 'rules' | 'upcoming'>, now: number): readonly Boundary[] {
   const sorted = listBoundaries(state, now).toSorted((a, b) => a.at - b.at);
   // Of a rule that begins first, not the end too.
   const next = sorted.filter(({ rule, what }) => what === 'begins' || (rule.notBefore ?? 0) <= now);
-  return next.slice(0, mostBoundaries).map(({ rule: { name, rule, place }, what, at }) => {
-    return { at, what, name, rule: formatRule(rule, names), place };
-  });
+  return next.slice(0, mostBoundaries);
 }

@@ -3,10 +3,10 @@ import { html, raw } from 'hono/html';
 import { formatInstant } from '../model/instant.ts';
 import { escapeControls } from '../model/printable.ts';
 import { compareText, type Place, type Problem } from '../model/problem.ts';
-import type { PolicyCase } from '../model/state.ts';
+import type { Boundary, PolicyCase } from '../model/state.ts';
 import type { Plan } from '../plan/plan.ts';
 import { describeCase } from '../policy/words.ts';
-import { type ShownBoundary, showBoundaries } from './change-words.ts';
+import { listShownBoundaries } from './change-words.ts';
 import { summariseEnforcement } from './enforcement.ts';
 import { addFailedSteps } from './failed-steps.ts';
 import { linkCommit, linkPlace } from './forge.ts';
@@ -23,7 +23,7 @@ import {
   type TrafficPart,
 } from './page.ts';
 import { formatProblemCounts, stripRoot } from './problems.ts';
-import { formatUser } from './rule-text.ts';
+import { formatRule, formatUser } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
 import { count, summariseApply, summarisePlan } from './summary.ts';
 
@@ -222,14 +222,14 @@ function placeMarkup(report: RunReport, place: Place, text = formatWhere(report,
 }
 
 function timesSection(report: RunReport, { at }: Plan): Markup {
-  const { desired, userNames } = report;
-  return at === undefined || !desired ? '' : renderBoundaries(report, showBoundaries(desired, at, userNames));
+  const { desired } = report;
+  return at === undefined || !desired ? '' : renderBoundaries(report, listShownBoundaries(desired, at));
 }
 
-export function renderBoundaries(report: RunReport, boundaries: readonly ShownBoundary[]): Markup {
+export function renderBoundaries(report: RunReport, boundaries: readonly Boundary[]): Markup {
   const lines = boundaries.map(
-    ({ at, what, name, rule, place }) => html`<li>${timeMarkup(at)}: <b>${escapeControls(name)}</b> ${what}, ${rule}
-${placeMarkup(report, place)}</li>`,
+    ({ at, what, rule: { name, rule, place } }) => html`<li>${timeMarkup(at)}: <b>${escapeControls(name)}</b> ${what},
+${formatRule(rule, report.userNames)} ${placeMarkup(report, place)}</li>`,
   );
   return lines.length === 0 ? '' : html`<section><h2>Rules that begin or end</h2><ul>${lines}</ul></section>`;
 }

@@ -155,12 +155,12 @@ function newestProblems({ problems, status, forge }: SidecarState): Markup {
   return renderProblemList({ ...makeProblemReport(problems), revision: status.revisions.observed, forge });
 }
 
-function timesMarkup({ boundaries, windows, forge, status }: SidecarState): Markup {
+function timesMarkup({ boundaries, windows, forge, status, userNames }: SidecarState): Markup {
   const next = windows.map(
     ({ kind, scope, from, to }) => html`<li>${kind === 'allow' ? 'open' : 'closed'} for ${scope.join(' and ')}:
 ${timeMarkup(from)} to ${timeMarkup(to)}</li>`,
   );
-  const report = { ...makeProblemReport([]), revision: status.revisions.applied, forge };
+  const report = { ...makeProblemReport([]), revision: status.revisions.applied, forge, userNames };
   return html`${renderBoundaries(report, boundaries)}
 ${next.length === 0 ? '' : html`<section><h2>Windows</h2><ul>${next}</ul></section>`}`;
 }

@@ -1,11 +1,12 @@
 import type { ConditionReason } from '../controller/conditions.ts';
 import type { Status } from '../controller/status.ts';
 import type { Problem } from '../model/problem.ts';
+import type { Boundary } from '../model/state.ts';
 import type { NextWindow } from '../plan/guard/windows.ts';
-import type { ShownBoundary } from './change-words.ts';
 import type { NamedRule } from './explain.ts';
 import { type Forge, linkCommit } from './forge.ts';
 import { formatVersion, makeProblemDocument } from './json.ts';
+import { formatRule } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
 
 /** All that the page of a sidecar and its JSON documents show: the status, and what the last passes saw. */
@@ -20,7 +21,7 @@ export interface SidecarState {
   /** Names by revision. */
   readonly authors: ReadonlyMap<string, string>;
   readonly forge: Forge | null;
-  readonly boundaries: readonly ShownBoundary[];
+  readonly boundaries: readonly Boundary[];
   readonly windows: readonly NextWindow[];
 }
 
@@ -97,7 +98,7 @@ function approvalOf({ conditions, plan }: Status): Partial<Headline> {
 
 /** The JSON document of a sidecar (schemas/status.schema.json): its status, and what the page says beside it. */
 export function makeSidecarDocument(state: SidecarState): Readonly<Record<string, unknown>> {
-  const { status, forge, authors, boundaries, windows, problems } = state;
+  const { status, forge, authors, boundaries, windows, problems, userNames } = state;
   const { observed, applied } = status.revisions;
   const link = (revision: string | null): string | null => (forge === null ? null : linkCommit(forge, revision));
   return {
@@ -106,7 +107,9 @@ export function makeSidecarDocument(state: SidecarState): Readonly<Record<string
     headline: chooseHeadline(status),
     links: { observed: link(observed), applied: link(applied) },
     authors: { observed: authors.get(observed ?? '') ?? null, applied: authors.get(applied ?? '') ?? null },
-    boundaries: boundaries.map(({ place, ...one }) => ({ ...one, file: place.file, line: place.line })),
+    boundaries: boundaries.map(({ at, what, rule: { name, rule, place } }) => {
+      return { at, what, name, rule: formatRule(rule, userNames), file: place.file, line: place.line };
+    }),
     windows,
     problems: problems.map(makeProblemDocument),
   };

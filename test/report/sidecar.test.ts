@@ -122,11 +122,11 @@ function pageWith(text: string): string {
     status: { ...someStatus(text), server: text, holder: text },
     now: 0,
     plan: { ...reportOf({ ...plan, refusals, changes }, {}), userNames: new Map([[alice, text]]), root: text },
-    userNames: new Map(),
+    userNames: new Map([[alice, text]]),
     problems: [problem],
     authors: new Map([['a'.repeat(40), text]]),
     forge: findForge('https://github.com/team/policy'),
-    boundaries: [{ at: 0, what: 'ends', name: text, rule: text, place }],
+    boundaries: [{ at: 0, what: 'ends', rule: named }],
     windows: [],
   };
   const packet = { destination: text, protocol: text, port: text, user: text };

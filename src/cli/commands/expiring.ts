@@ -27,10 +27,8 @@ export async function run(invocation: Invocation): Promise<Answer> {
     .toSorted((a, b) => a.at - b.at || compareText(a.rule.name, b.rule.name));
   const names = state?.userNames ?? new Map<string, string>();
   const list = ends.map(({ rule: { notBefore: _, ...rule }, at }) => {
-    const hasEnded = at <= now;
-    const what = `${escapeControls(rule.name)}, ${formatRule(rule.rule, names)}`;
-    const summary = `${formatNotes(rule, hasEnded, now)}: ${what}`;
-    const code = hasEnded ? 'expired' : 'expires-soon';
+    const summary = `${formatNotes(rule, now)}: ${escapeControls(rule.name)}, ${formatRule(rule.rule, names)}`;
+    const code = at <= now ? 'expired' : 'expires-soon';
     return { code, severity: 'note', summary, place: rule.place } as const;
   });
   const { length } = list;

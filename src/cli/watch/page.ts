@@ -6,7 +6,7 @@ import { escapeControls } from '../../model/printable.ts';
 import { toWire } from '../../model/rule.ts';
 import { listNextWindows } from '../../plan/guard/windows.ts';
 import { indexRules } from '../../policy/rule-index.ts';
-import { showBoundaries } from '../../report/change-words.ts';
+import { listShownBoundaries } from '../../report/change-words.ts';
 import { makePacketMembers, type NamedRule, renderPacketReport, reportPacket } from '../../report/explain.ts';
 import { findForge } from '../../report/forge.ts';
 import { writePolicy } from '../../report/html.ts';
@@ -93,7 +93,7 @@ function look(sources: PageSources, isSignedIn: boolean) {
   const state: SidecarState = {
     ...{ status, now, forge, userNames },
     plan: atHand === null ? null : { ...reportOf(atHand, isSignedIn), server: status.server ?? null, forge },
-    boundaries: seen?.desired ? showBoundaries(seen.desired, now, userNames) : [],
+    boundaries: seen?.desired ? listShownBoundaries(seen.desired, now) : [],
     windows: listNextWindows(readWindows(settings), now),
     ...revisionsOf(sight, status.revisions.observed),
   };
