@@ -30,7 +30,7 @@ export function explainWindow(settings: Settings, plan: Plan | null): Problem | 
   const closed = findClosedWindow(readWindows(settings), plan, systemClock.wallTime());
   if (closed === null) return null;
   const { overrideWindow } = settings;
-  if (overrideWindow !== null) {
+  if (overrideWindow?.trim()) {
     return { code: 'window-overridden', severity: 'note', summary: `no window is open; overridden: ${overrideWindow}` };
   }
   const hint = 'To apply it all the same: --override-window REASON.';

@@ -23,6 +23,9 @@ describe('windows', () => {
     expect(run.err).toContain('outside the window: this plan opens traffic, and no window was found that lets it pass');
     expect(run.err).toContain('--override-window REASON');
     expect(world.simulator.rules().length).toBe(1);
+    // A script whose variable is empty gives no reason.
+    expect((await world.cli(['--config', 'closed.yaml', '--override-window', ' ', 'm'])).code).toBe(3);
+    expect(world.simulator.rules().length).toBe(1);
   });
 
   it('a plan says that it would wait', async () => {
