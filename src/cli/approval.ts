@@ -99,7 +99,8 @@ export const approvesAnother: Problem = {
 
 /** On the first apply to a server, rules that are in no manifest may be somebody's only copy. */
 export function announceDeletes(plan: Plan | null): readonly Problem[] {
-  const unknown = plan?.changes.filter(({ action, reason }) => action === 'delete' && reason === 'not-desired') ?? [];
+  const deletes = plan?.changes.filter(({ action, reason }) => action === 'delete' && reason === 'not-desired') ?? [];
+  const unknown = deletes.filter(({ origin }) => origin !== 'expired');
   if (unknown.length === 0) return [];
   const verb = unknown.length === 1 ? 'is in no manifest and will' : 'are in no manifest and will';
   const summary = `${count(unknown.length, 'live rule')} ${verb} be deleted`;

@@ -195,7 +195,8 @@ function missingNotes(rules: readonly DesiredRule[], { require: required = [] }:
       if (item[note] !== undefined || isUnresolved || !isInScope(item.rule, scope)) continue;
       const { file, line } = item.place;
       const summary = `\`${item.name}\` has no \`${note}\`, which the settings ask for here.`;
-      const hint = `Write \`${note}: …\` beside the name of the rule, or under \`metadata\` for all rules of the set.`;
+      const [beside, above] = note === 'expires' ? ['`action`', 'spec'] : ['name', 'metadata'];
+      const hint = `Write \`${note}: …\` beside the ${beside} of the rule, or under \`${above}\` for all rules of the set.`;
       problems.set(`${note} ${file}:${line}`, makeError('note-missing', summary, hint, item.place));
     }
   }

@@ -131,15 +131,14 @@ function boundaryNote({ desired }: RunReport, { at = 0, nextBoundary }: Plan): s
 
 /** How many changes this revision itself makes, beside drift and what earlier ones left. */
 function originNote({ changes }: Plan): string | false {
-  const changed = changes.filter(
-    ({ action, origin }) => action !== 'keep' && action !== 'skip' && origin !== undefined,
-  );
-  if (changed.length === 0) return false;
+  const changed = changes.filter(({ action }) => action !== 'keep' && action !== 'skip');
   const number = (origin: Change['origin']): number => changed.filter((change) => change.origin === origin).length;
-  const earlier = number('earlier-not-applied');
-  const rest = earlier === 0 ? '' : ` Earlier revisions, not applied: ${earlier}.`;
-  const ended = number('expired') === 0 ? '' : ` Expired: ${number('expired')}.`;
-  return `This revision: ${count(number('this-revision'), 'change')}. Drift on the server: ${number('drift')}.${rest}${ended}`;
+  const tell = (what: string, many: number): string => (many === 0 ? '' : ` ${what}: ${many}.`);
+  const ended = tell('Expired', number('expired'));
+  // Without a base, nothing is known of the others.
+  if (changed.length === 0 || number(undefined) > 0) return ended !== '' && ended.trim();
+  const rest = tell('Earlier revisions, not applied', number('earlier-not-applied')) + ended;
+  return `This revision: ${count(number('this-revision'), 'change')}. Drift on the server: ${number('drift')}.${rest}`;
 }
 
 /** When something was, for people: `3 days ago`. A minute of difference between two clocks is none. */

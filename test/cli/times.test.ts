@@ -53,6 +53,33 @@ describe('times on the command line', () => {
     expect([bad.code, bad.err]).toEqual([1, expect.stringContaining('s.yaml:1:')]);
   });
 
+  it('says where `expires` belongs, if the settings ask for it', async () => {
+    world.write('m/a.yaml', closed);
+    world.write('s.yaml', 'require: [expires]\n');
+    const run = await world.cli(['validate', '--config', 's.yaml', 'm']);
+    expect([run.code, run.out]).toEqual([
+      4,
+      expect.stringContaining('beside the `action` of the rule, or under `spec`'),
+    ]);
+  });
+
+  it('a plan without a base says how many rules have ended, and claims nothing of its other changes', async () => {
+    world.write('m/a.yaml', guest(inDays(9)) + closed);
+    await world.cli(['m']);
+    world.write('m/a.yaml', guest('2020-01-01') + rule('web', 'action: accept, destination: 10.2.0.0/16'));
+    const plan = await world.cli(['plan', 'm', '--max-deletes', '9', '--max-changes', '9', '--state-dir', 'state']);
+    expect(plan.out).toMatch(/^Expired: 1\.$/m);
+    expect(plan.out).not.toContain('This revision');
+    expect(plan.out).toContain('1 live rule is in no manifest and will be deleted');
+  });
+
+  it('names the line to prolong for a rule that one line makes beside others', async () => {
+    const many = 'apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: lab}\nspec:\n  rules:\n';
+    world.write('m/a.yaml', `${many}    - {name: web, action: accept, destinations: [10.1.0.1, 10.2.0.1]}\n`);
+    const run = await world.cli(['extend', 'lab/web/10.1.0.1', 'm', '--until', '2099-01-01']);
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining('name that line, SET/RULE')]);
+  });
+
   it('a case of a PolicyTest with `at` tests the rules of then: in `test`, in a plan, and at its place when it is no time', async () => {
     const tests = (at: string, expected: string): string =>
       `apiVersion: firezone/v0\nkind: PolicyTest\nmetadata: {name: t}\nspec:\n  timezone: Europe/Berlin\n  cases:\n    - {destination: 10.1.2.3, expect: ${expected}, at: ${at}}\n`;
@@ -272,6 +299,7 @@ spec:
     [['lab/first', 'm', '--until', '2099-03-31'], 'no rule or set lab/first here that can be edited'],
     [['lab/second', 'm', '--until', '2099-03-31'], 'no rule or set lab/second here that can be edited'],
     [['lab/guest', 'm', '--until', '2099-02-30'], '--until 2099-02-30 is not a time'],
+    [['lab/guest', 'm', '--until', '2019-01-05'], 'that has passed'],
     [['lab/guest', 'm'], '--until'],
     [['lab/web', 'm', '--until', '2099-03-31', '--config', 's.yaml'], 'later than `maxExpiry`'],
   ])('refuses %j, and the file stays as it is', async (words, says) => {

@@ -1,4 +1,5 @@
 import { join, normalize } from 'node:path';
+import { systemClock } from '../../adapters/clock.ts';
 import { replaceFile } from '../../adapters/replace-file.ts';
 import { decodeText } from '../../manifest/read-manifests.ts';
 import { setExpires } from '../../manifest/set-expires.ts';
@@ -44,9 +45,10 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const ends = rulesNamed(after, name);
   // Dates are those of the document's own time zone, where the day may end 14 hours earlier: what the manifests then say counts.
   const latest = ends.reduce((last, { expires = 0 }) => Math.max(last, expires), 0);
-  if (latest < asked - (value === until ? 14 * 3_600_000 : 0)) {
+  const isPast = asked <= systemClock.wallTime();
+  if (isPast || latest < asked - (value === until ? 14 * 3_600_000 : 0)) {
     const when = formatInstant(latest);
-    const hint = 'extend the set first: its rules never end later than it does';
+    const hint = isPast ? 'that has passed' : 'extend the set first: its rules never end later than it does';
     throw makeFailure('expires-first', `${name} would end at ${when} all the same`, hint);
   }
   await replaceFile(one.path, new TextDecoder('utf-8', { ignoreBOM: true }).decode(one.bytes));
@@ -64,9 +66,8 @@ function explainNotFound(name: string, edited: readonly NamedManifest[], before:
     return makeFailure('unknown-rule', `${name} is in several files: ${places}`, 'name the file as PATH');
   }
   const known = listAllRules(before).map((rule) => rule.name);
-  return makeFailure(
-    'unknown-rule',
-    `there is no rule or set ${name} here that can be edited`,
-    didYouMean(name, known, '`reconcile expiring PATH` lists those with an end'),
-  );
+  const hint = known.includes(name)
+    ? 'one line makes this rule and others: name that line, SET/RULE'
+    : didYouMean(name, known, '`reconcile expiring PATH` lists those with an end');
+  return makeFailure('unknown-rule', `there is no rule or set ${name} here that can be edited`, hint);
 }
