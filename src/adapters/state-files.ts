@@ -51,12 +51,8 @@ export class StateFiles {
   }
 
   async write(name: string, value: unknown): Promise<void> {
-    await this.writeText(name, `${JSON.stringify(value)}\n`);
-  }
-
-  async writeText(name: string, text: string): Promise<void> {
     for (const one of this.#folders) await claimFolder(one);
-    await replaceFile(this.locate(name), text, 0o600);
+    await replaceFile(this.locate(name), `${JSON.stringify(value)}\n`, 0o600);
   }
 
   /** Writes a file that must not be there yet; false: it is. */

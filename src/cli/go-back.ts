@@ -41,13 +41,7 @@ export async function takeBack(
   }
 }
 
-const hopeless: ReadonlySet<string> = new Set([
-  'unauthorized',
-  'token',
-  'api-forbidden',
-  'api-not-found',
-  'bad-setting',
-]);
+const hopeless = new Set<string>(['unauthorized', 'token', 'api-forbidden', 'api-not-found', 'bad-setting']);
 
 /** Settings that let a state of before come back: only scope and ownership hold. */
 export function liftDemands(settings: Settings): Settings {

@@ -1,5 +1,5 @@
 import { existsSync, readdirSync } from 'node:fs';
-import { readFile, rename, unlink } from 'node:fs/promises';
+import { rename, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
 import { StateFiles } from '../adapters/state-files.ts';
@@ -37,7 +37,7 @@ export interface EarlierApply extends PendingApply {
 const places = { goesBack: 'going-back.json', waits: 'pending.json', wantsSecret: 'wants-secret.json' } as const;
 type Place = keyof typeof places;
 
-const ownerFile = 'pending.owner';
+const ownerFile = 'owner.json';
 
 /** Where the pending apply lies; throws a `Failure` without a state folder. */
 export function openPending(invocation: Invocation): StateFiles {
@@ -117,12 +117,12 @@ function decodePending(value: unknown, place: Place): EarlierApply | null {
 
 /** Says that this process sees to the record. */
 export async function ownPending(files: StateFiles): Promise<void> {
-  await files.writeText(ownerFile, markProcess());
+  await files.write(ownerFile, markProcess());
 }
 
 /** The number of the process that sees to the record, where that one is alive and not this one. */
 export async function findPendingOwner(files: StateFiles): Promise<number | null> {
-  const mark = await readFile(files.locate(ownerFile), 'utf8').catch(() => '');
+  const mark = String(await files.read(ownerFile));
   return mark !== markProcess() && isAlive(mark) ? Number(mark.split(' ')[0]) : null;
 }
 

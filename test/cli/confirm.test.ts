@@ -439,8 +439,8 @@ describe('an apply whose process was killed', () => {
     await ended(child);
     off();
     const next = run('m');
-    const owner = join(world.folder, 'state/reconcile/oneshot/pending.owner');
-    await until(() => readFileSync(owner, 'utf8').startsWith(`${process.pid} `));
+    const owner = join(world.folder, 'state/reconcile/oneshot/owner.json');
+    await until(() => readFileSync(owner, 'utf8').startsWith(`"${process.pid} `));
     const confirm = await ended(spawnReconcile(['confirm'], { cwd: world.folder, env: given }));
     expect([confirm.code, confirm.err]).toEqual([0, '']);
     expect([(await next).code, live()]).toEqual([0, after]);
@@ -451,7 +451,7 @@ describe('an apply whose process was killed', () => {
     manifests([...after, 'accept 10.4.0.0/16']);
     const one = run('m');
     const files = new StateFiles(join(world.folder, 'state/reconcile'), 'oneshot');
-    await until(() => readFileSync(files.locate('pending.owner'), 'utf8').startsWith(`${process.pid} `));
+    await until(() => readFileSync(files.locate('owner.json'), 'utf8').startsWith(`"${process.pid} `));
     expect(await claimGoingBack(files)).toBe(true);
     const { code, err } = await one;
     expect([code, err]).toEqual([1, expect.stringContaining('another process is taking this apply back')]);
@@ -462,13 +462,13 @@ describe('an apply whose process was killed', () => {
     await killedWaiting('60s');
     const one = run('m');
     const files = new StateFiles(join(world.folder, 'state/reconcile'), 'oneshot');
-    const owner = files.locate('pending.owner');
-    await until(() => readFileSync(owner, 'utf8').startsWith(`${process.pid} `));
+    const owner = files.locate('owner.json');
+    await until(() => readFileSync(owner, 'utf8').startsWith(`"${process.pid} `));
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
     const started = readFileSync(`/proc/${process.ppid}/stat`, 'utf8')
       .replace(/^.*\) /s, '')
       .split(' ')[19];
-    writeFileSync(owner, `${process.ppid} ${started} ${boot}`);
+    writeFileSync(owner, JSON.stringify(`${process.ppid} ${started} ${boot}`));
     const { code, err } = await one;
     expect([code, err]).toEqual([1, expect.stringContaining(`waits to be confirmed (process ${process.ppid})`)]);
     expect([live(), waits()]).toEqual([after, true]);
