@@ -13,7 +13,7 @@ export function decodeNotes(
   timezone: string,
 ): RuleNotes {
   const find = (field: string): ScalarNode | undefined => findScalar(nodes[0], field) ?? findScalar(nodes[1], field);
-  const [owner, ticket] = [find('owner')?.text, find('ticket')?.text];
+  const [owner, ticket] = ['owner', 'ticket'].map((field) => find(field)?.text);
   const [from, until] = [find('notBefore'), find('expires')];
   const notBefore = readTime(decoding, from, { field: 'notBefore', timezone });
   const expires = readTime(decoding, until, { field: 'expires', timezone });
