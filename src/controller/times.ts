@@ -24,6 +24,8 @@ const heldForAll: ReadonlySet<ConditionReason> = new Set([
  * | drift is only reported, and the applied revision's again  | what began or ended, before it                |
  * | refused, waiting or stalled, over the revision in force   | what began or ended, after it                 |
  * | the same over a newer revision                            | what ended by the revision in force, after it |
+ *
+ * Where what began waits in turn, what ended is a plan of its own.
  */
 export async function runWithTimes(
   lead: Leadership,
@@ -32,24 +34,32 @@ export async function runWithTimes(
 ): Promise<PassRun> {
   const { base, runner, record } = lead;
   const now = clock.wallTime();
+  const isReported = settings().onDrift === 'report' && content.revision === record.appliedRevision;
   const tellTurned = (run: PassRun): PassRun => ({ ...run, turned: base === null ? [] : listTurned(base, run, now) });
   const runTimes = async (of: SourceContent, part: 'ends' | 'boundaries'): Promise<PassRun['outcomes']> => {
     const run = await runner.runTimes(lead.order(of), part);
     if (run.verdict.kind === 'good') await lead.turned(of, run.result?.desired?.state ?? null);
-    return run.outcomes;
+    if (part === 'ends' || !waits(run)) return run.outcomes;
+    // Where drift is only reported, a rule counts as begun once it is written: its absence would be drift before.
+    const begin = isReported ? { begin: () => Promise.resolve(null) } : {};
+    const ends = await runner.runTimes({ ...lead.order(of), ...begin }, 'ends');
+    return [...run.outcomes, ...ends.outcomes];
   };
-  const isReported = settings().onDrift === 'report' && content.revision === record.appliedRevision;
   const before = isReported && base !== null && hasTurned(base, now) ? await runTimes(content, 'boundaries') : [];
   const run = await runner.run(lead.order(content));
   const { lastGood } = lead.history;
-  const waits = !isInForce(run.verdict) && run.verdict.kind !== 'transient' && !heldForAll.has(run.verdict.reason);
-  if (!waits || lastGood === null || before.length > 0)
+  if (!waits(run) || lastGood === null || before.length > 0)
     return tellTurned({ ...run, outcomes: [...before, ...run.outcomes] });
   // Of a record under other settings no base is known.
   const turned = base === null ? (await build(lastGood, null))?.expired?.length : hasTurned(base, now);
   if (!turned) return tellTurned(run);
   const after = await runTimes(lastGood, lastGood.revision === content.revision ? 'boundaries' : 'ends');
   return tellTurned({ ...run, outcomes: [...run.outcomes, ...after] });
+}
+
+/** Whether what ended need not wait for this run to get through. */
+function waits({ verdict }: PassRun): boolean {
+  return !isInForce(verdict) && verdict.kind !== 'transient' && !heldForAll.has(verdict.reason);
 }
 
 function hasTurned(base: DesiredState, now: number): boolean {

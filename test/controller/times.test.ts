@@ -198,6 +198,11 @@ describe('rules that begin and end, in a sidecar', () => {
     ]);
   });
 
+  const closed = (): LoopSettings['windows'] => {
+    const always = parseSchedule('* * * * *', 'UTC');
+    if (!always.ok) throw new Error(always.error);
+    return [{ kind: 'deny', schedule: always.value, durationMs: hour, scope: ['rules', 'configuration'] }];
+  };
   const invalidate = async (): Promise<void> => {
     newest = await Promise.resolve(contentOf('nonsense: ['));
   };
@@ -228,12 +233,7 @@ describe('rules that begin and end, in a sidecar', () => {
       'waits for a window',
       'OutsideWindow',
       () => {
-        const always = parseSchedule('* * * * *', 'UTC');
-        if (!always.ok) throw new Error(always.error);
-        settings = {
-          ...settings,
-          windows: [{ kind: 'deny', schedule: always.value, durationMs: hour, scope: ['rules', 'configuration'] }],
-        };
+        settings = { ...settings, windows: closed() };
         newest = contentOf(others + rule('new', 'action: accept, destination: 10.8.1.0/24'));
       },
     ],
@@ -245,6 +245,27 @@ describe('rules that begin and end, in a sidecar', () => {
     expect(live().filter((one) => one !== '10.2.0.0/16')).toEqual(['10.8.0.0/16', '10.9.0.0/16']);
     expect(loop.status().heldEnds).toBe(0);
     expect(loop.status().passes[0]?.outcomes.done).toBeGreaterThan(0);
+  });
+
+  it.each([
+    ['waits for a window', 'OutsideWindow', [], 'correct' as const],
+    ['is refused', 'Refused', ['--fail-on', 'opens'], 'correct' as const],
+    ['waits for a window under --on-drift report', 'OutsideWindow', [], 'report' as const],
+  ])('end though another one, which opens traffic, %s', async (_, reason, flags, onDrift) => {
+    newest = contentOf(
+      timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) +
+        timed('later', '10.8.1.0/24', { notBefore: now + 12 * hour }) +
+        others,
+    );
+    await start(...flags);
+    settings = { ...settings, onDrift, windows: flags.length === 0 ? closed() : [] };
+    expect([await passAt(now + 13 * hour), live()]).toEqual([reason, before]);
+    expect([await passAt(now + 25 * hour), live()]).toEqual([reason, ['10.8.0.0/16', '10.9.0.0/16']]);
+    expect(loop.status().heldEnds).toBe(0);
+    if (flags.length > 0) return;
+    settings = { ...settings, windows: [] };
+    await passAt(now + 26 * hour);
+    expect(live()).toEqual(['10.8.0.0/16', '10.8.1.0/24', '10.9.0.0/16']);
   });
 
   it('happen under --on-drift report, and the drift stays as it is', async () => {
