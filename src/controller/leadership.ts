@@ -1,4 +1,5 @@
-import type { Boundary, DesiredState } from '../model/state.ts';
+import { formatRuleKey } from '../model/rule.ts';
+import { type Boundary, type DesiredState, listBoundaries } from '../model/state.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { listSentReferences } from '../plan/guard/guard-secrets.ts';
 import type { SourceContent, SourceReading } from '../ports.ts';
@@ -259,10 +260,11 @@ export class Leadership {
     await this.#update({ appliedDesired: state.digest, ...agreedAtOf(state) });
   }
 
-  /** Of these rules, which begin or end soon, those of which nobody was told yet; now they are. */
-  async announce(soon: readonly Boundary[]): Promise<readonly Boundary[]> {
+  /** Of these rules, which begin or end soon, those of which nobody was told yet; now they are. `before`: what was in force until now. */
+  async announce(soon: readonly Boundary[], before: DesiredState | null): Promise<readonly Boundary[]> {
     const { toldUntil } = this.record;
-    const unheard = soon.filter(({ at }) => at > toldUntil);
+    const heard = new Set(listBoundaries(before ?? { rules: [] }, 0, toldUntil).map(formatBoundary));
+    const unheard = soon.filter((one) => one.at > toldUntil || (before !== null && !heard.has(formatBoundary(one))));
     await this.#update({ toldUntil: unheard.reduce((last, { at }) => Math.max(last, at), toldUntil) });
     return unheard;
   }
@@ -279,6 +281,10 @@ export class Leadership {
     if (isKept || change.inForceRevision === undefined || change.appliedRevision !== undefined) this.record = next;
     return isKept;
   }
+}
+
+function formatBoundary({ rule, what, at }: Boundary): string {
+  return `${formatRuleKey(rule.rule)} ${what} ${at}`;
 }
 
 function agreedAtOf(state: DesiredState | null): Partial<LoopRecord> {

@@ -178,7 +178,7 @@ export class Loop {
 
   async #conclude(leadership: Leadership, ended: PassEnding): Promise<Turned> {
     const { clock, settings, observer, logger, badSettings } = this.#parts;
-    const { backoff, record } = leadership;
+    const { backoff, record, base } = leadership;
     const end = await leadership.onTrial(ended);
     const verdict = end.complaint ?? end.verdict;
     const before = record.appliedRevision;
@@ -200,7 +200,7 @@ export class Loop {
     logPass(logger, view);
     observer.passEnded(view);
     const isNew = before !== null && before !== applied;
-    const soon = await leadership.announce(agenda.soon);
+    const soon = await leadership.announce(agenda.soon, base);
     this.#announce(end, { isNew, soon, status: this.status() });
     const interval = pickInterval(settings().intervalMs, clock.random());
     const retryMs = backoff.pending ? backoff.leftMs() : interval;

@@ -198,6 +198,18 @@ describe('rules that begin and end, in a sidecar', () => {
     ]);
   });
 
+  it('are told beforehand though a later one was told already, where a new revision brings them', async () => {
+    settings = { ...settings, noticeMs: 25 * hour };
+    await start();
+    const text = new TextDecoder().decode(newest.files[0]?.bytes);
+    newest = contentOf(text + timed('brief', '10.3.0.0/16', { expires: now + 3 * hour }));
+    await passAt(now + hour);
+    await passAt(now + 2 * hour);
+    const told = turns.filter(({ what }) => what === 'boundary-soon');
+    const names = told.map(({ rules = [] }) => rules.map(({ rule: { name } }) => name).sort());
+    expect(names).toEqual([['guest', 'later'], ['brief']]);
+  });
+
   const closed = (): LoopSettings['windows'] => {
     const always = parseSchedule('* * * * *', 'UTC');
     if (!always.ok) throw new Error(always.error);
