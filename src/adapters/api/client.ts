@@ -6,7 +6,7 @@ import { readOperatorFile } from '../source/regular-file.ts';
 import { type ParseBody, readAnswer } from './answer.ts';
 import { type BaseUrl, parseBaseUrl } from './base-url.ts';
 import { exchange } from './exchange.ts';
-import { hideSecrets, spellingsOf } from './hide-secrets.ts';
+import { hideSecrets, quotesToken } from './hide-secrets.ts';
 import { explainNoAnswer } from './no-answer.ts';
 
 export interface ApiClientOptions {
@@ -185,7 +185,7 @@ async function send(connection: Connection, request: Request): Promise<ApiResult
   const { status, text } = answer.value;
   // Whatever answers, a proxy too, may quote the request with its headers.
   const message = `${where}: the answer quotes the API token, so nothing of it is used`;
-  if (status < 300 && token.length > 20 && spellingsOf([token]).some((one) => text.includes(one)))
+  if (status < 300 && quotesToken(text, token))
     return { kind: 'no-answer', sent: 'maybe', code: 'not-json', message, status };
   const read = readAnswer(where, answer.value, base, parse);
   if (read.kind === 'no-answer') return { ...read, message: String(hideSecrets(read.message, [token]) ?? message) };

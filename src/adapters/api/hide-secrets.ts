@@ -13,8 +13,17 @@ export function hideSecrets(said: unknown, secrets: readonly string[]): unknown 
   }
 }
 
+/** The token last looked for: to spell it takes longer than to read an answer. */
+let last: { readonly token: string; readonly spellings: readonly string[] } = { token: '', spellings: [] };
+
+/** Whether an answer holds the token; a short one may be a word. */
+export function quotesToken(text: string, token: string): boolean {
+  if (last.token !== token) last = { token, spellings: spellingsOf([token]) };
+  return token.length > 20 && last.spellings.some((one) => text.includes(one));
+}
+
 /** Each secret as it is and as it may be quoted: JSON-escaped, URL-encoded, base64, hex; the longest first. */
-export function spellingsOf(secrets: readonly string[]): readonly string[] {
+function spellingsOf(secrets: readonly string[]): readonly string[] {
   const spellings = secrets.flatMap((secret) => {
     const [bytes, json] = [Buffer.from(secret), JSON.stringify(secret).slice(1, -1)];
     const [hex, base64] = [bytes.toString('hex'), bytes.toString('base64')];
