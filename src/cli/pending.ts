@@ -50,10 +50,10 @@ export function openPending(invocation: Invocation): StateFiles {
 
 /** Writes the record of an apply that begins; throws a `Failure` where it cannot, or where one of another process waits. */
 export async function addPending(files: StateFiles, pending: PendingApply): Promise<void> {
+  // One that only waits for a secret makes room.
+  await removePending(files, 'wantsSecret');
   let isOurs: boolean;
   try {
-    // One that only waits for a secret makes room.
-    await removePending(files, 'wantsSecret');
     isOurs = !existsSync(files.locate(places.goesBack)) && (await files.add(places.waits, encodePending(pending)));
     if (isOurs) await ownPending(files);
   } catch (error) {
@@ -135,9 +135,16 @@ export function isPending({ folder }: StateFiles): boolean {
   }
 }
 
-/** Removes the record; false: it was gone already. */
+/** Removes the record; false: it was gone already. Throws a `Failure` where it cannot. */
 export async function removePending(files: StateFiles, place: Place): Promise<boolean> {
-  return await files.remove(places[place]);
+  return await files.remove(places[place]).catch((error: unknown) => {
+    const summary = `${files.locate(places[place])} cannot be removed (${getErrorCode(error)})`;
+    throw makeFailure(
+      'state',
+      summary,
+      'remove it to keep the apply: the next one with this state folder would go back',
+    );
+  });
 }
 
 /** Decides that the apply is taken back; false: it was kept already. */

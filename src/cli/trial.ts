@@ -117,11 +117,7 @@ async function settleTrial(
 ): Promise<Answer | null> {
   const why = await awaitConfirmation(invocation, files, pending, failed);
   if (why !== null && (await claimGoingBack(files))) return await takeBack(invocation, files, pending, why);
-  if (why === null)
-    await removePending(files, 'waits').catch(() => {
-      const hint = 'remove it: the next apply with this state folder would go back';
-      throw makeFailure('state', `kept, but ${files.folder}/pending.json cannot be removed`, hint);
-    });
+  if (why === null) await removePending(files, 'waits');
   if ((await loadPending(invocation, files))?.stage === 'goesBack') throw goingBackElsewhere();
   invocation.terminal.stderr(why === null ? 'Kept.\n' : 'Kept: it was confirmed meanwhile.\n');
   return null;
@@ -147,7 +143,8 @@ export async function settleEarlier(invocation: Invocation): Promise<Answer | nu
   const leftMs = Math.max(0, until - systemClock.wallTime());
   if (stage === 'goesBack' && (await findPendingOwner(files)) !== null) throw goingBackElsewhere();
   await refuseOwned(files, leftMs);
-  await ownPending(files);
+  // A full disk keeps nobody from going back.
+  await ownPending(files).catch(() => undefined);
   const alone = { ...invocation, mayWrite: await watchLease(invocation) };
   if (stage === 'goesBack') return await takeBack(alone, files, earlier, 'An earlier run was ended while it went back');
   stderr(`${describeEarlier(earlier)} Going back in ${describeLeft(leftMs)}; to keep it: reconcile confirm\n`);

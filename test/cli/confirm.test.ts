@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/adapters/clock.ts';
@@ -444,6 +444,26 @@ describe('an apply whose process was killed', () => {
     const confirm = await ended(spawnReconcile(['confirm'], { cwd: world.folder, env: given }));
     expect([confirm.code, confirm.err]).toEqual([0, '']);
     expect([(await next).code, live()]).toEqual([0, after]);
+  });
+
+  it('goes back in a state folder that takes no new file, and calls that no mistake of ours', async () => {
+    await killedWaiting('60s');
+    expireNow();
+    const owner = join(world.folder, 'state/reconcile/oneshot/owner.json');
+    rmSync(owner);
+    mkdirSync(join(owner, 'in-the-way'), { recursive: true });
+    const back = await run('m');
+    expect([back.code, live(), waits(), isGoingBack()]).toEqual([3, before, false, false]);
+  });
+
+  it('says that a record which cannot be removed would take back what was kept', async () => {
+    const pending = join(world.folder, 'state/reconcile/oneshot/pending.json');
+    const kept = await onTrial(() => {
+      rmSync(pending);
+      mkdirSync(pending);
+      return 'y';
+    });
+    expect([kept.code, kept.err, live()]).toEqual([1, expect.stringContaining(`${pending} cannot be removed`), after]);
   });
 
   it('two starts at once after kill -9: where one goes back, the other does not say that it was kept', async () => {
