@@ -1,4 +1,4 @@
-import type { Problem } from '../model/problem.ts';
+import { joinSome } from '../model/printable.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { type Change, formatStepKey, type Plan, type Step } from '../plan/plan.ts';
@@ -37,6 +37,7 @@ interface Progress {
 
 async function applyRounds(first: Plan, session: Session): Promise<ApplyReport> {
   const { context } = session;
+  const planned = new Set(first.steps.map(keyOf));
   const progress: Progress = { outcomes: [], givenUp: new Set(), done: new Map(), leftOpen: [] };
   if (first.steps.length === 0) return reportOf('converged', progress, session, []);
   let plan = first;
@@ -54,25 +55,31 @@ async function applyRounds(first: Plan, session: Session): Promise<ApplyReport> 
       knownRules: session.known.count(),
     });
     if (!verified.ok) {
-      session.problems.push(problem('not-verified', `The result could not be verified: ${verified.error.message}.`));
+      say(session, 'not-verified', `The result could not be verified: ${verified.error.message}.`);
       return reportOf('failed', progress, session, namesLeft(plan, result));
     }
     const rest = verified.value;
     if (rest.steps.length === 0) return reportOf('converged', { ...progress, leftOpen: [] }, session, []);
     noteUndone(rest, progress, session);
     const worthIt = rest.steps.some((step) => !progress.givenUp.has(keyOf(step)));
-    if (rest.refusals.length > 0) {
-      const why = rest.refusals.map(({ summary }) => summary).join(' ');
-      session.problems.push(problem('replan-refused', `What is left was refused: ${why}`));
-    }
-    if (!worthIt || rest.refusals.length > 0 || round > context.limits.replans) {
+    const unseen = rest.steps.filter((step) => !planned.has(keyOf(step))).map(formatStepKey);
+    const why = explainRefusal(rest, context.limits.onlyApproved === true ? unseen : []);
+    if (why.length > 0) say(session, 'replan-refused', `What is left was refused: ${why.join(' ')}`);
+    if (!worthIt || why.length > 0 || round > context.limits.replans) {
       // A later plan may have closed what an earlier one had to leave open.
       if (rest.effect.closes.length === 0) progress.leftOpen = [];
       return reportOf('not-converged', progress, session, namesOf(rest.changes));
     }
+    const also = `The server changed meanwhile, so this was planned and sent too: ${joinSome(unseen, 5)}.`;
+    if (unseen.length > 0) session.problems.push({ code: 'changed-meanwhile', severity: 'warning', summary: also });
     context.logger.info('planning again', { round: round + 1, steps: rest.steps.length });
     plan = renamed(rest, round + 1);
   }
+}
+
+function explainRefusal({ refusals }: Plan, unapproved: readonly string[]): readonly string[] {
+  const also = unapproved.length > 0 ? ['It is not in the plan that was approved.'] : [];
+  return [...refusals.map(({ summary }) => summary), ...also];
 }
 
 function learn(progress: Progress, result: RoundResult, session: Session): void {
@@ -99,7 +106,7 @@ function noteUndone(rest: Plan, progress: Progress, session: Session): void {
   session.problems.push({
     code: 'undone-by-other',
     severity: 'warning',
-    summary: `Applied ${times === 1 ? 'once' : `${times} times`} and undone each time: ${names.slice(0, 5).join(', ')}${names.length > 5 ? ', …' : ''}.`,
+    summary: `Applied ${times === 1 ? 'once' : `${times} times`} and undone each time: ${joinSome(names, 5)}.`,
     hint: 'Another writer changes the same rules, or the server accepts the value without keeping it.',
   });
 }
@@ -122,14 +129,10 @@ function endAfterStop(session: Session): ApplyEnd {
   const { totalTimeoutMs } = session.context.limits;
   switch (session.stopped()) {
     case 'unauthorized':
-      session.problems.push(
-        problem('unauthorized', 'The API refused the token during the apply; no new step was started.'),
-      );
+      say(session, 'unauthorized', 'The API refused the token during the apply; no new step was started.');
       return 'failed';
     case 'deadline':
-      session.problems.push(
-        problem('deadline', `The apply took longer than its limit of ${totalTimeoutMs / 1000} s and stopped.`),
-      );
+      say(session, 'deadline', `The apply took longer than its limit of ${totalTimeoutMs / 1000} s and stopped.`);
       return 'stopped';
     case 'asked':
     case null:
@@ -137,8 +140,8 @@ function endAfterStop(session: Session): ApplyEnd {
   }
 }
 
-function problem(code: ProblemCode, summary: string): Problem {
-  return { code, severity: 'error', summary };
+function say(session: Session, code: ProblemCode, summary: string): void {
+  session.problems.push({ code, severity: 'error', summary });
 }
 
 /** What a step does, whatever plan it stands in. Fields of the Configuration that are left are no other step. */

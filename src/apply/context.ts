@@ -20,6 +20,8 @@ export interface ApplyLimits {
   readonly attempts: number;
   /** Plans that one apply may run when a plan met something it did not know of. Default 3. */
   readonly replans: number;
+  /** A person approved the plan: a later one of the same apply may repeat its steps, and do nothing else. */
+  readonly onlyApproved?: boolean;
 }
 
 /** The defaults of the command line. */

@@ -89,12 +89,14 @@ async function runBound(run: Run): Promise<PassResult> {
   const attempt = (granted: readonly SecretBinding[]): Promise<PassResult> => {
     const { options } = wired.pass;
     const { goesBack } = request.back ?? {};
+    const onlyApproved = request.back === undefined && (request.saved !== null || !invocation.settings.yes);
     const secretBindings = [...options.secretBindings, ...(lastApply?.secrets ?? []), ...granted];
     const known = {
       base: base?.state ?? null,
       ...(lastApply === null ? {} : { appliedRules: lastApply.rules, agreedAt: lastApply.at }),
       onOutcome: screen.onOutcome,
       ...(request.back === undefined ? {} : { takesBack: request.back }),
+      limits: { ...wired.pass.limits, onlyApproved },
       options: { ...options, secretBindings, ...(goesBack ? { goesBack } : {}) },
     };
     const once = () => runWired({ ...wired, pass: { ...wired.pass, ...known } }, approve, nothing);

@@ -163,6 +163,7 @@ export type ProblemCode =
   | 'ports-dropped'
   | 'reader-died'
   | 'replan-refused'
+  | 'changed-meanwhile'
   | 'reserved-id'
   | 'saved-plan'
   | 'secret-not-allowed'

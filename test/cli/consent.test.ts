@@ -125,6 +125,36 @@ describe('what moves while a person thinks about the question', () => {
   });
 });
 
+describe('a rule that another writer adds while the apply runs', () => {
+  const interfere = () => {
+    const block = { action: 'drop', destination: '10.66.0.0/16', port_type: 'tcp', port_range: '22' } as const;
+    const off = world.simulator.onCall(({ method }) => {
+      if (method !== 'POST') return;
+      off();
+      world.simulator.seed([block]);
+    });
+  };
+
+  it.each([
+    ['a yes at the question', ['m'], { answer: 'y' }],
+    ['a saved plan', ['apply', 'plan.json', 'm'], {}],
+  ])('%s does not delete it: exit 5, and the message names it', async (_, args, options) => {
+    await world.cli(['--plan', '--save', 'plan.json', 'm']);
+    interfere();
+    const run = await world.cli(args, options);
+    expect([run.code, world.simulator.rules().length]).toEqual([5, 2]);
+    expect(run.out).toMatch(/\[replan-refused\].*not as desired: drop 10\.66\.0\.0\/16 tcp 22/s);
+    expect((await world.cli(args, options)).code).toBe(args.length > 1 ? 3 : 0);
+  });
+
+  it('--yes deletes it too, and says so', async () => {
+    interfere();
+    const run = await world.cli(['--yes', 'm']);
+    expect([run.code, world.simulator.rules().length]).toEqual([0, 1]);
+    expect(run.out).toMatch(/\[changed-meanwhile\].*delete drop 10\.66\.0\.0\/16 tcp 22/s);
+  });
+});
+
 describe('--suspend holds for every command that writes', () => {
   it.each([
     ['the flag', ['--suspend', 'm'], {}, 'suspended by --suspend'],
