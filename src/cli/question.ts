@@ -5,7 +5,8 @@ import { findUserId } from '../model/known-users.ts';
 import { joinSome } from '../model/printable.ts';
 import { hasErrors, type Problem } from '../model/problem.ts';
 import { formatRuleKey, pickNotes } from '../model/rule.ts';
-import { type Protocol, wholeScope } from '../model/state.ts';
+import { listAllRules, type Protocol, wholeScope } from '../model/state.ts';
+import { formatNotes } from '../report/change-words.ts';
 import type { NamedRule } from '../report/explain.ts';
 import { renderDocument } from '../report/json.ts';
 import { makeProblemReport } from '../report/run-report.ts';
@@ -106,10 +107,15 @@ export function findNamedUser(text: string, { userNames }: Pick<Subject, 'userNa
   throw makeFailure('unknown-user', `there is no user ${text}`, hint);
 }
 
-/** The rule of that name or id; throws a `Failure` when there is none. */
-export function findNamedRule(text: string, rules: readonly NamedRule[]): NamedRule {
+/** The rule of that name or id; throws a `Failure` when there is none, or when it is not in force. */
+export function findNamedRule(text: string, { rules, built }: Subject): NamedRule {
   const found = rules.find(({ name, id }) => name === text || id === text);
   if (found !== undefined) return found;
+  const other = built?.state && listAllRules(built.state).find(({ name }) => name === text);
+  if (other) {
+    const summary = `${text} is not in force then: ${formatNotes(other)}`;
+    throw makeFailure('unknown-rule', summary, '--at TIME asks about another time');
+  }
   const below = rules.filter(({ name }) => name?.startsWith(`${text}/`) === true).map(({ name }) => name ?? '');
   const names = rules.flatMap(({ name, id }) => name ?? id ?? []);
   const hint =

@@ -73,6 +73,13 @@ describe('times on the command line', () => {
     expect(plan.out).toContain('1 live rule is in no manifest and will be deleted');
   });
 
+  it('explain says of a rule that is not in force when it is', async () => {
+    world.write('m/a.yaml', guest('2020-01-01') + closed);
+    const run = await world.cli(['explain', '--rule', 'guest', 'm']);
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining('guest is not in force then: expires 2020-01-02')]);
+    expect((await world.cli(['explain', '--rule', 'guest', '--at', '2019-12-01', 'm'])).code).toBe(0);
+  });
+
   it('names the line to prolong for a rule that one line makes beside others', async () => {
     const many = 'apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: lab}\nspec:\n  rules:\n';
     world.write('m/a.yaml', `${many}    - {name: web, action: accept, destinations: [10.1.0.1, 10.2.0.1]}\n`);

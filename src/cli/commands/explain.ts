@@ -23,7 +23,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { rules, userNames, problems } = subject;
   const index = indexRules(rules);
   if (question === null) {
-    const rule = findNamedRule(asked ?? '', rules);
+    const rule = findNamedRule(asked ?? '', subject);
     const traffic = explainRule(index, rule);
     return {
       text: () => renderRuleReport(rule, traffic, userNames),
