@@ -1,7 +1,7 @@
 import type { Outcome } from '../apply/outcome.ts';
 import type { Secret } from '../model/secret.ts';
 import type { DesiredState } from '../model/state.ts';
-import type { PassPart } from '../pass/pass.ts';
+import type { PassPart, TimesPart } from '../pass/pass.ts';
 import { Gate, type PassOrder } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { createGapClock } from './observer.ts';
@@ -32,7 +32,7 @@ export class PassRunner {
   }
 
   /** Applies what began or ended by time, as a plan of its own. */
-  async runTimes(order: PassOrder, part: 'ends' | 'boundaries'): Promise<PassRun> {
+  async runTimes(order: PassOrder, part: TimesPart): Promise<PassRun> {
     const run = await this.#runOne({ ...order, deleteWaitMs: () => 0 }, part);
     logTimes(this.#parts.logger, run.outcomes);
     return run;
@@ -55,7 +55,7 @@ export class PassRunner {
           observer.phaseEnded('plan', clock.now() - from);
           this.#board.touch();
           approvedAt = clock.now();
-          const isTimes = part === 'ends' || part === 'boundaries';
+          const isTimes = part !== undefined && part !== 'rules' && part !== 'configuration';
           const isDrift = !isTimes && isDriftOf(order, desired.state);
           const isFirst = record.knownRules === null && !isDrift && back === undefined;
           hold = this.gate.check(plan, order, isDrift) ?? (await order.begin(desired.state));

@@ -1,5 +1,6 @@
 import { formatRuleKey } from '../model/rule.ts';
 import { type Boundary, type DesiredState, findNextBoundary, listBoundaries } from '../model/state.ts';
+import type { TimesPart } from '../pass/pass.ts';
 import type { SourceContent } from '../ports.ts';
 import type { ConditionReason } from './conditions.ts';
 import type { Leadership } from './leadership.ts';
@@ -25,7 +26,7 @@ const heldForAll: ReadonlySet<ConditionReason> = new Set([
  * | refused, waiting or stalled, over the revision in force   | what began or ended, after it                 |
  * | the same over a newer revision                            | what ended by the revision in force, after it |
  *
- * Where what began waits in turn, what ended is a plan of its own.
+ * Where that waits in turn, the ends of what accepted are a plan of their own: that opens nothing.
  */
 export async function runWithTimes(
   lead: Leadership,
@@ -36,14 +37,14 @@ export async function runWithTimes(
   const now = clock.wallTime();
   const isReported = settings().onDrift === 'report' && content.revision === record.appliedRevision;
   const tellTurned = (run: PassRun): PassRun => ({ ...run, turned: base === null ? [] : listTurned(base, run, now) });
-  const runTimes = async (of: SourceContent, part: 'ends' | 'boundaries'): Promise<PassRun['outcomes']> => {
+  const runTimes = async (of: SourceContent, part: TimesPart): Promise<PassRun['outcomes']> => {
     const run = await runner.runTimes(lead.order(of), part);
     if (run.verdict.kind === 'good') await lead.turned(of, run.result?.desired?.state ?? null);
-    if (part === 'ends' || !waits(run)) return run.outcomes;
+    if (!waits(run)) return run.outcomes;
     // Where drift is only reported, a rule counts as begun once it is written: its absence would be drift before.
     const begin = isReported ? { begin: () => Promise.resolve(null) } : {};
-    const ends = await runner.runTimes({ ...lead.order(of), ...begin }, 'ends');
-    return [...run.outcomes, ...ends.outcomes];
+    const revocations = await runner.runTimes({ ...lead.order(of), ...begin }, 'revocations');
+    return [...run.outcomes, ...revocations.outcomes];
   };
   const before = isReported && base !== null && hasTurned(base, now) ? await runTimes(content, 'boundaries') : [];
   const run = await runner.run(lead.order(content));

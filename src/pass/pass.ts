@@ -62,9 +62,10 @@ export interface PassEnforcement {
 
 /**
  * `managed`: what the manifests manage, so that without a `kind: Configuration` the live one is not even read. `ends`: only rules
- * that have ended are deleted; `boundaries`: those that have begun since `agreedAt` are created too.
+ * that have ended are deleted; `revocations`: of these only what accepted; `boundaries`: those that have begun since `agreedAt` are created too.
  */
-export type PassPart = 'rules' | 'configuration' | 'managed' | 'ends' | 'boundaries';
+export type PassPart = 'rules' | 'configuration' | 'managed' | TimesPart;
+export type TimesPart = 'ends' | 'revocations' | 'boundaries';
 
 /** What an earlier pass knew. Nothing depends on it being there; `emptyMemory` is a first run. */
 export interface PassMemory {

@@ -118,10 +118,11 @@ export function restrictToTimes(
   live: LiveState,
 ): { readonly pass: PassDependencies; readonly state: DesiredState } {
   const { part, agreedAt = Number.POSITIVE_INFINITY, options } = pass;
-  if (part !== 'ends' && part !== 'boundaries') return { pass, state };
+  if (part === undefined || part === 'rules' || part === 'configuration' || part === 'managed') return { pass, state };
   const held = new Set(live.rules.map(({ rule }) => formatRuleKey(rule)));
   const began = (from: number | undefined): boolean => part === 'boundaries' && from !== undefined && from > agreedAt;
-  const prune = new Set(state.expired?.map(({ rule }) => formatRuleKey(rule)));
+  const expired = (state.expired ?? []).filter(({ rule }) => part !== 'revocations' || rule.action === 'accept');
+  const prune = new Set(expired.map(({ rule }) => formatRuleKey(rule)));
   return {
     pass: { ...pass, options: { ...options, prune } },
     state: { ...state, rules: state.rules.filter((one) => held.has(formatRuleKey(one.rule)) || began(one.notBefore)) },

@@ -263,7 +263,7 @@ describe('rules that begin and end, in a sidecar', () => {
     ['waits for a window', 'OutsideWindow', [], 'correct' as const],
     ['is refused', 'Refused', ['--fail-on', 'opens'], 'correct' as const],
     ['waits for a window under --on-drift report', 'OutsideWindow', [], 'report' as const],
-  ])('end though another one, which opens traffic, %s', async (_, reason, flags, onDrift) => {
+  ])('end though the begin of another one, which opens traffic, %s', async (_, reason, flags, onDrift) => {
     newest = contentOf(
       timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) +
         timed('later', '10.8.1.0/24', { notBefore: now + 12 * hour }) +
@@ -279,6 +279,25 @@ describe('rules that begin and end, in a sidecar', () => {
     await passAt(now + 26 * hour);
     expect(live()).toEqual(['10.8.0.0/16', '10.8.1.0/24', '10.9.0.0/16']);
   });
+
+  it.each([false, true])(
+    'end though the end of another one, which opens traffic, waits (newer revision: %s)',
+    async (isNewer) => {
+      const times = `expires: "${new Date(now + 12 * hour).toISOString()}"`;
+      newest = contentOf(
+        timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) +
+          rule('block', `action: drop, destination: 10.5.0.0/16, ${times}`) +
+          others,
+      );
+      await start();
+      settings = { ...settings, windows: closed() };
+      if (isNewer) newest = contentOf(others + rule('new', 'action: accept, destination: 10.8.1.0/24'));
+      const held = ['10.5.0.0/16', '10.8.0.0/16', '10.9.0.0/16'];
+      expect([await passAt(now + 13 * hour), live()]).toEqual(['OutsideWindow', ['10.1.0.0/16', ...held]]);
+      expect([await passAt(now + 25 * hour), live()]).toEqual(['OutsideWindow', held]);
+      if (!isNewer) expect(loop.status().heldEnds).toBe(1);
+    },
+  );
 
   it('happen under --on-drift report, and the drift stays as it is', async () => {
     settings = { ...settings, onDrift: 'report' };
