@@ -147,6 +147,13 @@ export async function removePending(files: StateFiles, place: Place): Promise<bo
   });
 }
 
+/** Forgets fields that wait for a secret, once an undo of their apply has put them back. */
+export async function forgetUndone(invocation: Invocation, { at }: ApplyRecord): Promise<void> {
+  const files = openPending(invocation);
+  const pending = await loadPending(invocation, files);
+  if (pending?.stage === 'wantsSecret' && pending.record.at === at) await removePending(files, 'wantsSecret');
+}
+
 /** Decides that the apply is taken back; false: it was kept already. */
 export async function claimGoingBack(files: StateFiles): Promise<boolean> {
   return await rename(files.locate(places.waits), files.locate(places.goesBack)).then(
