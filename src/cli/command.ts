@@ -171,7 +171,11 @@ export const exitTable = [
     when: (facts) => facts.invalid,
     meaning: 'the manifests have errors; nothing was written',
   },
-  { code: exitCodes.refused, when: (facts) => facts.refused, meaning: 'a guard or a policy test refused the plan' },
+  {
+    code: exitCodes.refused,
+    when: (facts) => facts.refused,
+    meaning: 'a guard, policy test or window refused it; or it went back',
+  },
   {
     code: exitCodes.partial,
     when: (facts) => facts.wrote && facts.missing,

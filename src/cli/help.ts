@@ -44,7 +44,7 @@ function describeExitCodes(): string {
     '',
     ...exitTable.map(({ code, meaning }) => `  ${code}  ${meaning}`),
     '',
-    'A plan exits with 3 or 4 where its apply would.',
+    'A plan exits with 3 or 4 where its apply would, but for a closed window and --suspend.',
     '',
   ].join('\n');
 }

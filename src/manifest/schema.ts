@@ -94,7 +94,7 @@ const ruleSetFields: is.Fields = {
   timezone,
   defaults: is.optional(
     is.map(setFields, setFieldConstraints),
-    'What every rule of the set has unless it says otherwise: any field of a rule but its name.',
+    'The action, destination, ports and users of every rule of the set that does not say otherwise.',
     { action: 'accept' },
   ),
   rules: is.field(is.list(is.map(ruleOfSet, setFieldConstraints)), 'The rules; `[]` says that there are none.', [
