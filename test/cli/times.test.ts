@@ -303,6 +303,8 @@ spec:
     [['lab/gest', 'm', '--until', '2099-01-01'], 'lab/guest'],
     [['lab/guest', 'm', '--until', '2099-07-01'], 'lab/guest would end at 2099-07-01T00:00:00Z all the same'],
     [['lab/guest', 'm', '--until', '2099-07-01T00:00:01Z'], 'would end at 2099-07-01T00:00:00Z all the same'],
+    [['none', 'm', '--until', '2099-01-01'], 'no rule or set none here that can be edited'],
+    [['lab', '-', '--until', '2100-01-01'], 'extend takes the name of a rule or set, its PATH, and --until'],
     [['lab/first', 'm', '--until', '2099-03-31'], 'no rule or set lab/first here that can be edited'],
     [['lab/second', 'm', '--until', '2099-03-31'], 'no rule or set lab/second here that can be edited'],
     [['lab/guest', 'm', '--until', '2099-02-30'], '--until 2099-02-30 is not a time'],
@@ -311,6 +313,7 @@ spec:
     [['lab/web', 'm', '--until', '2099-03-31', '--config', 's.yaml'], 'later than `maxExpiry`'],
   ])('refuses %j, and the file stays as it is', async (words, says) => {
     world.write('m/a.yaml', set);
+    world.write('m/none.yaml', 'apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: none}\nspec:\n  rules: []\n');
     world.write('s.yaml', 'maxExpiry: 4w\n');
     const run = await world.cli(['extend', ...words]);
     expect(run.code).not.toBe(0);

@@ -17,7 +17,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings, terminal } = invocation;
   const [name, written = '.'] = operands;
   const asked = readTimeAsked(settings, 'until');
-  if (name === undefined || asked === null) {
+  if (name === undefined || asked === null || written === '-') {
     const hint = 'reconcile extend SET/RULE policy --until 2026-12-31';
     throw makeFailure('usage', 'extend takes the name of a rule or set, its PATH, and --until', hint);
   }
@@ -35,7 +35,8 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const value = until.includes(':') ? `"${until}"` : until;
   const edited = files.flatMap((file): readonly NamedManifest[] => {
     // With an overlay, only where it takes the rule from.
-    const text = settings.overlay === null || places.has(normalize(file.shown)) ? decodeText(file.bytes) : null;
+    const isSource = settings.overlay === null ? places.size > 0 : places.has(normalize(file.shown));
+    const text = isSource ? decodeText(file.bytes) : null;
     const next = text === null ? null : setExpires(text, name, value);
     return next === null ? [] : [{ ...file, bytes: new TextEncoder().encode(next) }];
   });
