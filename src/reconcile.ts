@@ -39,17 +39,13 @@ export async function reconcile(
   if (!reading.ok) return endPass('unreadable', { content, desired, failure: reading.error });
   const { live, serverAheadMs } = reading.value;
 
-  const timed = await checkClock(content, built.value, reading.value, asked.pass);
-  if (!timed.ok) return endPass('unreadable', { content, desired, failure: timed.error });
-  const { problems, clockDiffers } = timed.value;
-  const inForce = timed.value.built.desired;
-  if (inForce.state === null) return endPass('invalid', { content, desired: inForce, problems });
-  const { pass, state } = restrictToTimes(asked.pass, restrictToPart(whole, inForce.state).state, live);
+  const { problems, state: then, ...clock } = checkClock(desired.state, reading.value, asked.pass);
+  const inForce = { ...desired, state: then };
+  const { pass, state } = restrictToTimes(asked.pass, restrictToPart(whole, then).state, live);
 
   const kernel = await observeKernel(pass, state, live);
-  const clock = clockDiffers === undefined ? {} : { clockDiffers };
   const input = makePlanInput(state, live, pass, { ...findKernelHints(pass, kernel), ...clock });
-  const planned = planStates(input, timed.value.built);
+  const planned = planStates(input, { ...built.value, desired: inForce });
   if (planned.desired.state === null) return endPass('invalid', { content, desired: planned.desired });
   const { plan, digest } = planned;
   const found = { content, desired: inForce, live, plan, digest, kernel, problems, serverAheadMs };

@@ -101,9 +101,9 @@ export function makeState(
   const expired = timed.filter(hasEnded).sort((a, b) => (a.expires ?? 0) - (b.expires ?? 0));
   const upcoming = timed.filter((rule) => !hasEnded(rule) && !isDesiredAt(rule, now));
   return {
+    ...rest,
     rules: inForce,
     ...(timed.length === 0 ? {} : { at: now, expired, upcoming }),
-    ...rest,
     digest: digestOf(inForce, rest.configuration, rest.tests),
   };
 }

@@ -1,18 +1,16 @@
-import type { LiveReading, ReadFailure } from '../apply/read.ts';
-import type { Place, Problem } from '../model/problem.ts';
-import { ok, type Result } from '../model/result.ts';
+import type { LiveReading } from '../apply/read.ts';
+import { makeState } from '../desired/desired.ts';
+import { makeWarning, type Place, type Problem } from '../model/problem.ts';
 import { isDesiredAt } from '../model/rule.ts';
 import { type DesiredState, listAllRules } from '../model/state.ts';
-import type { SourceContent } from '../ports.ts';
 import type { PassDependencies } from './pass.ts';
-import { type BuiltDesired, readDesired } from './stages.ts';
 
 /** Clocks that differ by more end and begin nothing, ms. */
 export const mostApartMs = 300_000;
 
 /** What is asked for, and what is said, after a look at the server's clock. */
 export interface TimedDesired {
-  readonly built: BuiltDesired;
+  readonly state: DesiredState;
   readonly problems: readonly Problem[];
   /** Why the plan is refused. */
   readonly clockDiffers?: string;
@@ -29,37 +27,28 @@ export interface TimedDesired {
  * | differ | some    | of the last applied  | the state as of then, with the problem `clock-differs`     |
  * | differ | some    | none, or a one-shot's| nothing: refused, since others may have applied since then |
  */
-export async function checkClock(
-  content: SourceContent,
-  built: BuiltDesired,
-  { serverAheadMs }: LiveReading,
-  pass: PassDependencies,
-): Promise<Result<TimedDesired, ReadFailure>> {
-  const asIs = ok({ built, problems: [] });
+export function checkClock(state: DesiredState, { serverAheadMs }: LiveReading, pass: PassDependencies): TimedDesired {
   const { agreedAt, baseApplied } = pass;
   const apart = serverAheadMs === undefined || pass.at !== undefined ? 0 : serverAheadMs;
-  const doubt = pass.desired.scope.rules ? findDoubt(built.desired.state, apart, agreedAt) : null;
-  if (doubt === null) return asIs;
+  const doubt = pass.desired.scope.rules ? findDoubt(state, apart, agreedAt) : null;
+  if (doubt === null) return { state, problems: [] };
   const { summary, place } = doubt;
-  if (agreedAt === undefined || baseApplied !== true) return ok({ built, problems: [], clockDiffers: summary });
-  const { users } = built;
-  const known = users === null ? {} : { users: () => Promise.resolve(ok(users)) };
-  const then = await readDesired(content, { ...pass, ...known, at: agreedAt });
-  if (!then.ok) return then;
+  if (agreedAt === undefined || baseApplied !== true) return { state, problems: [], clockDiffers: summary };
   const hint =
     'It stays as it was when the clocks last agreed. Set the clock that is wrong; `reconcile doctor` compares them.';
-  return ok({ built: then.value, problems: [{ code: 'clock-differs', severity: 'warning', summary, hint, place }] });
+  const problems = [makeWarning('clock-differs', summary, hint, place)];
+  return { state: makeState(listAllRules(state), agreedAt, state), problems };
 }
 
 /** What cannot be told while the server's clock is that far from ours; null: nothing. */
 function findDoubt(
-  state: DesiredState | null,
+  state: DesiredState,
   serverAheadMs: number,
   agreedAt: number | undefined,
 ): { readonly summary: string; readonly place: Place } | null {
   const apartMs = Math.abs(serverAheadMs);
-  if (state?.at === undefined || apartMs <= mostApartMs) return null;
   const { at } = state;
+  if (at === undefined || apartMs <= mostApartMs) return null;
   const times = [at + serverAheadMs, agreedAt ?? at];
   const [first, ...others] = listAllRules(state).filter((rule) =>
     times.some((time) => isDesiredAt(rule, time) !== isDesiredAt(rule, at)),

@@ -113,8 +113,11 @@ describe('the sidecar, where its clock and the server’s differ', () => {
     writeFileSync(path.join(world.manifests, 'a.yaml'), guest(now - day, now - hour) + later + rules('10.9.0.1'));
     world.sim.seed([{ action: 'accept', destination: '10.1.0.0/16' }]);
     const number = world.sim.faults.inject({ fault: { kind: 'wrong-date', milliseconds: -10 * minute } });
+    // How far ahead access is given counts from now, not from when the clocks agreed.
+    const settings = path.join(world.state, 'settings.yaml');
+    writeFileSync(settings, 'maxExpiry: 25h\n');
     const flags = ['--state-dir', world.state, '--quiet', '1ms', '--delete-quiet', '1ms', '--interval', '60s'];
-    const sidecar = await startSidecar(world, [world.manifests, ...flags]);
+    const sidecar = await startSidecar(world, [world.manifests, ...flags, '--config', settings]);
     try {
       const status = await sidecar.until(({ conditions }) => conditions.Ready.reason === 'ClockDiffers');
       expect(status.conditions.Ready.message).toContain('differ by 10 minutes');
