@@ -104,7 +104,7 @@ const plan = {
   approve: {
     kind: 'list',
     value: 'DIGEST',
-    shape: [/^[0-9a-f]{32}$/, 'the digest of a plan: 32 digits 0-9 and a-f, as the plan shows it'],
+    shape: [/^[0-9a-f]{32}$/, 'the digest of a plan: 32 digits 0-9 and a-f, as a refusal shows it'],
     help: 'apply the refused plan with this digest, and no other',
   },
 } as const satisfies OptionTable;

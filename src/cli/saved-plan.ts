@@ -43,7 +43,7 @@ export function savePlan(file: string, digest: PlanDigest, report: RunReport, { 
 
 /** Reads a saved plan; throws a `Failure` when the file is none. */
 export function readSavedPlan(file: string): SavedPlan {
-  const hint = 'name the file that --save wrote';
+  const hint = 'name the file that --save wrote, and then PATH';
   const text = readNamedFile({ path: file, code: 'saved-plan', name: file, largest, hint }).toString();
   const { seal, ...saved } = decodeJsonObject(text) ?? {};
   const { kind, format_version: version, digest, server } = saved;

@@ -93,7 +93,7 @@ export async function findMergeBase(
 export async function findCommit(repository: GitRepository, name: string): Promise<Result<string, Problem>> {
   if (!refPattern.test(name) || name.includes('..')) {
     const summary = `${JSON.stringify(name)} is not the name of a commit`;
-    return fail(refuseRevision(summary, 'write a branch, a tag or a commit id'));
+    return fail(refuseRevision(summary, 'write a branch, a tag, a commit id, or a directory that is there'));
   }
   const commit = await repository.commitOf(name);
   if (commit !== null) return ok(commit);
