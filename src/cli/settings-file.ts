@@ -67,6 +67,11 @@ function checkDocument<T>({ root, place: placeOf }: OperatorDocument, schema: z.
   throw new Failure(problems);
 }
 
+const types: Readonly<Record<string, string>> = {
+  ...{ int: 'a whole number', number: 'a number', boolean: 'true or false', array: 'a list' },
+  ...{ string: 'a text; a time has a unit, such as 15s', object: 'a mapping of names to values' },
+};
+
 type Found = Pick<Problem, 'summary' | 'hint'> & { readonly path: readonly PropertyKey[] };
 
 function problemsOf(issue: z.core.$ZodIssue, name: string, schema: z.ZodType): readonly Found[] {
@@ -75,8 +80,8 @@ function problemsOf(issue: z.core.$ZodIssue, name: string, schema: z.ZodType): r
   if (issue.code === 'invalid_value')
     return [{ path: issue.path, summary: `${where} must be one of ${issue.values.join(', ')}` }];
   if (issue.code === 'invalid_type') {
-    const expected = issue.expected === 'int' ? 'a whole number' : `of type ${issue.expected}`;
-    return [{ path: issue.path, summary: `${where} must be ${expected}` }];
+    const fault = issue.message.endsWith('undefined') ? 'is missing' : `must be ${types[issue.expected]}`;
+    return [{ path: issue.path, summary: `${where} ${fault}` }];
   }
   if (issue.code === 'custom') return [{ path: issue.path, summary: `${where}: ${issue.message}` }];
   const wanted = describeWanted(issue.path, schema);

@@ -118,10 +118,12 @@ const nested = {
   ),
   require: optional(
     z.array(
-      z.union([
-        note,
-        z.strictObject({ note, users: z.array(userOrGlobal).optional(), networks: z.array(cidr).optional() }),
-      ]),
+      z
+        .union([
+          note,
+          z.strictObject({ note, users: z.array(userOrGlobal).optional(), networks: z.array(cidr).optional() }),
+        ])
+        .describe('owner, ticket or expires, or {note: owner, networks: […], users: […]}'),
     ),
     'notes that every rule must have: owner, ticket, or {note: owner, networks: […], users: […]} for some rules',
   ),

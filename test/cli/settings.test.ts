@@ -152,6 +152,18 @@ describe('the settings file', () => {
     expect(run.err).not.toContain('abc');
   });
 
+  it.each([
+    ['interval: 10', '`interval` must be a text; a time has a unit, such as 15s'],
+    ['maxDeletes 1', 'the settings file must be a mapping of names to values'],
+    ['scope: {rules: yes}', '`scope.rules` must be true or false'],
+    ['protect: [{port: 53}]', '`protect.0.destination` is missing'],
+    ['require: [ownr]', '`require.0` must be owner, ticket or expires'],
+  ])('%j: %s', async (settings, words) => {
+    world.write('s.yaml', `${settings}\n`);
+    const run = await world.cli(['--plan', '--config', 's.yaml', 'm']);
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining(words)]);
+  });
+
   it('one that cannot be read, or is no YAML, is said', async () => {
     expect((await world.cli(['--plan', '--config', 'nowhere.yaml', 'm'])).err).toContain('cannot be read (ENOENT)');
     world.write('bad.yaml', 'a: [1\n');

@@ -346,7 +346,7 @@ describe('a watch of a fleet', () => {
     fleet([1], 'paused: yes please\n');
     sidecar.child.kill('SIGHUP');
     await until(async () => (await statusOf(sidecar)).rollout?.includes('the fleet file cannot be used') === true);
-    expect((await statusOf(sidecar)).rollout).toContain('`paused` must be of type boolean');
+    expect((await statusOf(sidecar)).rollout).toContain('`paused` must be true or false');
     fleet([1]);
     sidecar.child.kill('SIGHUP');
     await until(async () => (await statusOf(sidecar)).rollout === null);
