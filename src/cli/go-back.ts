@@ -35,7 +35,7 @@ export async function takeBack(
     });
     const { plan = null, problems = [] } = answer.report?.() ?? {};
     const isOver = systemClock.now() + againMs >= until || problems.some(({ code }) => hopeless.has(code));
-    if (plan !== null || isOver) return await settleBack(answer, record, files);
+    if (plan !== null || isOver || answer.exit === exitCodes.invalid) return await settleBack(answer, record, files);
     if (tries === 0) terminal.stderr('The server cannot be read now: going back is tried again and again.\n');
     await systemClock.sleep(againMs);
   }

@@ -469,6 +469,16 @@ describe('an apply whose process was killed', () => {
     expect([kept.code, kept.err, live()]).toEqual([1, expect.stringContaining(`${pending} cannot be removed`), after]);
   });
 
+  it('says at once what lies outside the scope now, and does not try that for ten minutes as if the server were gone', async () => {
+    await killedWaiting('60s');
+    expireNow();
+    world.write('narrow.yaml', 'scope: {networks: [10.3.0.0/16], configuration: false}\n');
+    const back = await run('confirm', '--total-timeout', '6s', '--config', join(world.folder, 'narrow.yaml'));
+    expect([back.code, back.err, live()]).toEqual([5, expect.stringContaining('[outside-scope]'), after]);
+    expect(back.err).not.toContain('The server cannot be read');
+    expect([(await run('confirm')).code, live()]).toEqual([3, before]);
+  });
+
   it('two starts at once after kill -9: where one goes back, the other does not say that it was kept', async () => {
     await killedWaiting('60s');
     manifests([...after, 'accept 10.4.0.0/16']);
