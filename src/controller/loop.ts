@@ -164,9 +164,7 @@ export class Loop {
     if (run.verdict.reason !== 'ManifestsInvalid' || lastGood === null || content.revision === lastGood.revision)
       return { ...run, content, ...(complaint === null ? {} : { complaint }) };
     const fallback = await runWithTimes(lead, lastGood, this.#parts);
-    const outcomes = [...run.outcomes, ...fallback.outcomes];
-    const turned = [...(run.turned ?? []), ...(fallback.turned ?? [])];
-    return { ...fallback, outcomes, turned, complaint: run.verdict, content: lastGood };
+    return { ...fallback, complaint: run.verdict, content: lastGood };
   }
 
   /** Takes back what nobody confirmed, and looks again at once: a newer revision may wait. */

@@ -7,7 +7,7 @@ import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { isInForce, type PassEnding, type PassRun, pickWorst } from './pass-ending.ts';
 
-/** Nothing may be written, or nothing can be told. */
+/** Nothing may be written, or nothing can be told, or a pass over the revision in force follows. */
 const heldForAll: ReadonlySet<ConditionReason> = new Set([
   'Suspended',
   'Standby',
@@ -15,6 +15,7 @@ const heldForAll: ReadonlySet<ConditionReason> = new Set([
   'RecordFailed',
   'Unauthorized',
   'ClockDiffers',
+  'ManifestsInvalid',
 ]);
 
 /**
@@ -36,7 +37,6 @@ export async function runWithTimes(
   const { base, runner, record } = lead;
   const now = clock.wallTime();
   const isReported = settings().onDrift === 'report' && content.revision === record.appliedRevision;
-  const tellTurned = (run: PassRun): PassRun => ({ ...run, turned: base === null ? [] : listTurned(base, run, now) });
   const runTimes = async (of: SourceContent, part: TimesPart): Promise<PassRun['outcomes']> => {
     const run = await runner.runTimes(lead.order(of), part);
     if (run.verdict.kind === 'good') await lead.turned(of, run.result?.desired?.state ?? null);
@@ -49,13 +49,14 @@ export async function runWithTimes(
   const before = isReported && base !== null && hasTurned(base, now) ? await runTimes(content, 'boundaries') : [];
   const run = await runner.run(lead.order(content));
   const { lastGood } = lead.history;
-  if (!waits(run) || lastGood === null || before.length > 0)
-    return tellTurned({ ...run, outcomes: [...before, ...run.outcomes] });
-  // Of a record under other settings no base is known.
-  const turned = base === null ? (await build(lastGood, null))?.expired?.length : hasTurned(base, now);
-  if (!turned) return tellTurned(run);
-  const after = await runTimes(lastGood, lastGood.revision === content.revision ? 'boundaries' : 'ends');
-  return tellTurned({ ...run, outcomes: [...run.outcomes, ...after] });
+  const runAfter = async (of: SourceContent): Promise<PassRun['outcomes']> => {
+    // Of a record under other settings no base is known.
+    const turned = base === null ? (await build(of, null))?.expired?.length : hasTurned(base, now);
+    return turned ? await runTimes(of, of.revision === content.revision ? 'boundaries' : 'ends') : [];
+  };
+  const after = waits(run) && lastGood !== null && before.length === 0 ? await runAfter(lastGood) : [];
+  const all = { ...run, outcomes: [...before, ...run.outcomes, ...after] };
+  return { ...all, turned: base === null ? [] : listTurned(base, all, now) };
 }
 
 /** Whether what ended need not wait for this run to get through. */
