@@ -152,6 +152,11 @@ export async function settleEarlier(invocation: Invocation): Promise<Answer | nu
 }
 
 function describeEarlier({ record, stage }: EarlierApply): string {
-  const what = `The apply of ${record.at.slice(0, 19)}Z by ${record.by} was never confirmed, and its process is gone.`;
-  return stage === 'written' ? `${what} It was killed while it wrote, so that not all of it may be there.` : what;
+  const who = `${record.at.slice(0, 19)}Z by ${record.by}`;
+  return `The apply of ${who} was never confirmed, and its process is gone.${describeCut(stage)}`;
+}
+
+/** What is to be known of an apply that was killed while it wrote. */
+export function describeCut(stage: EarlierApply['stage']): string {
+  return stage === 'written' ? ' It was killed while it wrote, so that not all of it may be there.' : '';
 }

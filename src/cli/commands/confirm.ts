@@ -7,7 +7,7 @@ import { makeProblemReport } from '../../report/run-report.ts';
 import { count } from '../../report/summary.ts';
 import { type Answer, exitCodes, type Failure, type Invocation, makeFailure } from '../command.ts';
 import { type EarlierApply, findPendingOwner, loadPending, openPending, removePending } from '../pending.ts';
-import { settleEarlier } from '../trial.ts';
+import { describeCut, settleEarlier } from '../trial.ts';
 
 /** `reconcile confirm`: keeps the apply that waits; too late, and with nobody who does it, this goes back. */
 export async function run(given: Invocation): Promise<Answer> {
@@ -34,7 +34,7 @@ async function keep(files: StateFiles, { record, stage }: EarlierApply): Promise
   if (!(await removePending(files, isRest ? 'wantsSecret' : 'waits')))
     throw comesTooLate('that apply was confirmed a moment ago, or is being taken back');
   const what = isRest ? listWaiting(record).join(', ') : count(countChanges(record), 'change');
-  const text = `Kept: ${what} of the apply of ${record.at.slice(0, 19)}Z by ${record.by}.\n`;
+  const text = `Kept: ${what} of the apply of ${record.at.slice(0, 19)}Z by ${record.by}.${describeCut(stage)}\n`;
   return {
     text: () => text,
     report: () => ({ ...makeProblemReport([]), headline: text.trimEnd() }),
