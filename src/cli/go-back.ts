@@ -51,7 +51,7 @@ export function liftDemands(settings: Settings): Settings {
 }
 
 function forceBack({ settings, terminal, ...invocation }: Invocation): Invocation {
-  const own = { yes: true, dryRun: false, suspend: false, detailedExitcode: false, approve: [], base: null };
+  const own = { yes: true, dryRun: false, suspend: false, detailedExitcode: false, approve: [] };
   const never = new AbortController().signal;
   return {
     ...invocation,

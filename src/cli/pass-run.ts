@@ -47,8 +47,10 @@ export interface PassRequest {
   };
 }
 
-/** Runs one pass, and shows its plan before it is applied. */
-export async function runPass(invocation: Invocation, request: PassRequest): Promise<Answer> {
+/** Runs one pass, and shows its plan before it is applied. A way back does without what settings say of manifests. */
+export async function runPass(given: Invocation, request: PassRequest): Promise<Answer> {
+  const unread = request.back === undefined ? {} : { base: null, values: [], overlay: null };
+  const invocation = { ...given, settings: { ...given.settings, ...unread } };
   const screen = makeScreen(invocation);
   const { snapshot, save } = invocation.settings;
   const wired = await wirePass(invocation, request.path, snapshot);

@@ -242,6 +242,14 @@ describe('going back', () => {
     // This one needs a base, and going back has none.
     const demanding = await onTrial('n', '--fail-on', 'drift', '--base', 'm', '--total-timeout', '1s');
     expect([demanding.code, live()]).toEqual([3, ['drop 10.9.0.0/16']]);
+    // No manifest is read, so that what they are read with may be gone.
+    world.write('values.yaml', 'web: 10.20.0.0/24\n');
+    const gone = (): string => {
+      rmSync(join(world.folder, 'values.yaml'));
+      return 'n';
+    };
+    const unread = await onTrial(gone, '--values', 'values.yaml', '--total-timeout', '1s');
+    expect([unread.code, live()], unread.err).toEqual([3, ['drop 10.9.0.0/16']]);
   });
 
   it('holds to the scope', async () => {

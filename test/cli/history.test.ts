@@ -430,10 +430,13 @@ describe('undo', () => {
     expect([undone.code, live()], undone.err).toEqual([0, ['accept 10.2.0.0/16', 'drop 10.1.0.0/16']]);
   });
 
-  it('compares with no base, though the settings name one and ask for drift to be refused', async () => {
+  it('needs no base and no values, though the settings name them and ask for drift to be refused', async () => {
     manifests(['drop 10.1.0.0/16']);
     expect((await run('m')).code).toBe(0);
-    world.write('shared.yaml', 'base: main\nfailOn: [drift]\nmaxDeletes: 100%\nallowEmpty: true\n');
+    world.write(
+      'shared.yaml',
+      'base: main\nvalues: [gone.yaml]\noverlay: gone\nfailOn: [drift]\nmaxDeletes: 100%\nallowEmpty: true\n',
+    );
     const undone = await run('undo', '--yes', '--config', 'shared.yaml');
     expect([undone.code, live(), undone.out]).toEqual([0, [], expect.not.stringContaining('compared with')]);
     expect((await run('undo', '1', '--fail-on', 'drift')).err).toContain('--fail-on drift needs --base');

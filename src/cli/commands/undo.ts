@@ -30,7 +30,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const request = { written, path: terminal.cwd, planOnly: settings.dryRun, saved: null, back: { record } };
   // What the settings say of plans of manifests has no base here.
   const failOn = settings.failOn.filter((what) => what !== 'drift' || settings.origins.get('failOn') === '--fail-on');
-  const answer = await runPass({ ...invocation, settings: { ...settings, base: null, failOn } }, request);
+  const answer = await runPass({ ...invocation, settings: { ...settings, failOn } }, request);
   const { plan = null, apply = null } = answer.report?.() ?? {};
   // Where a guard or a person said no, the manifests and the server agree.
   if (settings.dryRun ? !plan?.steps.length : apply === null) return answer;
