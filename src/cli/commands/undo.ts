@@ -3,7 +3,7 @@ import { makeNote } from '../../model/problem.ts';
 import { renderProblems } from '../../report/problems.ts';
 import { findServer } from '../approval.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
-import { loadLast } from '../history.ts';
+import { loadLast, type NumberedRecord } from '../history.ts';
 import { runPass } from '../pass-run.ts';
 import { forgetUndone } from '../pending.ts';
 import { settleEarlier } from '../trial.ts';
@@ -20,12 +20,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
     throw makeFailure('state', `no apply is recorded in ${files.folder}`, '`reconcile history` lists them');
   const earlier = settings.dryRun ? null : await settleEarlier(invocation);
   if (earlier !== null) return earlier;
-  const server = findServer(settings);
-  if (record.server !== server) {
-    const other = server === null ? 'there is no --base-url' : `this is ${server}`;
-    const summary = `apply ${record.number} was made to ${escapeControls(String(record.server))}, and ${other}`;
-    throw makeFailure('state', summary, 'check --base-url and --state-dir: what is undone must be the same server');
-  }
+  refuseOther(record, findServer(settings));
   const written = `undo of apply ${record.number}`;
   const request = { written, path: terminal.cwd, planOnly: settings.dryRun, saved: null, back: { record } };
   // What the settings say of plans of manifests has no base here.
@@ -39,6 +34,13 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const hint = 'Revert the commit in Git too (git revert), or suspend the sidecar until you have.';
   const note = makeNote('undone-not-in-git', summary, hint);
   return { ...answer, notes: (color) => (answer.notes?.(color) ?? '') + renderProblems([note], color) };
+}
+
+function refuseOther(record: NumberedRecord, server: string | null): void {
+  if (record.server === server) return;
+  const other = server === null ? 'there is no --base-url' : `this is ${server}`;
+  const summary = `apply ${record.number} was made to ${escapeControls(String(record.server))}, and ${other}`;
+  throw makeFailure('state', summary, 'check --base-url and --state-dir: what is undone must be the same server');
 }
 
 /** Who brings back what was undone. */
