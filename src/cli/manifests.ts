@@ -24,7 +24,7 @@ import { readNamedFile } from './read-file.ts';
 export function readTimeAsked(settings: Settings, name: 'at' | 'since' | 'until'): number | null {
   const text = settings[name];
   if (text === null) return null;
-  const parsed = parseInstant(text, { edge: name === 'until' ? 'until' : 'from', timezone: 'UTC' });
+  const parsed = parseInstant(text, name === 'until' ? 'until' : 'from', 'UTC');
   if (parsed.ok) return parsed.value;
   const hint = 'write a date, 2026-12-01, or a time with its zone, 2026-12-01T18:00:00+01:00';
   throw makeFailure('bad-setting', `--${name} ${text} is not a time`, hint);

@@ -53,7 +53,7 @@ export function readTime(
   { field, timezone }: { readonly field: 'notBefore' | 'expires' | 'at'; readonly timezone: string },
 ): number | undefined {
   if (written === undefined) return undefined;
-  const parsed = parseInstant(written.text, { edge: field === 'expires' ? 'until' : 'from', timezone });
+  const parsed = parseInstant(written.text, field === 'expires' ? 'until' : 'from', timezone);
   if (parsed.ok) return parsed.value;
   const summary = `\`${field}: ${written.text}\` is not a time.`;
   reportAt(decoding, written, makeError('not-a-time', summary, parsed.error));

@@ -1,20 +1,16 @@
 import { fail, ok, type Result } from './result.ts';
 
-/** How a date without a time of day is meant: from its first moment, or to its last. */
-export interface DateMeaning {
-  readonly edge: 'from' | 'until';
-  /** An IANA time zone, such as `Europe/Berlin`. */
-  readonly timezone: string;
-}
-
 const pattern = /^(\d{4}-\d\d-\d\d)(?:[Tt ]((\d\d):\d\d(?::\d\d)?)(?:\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)?)?$/;
 
 const notATime = 'Write a date, `2026-12-01`, or a time with its zone, `2026-12-01T18:00:00+01:00`.';
 const noSuchDay = 'There is no such day or time of day.';
 const noZone = 'A time of day needs its zone: `2026-12-01T18:00:00+01:00`, or `Z` for UTC.';
 
-/** The ms since 1970 of a date (`2026-12-01`) or an RFC 3339 time with its zone (`2026-12-01T18:00:00+01:00`); else a hint. */
-export function parseInstant(text: string, { edge, timezone }: DateMeaning): Result<number, string> {
+/**
+ * The ms since 1970 of a date (`2026-12-01`) or an RFC 3339 time with its zone (`2026-12-01T18:00:00+01:00`); else a hint. A date is
+ * meant from its first moment, or until its last, in an IANA time zone, such as `Europe/Berlin`.
+ */
+export function parseInstant(text: string, edge: 'from' | 'until', timezone: string): Result<number, string> {
   const found = pattern.exec(text);
   if (found === null) return fail(notATime);
   const [, date = '', time, hour, zone] = found;

@@ -4,7 +4,7 @@ import { formatInstant, isTimezone, parseInstant } from '../../src/model/instant
 import { runs } from '../property/runs.ts';
 
 function read(text: string, edge: 'from' | 'until' = 'from', timezone = 'UTC'): string {
-  const parsed = parseInstant(text, { edge, timezone });
+  const parsed = parseInstant(text, edge, timezone);
   return parsed.ok ? formatInstant(parsed.value) : parsed.error;
 }
 
