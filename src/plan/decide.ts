@@ -1,4 +1,3 @@
-import { getOrMake } from '../model/group-by.ts';
 import { compareText } from '../model/problem.ts';
 import {
   type DesiredRule,
@@ -35,6 +34,8 @@ import { type ChangeAction, type FieldChange, getChangedRule, type Reason, type 
  */
 export function decideRules(input: PlanInput, kept: readonly DesiredRule[] = []): readonly RuleChange[] {
   const base = indexBase(input.base);
+  // Those that the manifests still name, of several with one key the one that ended last.
+  const ended = new Map(input.desired.expired?.map((one) => [formatRuleKey(one.rule), one]));
   const mine = input.live.rules.filter(({ rule }) => isInScope(rule, input.scope));
   const matching = matchRules({
     desired: input.desired.rules.filter(({ rule }) => isInScope(rule, input.scope)),
@@ -48,7 +49,7 @@ export function decideRules(input: PlanInput, kept: readonly DesiredRule[] = [])
     ...matching.desiredOnly.map((desired) =>
       makeChange('create', 'desired-only', { desired, live: null }, origin(desired, null, input, base)),
     ),
-    ...matching.liveOnly.map((live) => decideSurplus(live, matching.duplicates.has(live), input, base)),
+    ...matching.liveOnly.map((live) => decideSurplus(live, matching.duplicates.has(live), input, { base, ended })),
     ...outOfScope(input),
   ];
   return sortByRule(changes, getChangedRule, compareChanges);
@@ -101,24 +102,22 @@ function makeChange(
   };
 }
 
-function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, base: BaseRules | null): RuleChange {
-  const expired = expiredOf(input).get(formatRuleKey(live.rule));
+/** Rules that may stand behind a live one that nothing desires: those of the base, and those that have ended, by key. */
+interface Former {
+  readonly base: BaseRules | null;
+  readonly ended: ReadonlyMap<string, DesiredRule>;
+}
+
+function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, { base, ended }: Former): RuleChange {
+  const key = formatRuleKey(live.rule);
+  const expired = ended.get(key);
   const sides = { desired: null, live, told: expired ?? base?.find(live.rule) };
   const { prune } = input.options;
-  const kept =
-    (prune === 'none' && expired === undefined) || (typeof prune !== 'string' && !prune.has(formatRuleKey(live.rule)));
+  const kept = typeof prune === 'string' ? prune === 'none' && expired === undefined : !prune.has(key);
   if (kept) return makeChange('skip', 'prune-off', sides);
   if (duplicate) return makeChange('delete', 'duplicate', sides, base === null ? {} : { origin: 'drift' });
   if (expired !== undefined) return makeChange('delete', 'not-desired', sides, { origin: 'expired' });
   return makeChange('delete', 'not-desired', sides, origin(null, live, input, base));
-}
-
-const expiredByInput = new WeakMap<PlanInput, ReadonlyMap<string, DesiredRule>>();
-
-/** The rules that the manifests still name and that have ended, by key. */
-function expiredOf(input: PlanInput): ReadonlyMap<string, DesiredRule> {
-  const { expired } = input.desired;
-  return getOrMake(expiredByInput, input, () => new Map(expired?.map((rule) => [formatRuleKey(rule.rule), rule])));
 }
 
 /**
