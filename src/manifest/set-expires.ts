@@ -7,8 +7,9 @@ export function setExpires(text: string, name: string, value: string): string | 
   if (rule === undefined || found.length > 1) return null;
   const edit = (from: number, to: number, put: string): string => text.slice(0, from) + put + text.slice(to);
   const old = rule.get('expires', true);
-  // What other rules have too is theirs: an alias, or what one names.
-  if (isScalar(old) && old.range && old.anchor === undefined) return edit(old.range[0], old.range[1], value);
+  // What other rules have too is theirs: an alias, or what one names. And a block has lines of its own.
+  const isPlain = isScalar(old) && old.anchor === undefined && old.type?.startsWith('BLOCK') !== true;
+  if (isPlain && old.range) return edit(old.range[0], old.range[1], value);
   if (old !== undefined) return null;
   const fields = rule.items.flatMap(({ key, value: held }) =>
     isNode(key) && key.range && isNode(held) && held.range ? [{ from: key.range[0], to: held.range[1] }] : [],

@@ -231,6 +231,11 @@ spec:
     - {name: web, action: accept, destination: 10.2.0.0/16, expires: 2098-01-01} # web
     - {name: first, action: accept, destination: 10.3.0.0/16, expires: &end 2098-01-01}
     - {name: second, action: accept, destination: 10.4.0.0/16, expires: *end}
+    - name: third
+      expires: |-
+        2098-01-01
+      action: accept
+      destination: 10.5.0.0/16
 `;
 
   it.each([
@@ -306,6 +311,7 @@ spec:
     [['none', 'm', '--until', '2099-01-01'], 'no rule or set none here that can be edited'],
     [['lab', '-', '--until', '2100-01-01'], 'extend takes the name of a rule or set, its PATH, and --until'],
     [['lab/first', 'm', '--until', '2099-03-31'], 'no rule or set lab/first here that can be edited'],
+    [['lab/third', 'm', '--until', '2099-03-31'], 'no rule or set lab/third here that can be edited'],
     [['lab/second', 'm', '--until', '2099-03-31'], 'no rule or set lab/second here that can be edited'],
     [['lab/guest', 'm', '--until', '2099-02-30'], '--until 2099-02-30 is not a time'],
     [['lab/guest', 'm', '--until', '2019-01-05'], 'that has passed'],

@@ -68,7 +68,7 @@ function explainNotFound(name: string, edited: readonly NamedManifest[], before:
   }
   const known = listAllRules(before).map((rule) => rule.name);
   const hint = known.includes(name)
-    ? 'one line makes this rule and others: name that line, SET/RULE'
+    ? 'edit an end with an anchor or an alias by hand; of a line that makes several rules, name that line, SET/RULE'
     : didYouMean(name, known, '`reconcile expiring PATH` lists those with an end');
   return makeFailure('unknown-rule', `there is no rule or set ${name} here that can be edited`, hint);
 }
