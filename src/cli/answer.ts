@@ -1,6 +1,6 @@
 import { appendFileSync } from 'node:fs';
 import type { Problem } from '../model/problem.ts';
-import { getErrorCode } from '../model/result.ts';
+import { getErrorCode, isObject } from '../model/result.ts';
 import { wrapText } from '../report/paint.ts';
 import { renderProblems } from '../report/problems.ts';
 import { makeProblemReport, type RunReport } from '../report/run-report.ts';
@@ -147,6 +147,11 @@ async function internalError(error: unknown): Promise<Problem> {
   if (code === 'EMFILE' || code === 'ENFILE') {
     const hint = 'raise the limit: ulimit -n, LimitNOFILE in a unit';
     return { code: 'open-files', severity: 'error', summary: `this process may open no more files (${code})`, hint };
+  }
+  const path = isObject(error) && ['EACCES', 'ELOOP', 'ENAMETOOLONG'].includes(code) ? error['path'] : undefined;
+  if (typeof path === 'string') {
+    const hint = 'check the path, its links, and who may read the folders above it';
+    return { code: 'unreadable-file', severity: 'error', summary: `${path} cannot be read (${code})`, hint };
   }
   const { name, stack, message } = error instanceof Error ? error : { name: typeof error, stack: '', message: '' };
   // As `process.ts` says why it was told to stop: whoever reads on then throws it.

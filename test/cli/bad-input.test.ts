@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync } from 'node:fs';
+import { chmodSync, mkdirSync, symlinkSync } from 'node:fs';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -318,6 +318,28 @@ async function selfSigned(): Promise<{ readonly key: string; readonly cert: stri
   );
   return { key: world.read('key.pem'), cert: world.read('cert.pem') };
 }
+
+describe('a path that cannot be followed', () => {
+  it.each([
+    ['plan', 'loop'],
+    ['validate', 'loop'],
+    ['fmt', 'loop/a.yaml'],
+    ['apply', '--yes', 'loop'],
+    ['diff', 'm', 'loop'],
+    ['log', 'loop'],
+    ['plan', '--base', 'loop', 'm'],
+    ['validate', 'x'.repeat(256)],
+  ])('is no mistake of the program, and %s %s names it', async (...argv) => {
+    world.write('m/a.yaml', rule('a', 'action: drop, destination: 10.0.0.0/8'));
+    symlinkSync('loop', join(world.folder, 'loop'));
+    const run = await world.cli(argv);
+    expect([run.code, run.err + run.out]).toEqual([
+      1,
+      expect.stringMatching(/\[unreadable-file\] .* cannot be read \((ELOOP|ENAMETOOLONG)\)/),
+    ]);
+    expect(writes()).toEqual([]);
+  });
+});
 
 describe('a FIFO where a file is named', () => {
   it.each([
