@@ -96,10 +96,7 @@ function liveKeysOf({ changes }: Plan): ReadonlySet<string> {
   );
 }
 
-/**
- * Why nobody is asked (null: somebody is): what is there now is not what was reviewed, so that it must not stay. And the ms until the
- * packet filter is expected to hold it; 0 where a look at it has shown that already.
- */
+/** Why nobody is asked (null: somebody is): what is live is not what was reviewed. And the ms until the filter should hold it; 0: seen. */
 function judgeApplied({ report }: Answer): { readonly failed: string | null; readonly filterMs: number } {
   const { apply = null, kernel } = report?.() ?? {};
   const state = kernel?.report.state;

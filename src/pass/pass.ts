@@ -60,10 +60,7 @@ export interface PassEnforcement {
   readonly learnt?: { slowness: number };
 }
 
-/**
- * `managed`: what the manifests manage, so that without a `kind: Configuration` the live one is not even read. `ends`: only rules
- * that have ended are deleted; `revocations`: of these only what accepted; `boundaries`: those that have begun since `agreedAt` are created too.
- */
+/** `managed`: what the manifests manage; no more is read. `ends`: only ended rules go; `boundaries`: those begun since `agreedAt` come. */
 export type PassPart = 'rules' | 'configuration' | 'managed' | TimesPart;
 export type TimesPart = 'ends' | 'revocations' | 'boundaries';
 

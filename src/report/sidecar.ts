@@ -36,13 +36,14 @@ export interface Headline {
 }
 
 const paused = { tone: 'waiting' } as const;
+const sendAgain = { advice: 'Correct them, and send the process:', command: 'SIGHUP' };
 const lookDeeper = { advice: 'To find out what is wrong:', command: 'reconcile doctor' };
 
 /** What there is to say of a sidecar that is not in sync, by the reason. */
 const headlines: Partial<Readonly<Record<ConditionReason, Partial<Headline>>>> = {
   Starting: { ...paused, text: 'Starting' },
   Standby: { ...paused, text: 'Standing by' },
-  Suspended: { ...paused, text: 'Suspended', advice: 'To go on, start without:', command: '--suspend' },
+  Suspended: { ...paused, text: 'Suspended', advice: 'To go on, remove the flag or setting:', command: 'suspend' },
   OutsideWindow: {
     ...paused,
     text: 'Waiting for a window',
@@ -84,7 +85,7 @@ export function chooseHeadline(status: Status): Headline {
   const usual: Headline = { detail: Ready.message, advice: null, command: null, tone: 'bad', text };
   const base = { ...usual, ...headlines[Ready.reason], ...approvalOf(status) };
   if (Stalled.reason === 'BadSettings')
-    return { ...base, tone: 'bad', text: 'The settings cannot be used', detail: Stalled.message };
+    return { ...usual, text: 'The settings cannot be used', detail: Stalled.message, ...sendAgain };
   if (progress !== null)
     return { ...base, tone: 'busy', text: `Applying ${progress.done} of ${progress.total}`, detail: '' };
   return Ready.status === 'True' ? { ...base, tone: 'good', text: 'In sync' } : base;

@@ -93,6 +93,22 @@ describe('the headline', () => {
     expect(chooseHeadline(status)).toMatchObject({ tone, text });
   });
 
+  it('says of settings that cannot be used what to do about them, whatever else is so', () => {
+    const status = withReady('Suspended');
+    const Stalled = {
+      ...status.conditions.Stalled,
+      status: 'True' as const,
+      reason: 'BadSettings' as const,
+      message: 'm',
+    };
+    const { text, advice, command } = chooseHeadline({ ...status, conditions: { ...status.conditions, Stalled } });
+    expect([text, advice, command]).toEqual([
+      'The settings cannot be used',
+      expect.stringContaining('Correct'),
+      'SIGHUP',
+    ]);
+  });
+
   it('says why it is stalled', () => {
     const status = withReady('Unauthorized');
     const Stalled = { ...status.conditions.Stalled, status: 'True' as const };

@@ -12,7 +12,7 @@ import { settle } from '../settings.ts';
 import type { WatchInvocation } from '../watch/invocation.ts';
 import type { PageSources } from '../watch/page.ts';
 import type { Serve, WatchProcess } from '../watch/servers.ts';
-import { type Running, startWatching } from '../watch/start.ts';
+import { explainSettings, type Running, startWatching } from '../watch/start.ts';
 
 /** How long bad settings are believed before they are read again. */
 const rereadMs = 10_000;
@@ -100,7 +100,7 @@ export class Keeper implements PageSources, WatchProcess {
   }
 
   stall(failure: Failure): void {
-    this.#stalled = createStalledStatus(version, failure.message, systemClock.wallTime());
+    this.#stalled = createStalledStatus(version, explainSettings(failure), systemClock.wallTime());
   }
 
   async hangUp(): Promise<void> {
@@ -136,8 +136,7 @@ export class Keeper implements PageSources, WatchProcess {
     await serve(settings).catch(() => undefined); // without an address there is nothing to serve
     this.stall(failure);
     const logger = await createLogger({ ...this.#invocation, settings }, 'info');
-    for (const { code, summary, hint = '' } of failure.problems)
-      logger.error('The settings cannot be used; waiting for better ones', { code, summary, hint });
+    logger.error('The settings cannot be used; waiting for better ones', { summary: explainSettings(failure) });
     await systemClock.sleep(rereadMs, AbortSignal.any([terminal.stop, this.#again.signal]));
     this.#again = new AbortController();
   }

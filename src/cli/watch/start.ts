@@ -8,9 +8,11 @@ import { findOwnFolder, makeTemporaryState, openState, type StateFolder } from '
 import { guardApi } from '../../controller/lease.ts';
 import { Loop } from '../../controller/loop.ts';
 import type { LoopPassRequest, LoopSettings } from '../../controller/loop-parts.ts';
+import { joinTexts } from '../../controller/pass-ending.ts';
 import { createTriggers, type Trigger } from '../../controller/trigger.ts';
-import { compareText } from '../../model/problem.ts';
+import { compareText, type Problem } from '../../model/problem.ts';
 import type { PassResult } from '../../pass/pass.ts';
+import { formatPlace } from '../../report/problems.ts';
 import { version } from '../../version.ts';
 import { findServer } from '../approval.ts';
 import { chooseVerdictExitCode, exitCodes, Failure, makeFailure, mustHave, type Settings } from '../command.ts';
@@ -153,8 +155,8 @@ export class Running {
       this.#badSettings = null;
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
-      logger.error('The settings cannot be used; the old ones stay', { summary: error.message });
-      this.#badSettings = error.message;
+      this.#badSettings = explainSettings(error);
+      logger.error('The settings cannot be used; the old ones stay', { summary: this.#badSettings });
     }
     triggers.wake('settings');
   }
@@ -215,6 +217,12 @@ function checkSettings(settings: Settings): void {
     throw makeFailure('bad-setting', '--override-window is for a single apply: a watch waits for its windows');
   if (settings.snapshot !== null)
     throw makeFailure('bad-setting', '--snapshot goes with a plan only: the server itself is watched');
+}
+
+/** What is wrong with settings, where, and what to do. */
+export function explainSettings({ problems }: Failure): string {
+  const placeOf = ({ place }: Problem): string => (place === undefined ? '' : `${formatPlace(place)}: `);
+  return problems.map((one) => `${placeOf(one)}${joinTexts(one)}`).join('. ');
 }
 
 /** The state folder that these settings name, or a temporary one; throws a `Failure` where it cannot be used. */

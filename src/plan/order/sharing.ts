@@ -7,10 +7,7 @@ import type { RuleChange } from '../plan.ts';
 
 const none: readonly number[] = [];
 
-/**
- * Finds which operations share a packet (`sharing`: pairs, even one, odd the other) and, where the server refuses collisions, which must
- * come before which (`blockers`, by operation: those whose removed rule collides with its added one).
- */
+/** Which operations share a packet (`sharing`: pairs, even and odd), and, with collisions, which come before which (`blockers`). */
 export function relate(operations: readonly Operation[], refusesCollisions: boolean) {
   const sharing: number[] = [];
   const blockers = new Array<readonly number[]>(operations.length).fill(none);

@@ -266,7 +266,7 @@ describe('reconcile --watch DIRECTORY', () => {
       ['maxDeletes: "-1"\n', 'maxDeletes'],
       ['interval: 0s\n', 'interval'],
       ['rescan: 0s\n', 'rescan'],
-      ['scope: {rules: 3}\n', 'scope.rules'],
+      ['scope: {rules: 3}\n', 'settings.yaml:1:9: `scope.rules` must be true or false'],
     ] as const) {
       writeFileSync(config, bad);
       sidecar.child.kill('SIGHUP');
