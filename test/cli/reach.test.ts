@@ -97,6 +97,16 @@ spec: {members: [alice, carol]}
 
 it('two questions at once, and a table where there is none, are wrong usage', async () => {
   expect((await world.cli(['reach', 'm', '--user', 'alice', '--destination', '10.2.0.5'])).code).toBe(1);
+  // Beside --user they narrowed nothing: whoever asked for one port got them all.
+  for (const alone of [
+    ['--user', 'alice', '--protocol', 'tcp', '--port', '22'],
+    ['--protocol', 'tcp'],
+    ['--port', '22'],
+  ])
+    expect(await world.cli(['reach', 'm', ...alone])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('go with --destination'),
+    });
   const nobody = await world.cli(['reach', 'm', '--user', '']);
   expect([nobody.code, nobody.err]).toEqual([1, expect.stringContaining('--user is empty')]);
   const run = await world.cli(['validate', 'm', '--output', 'csv']);

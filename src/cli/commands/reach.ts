@@ -13,7 +13,9 @@ export async function run(invocation: Invocation): Promise<Answer> {
 }
 
 async function answer(invocation: Invocation, say: (text: string) => void): Promise<Answer> {
-  const { user, destination } = invocation.settings;
+  const { user, destination, protocol, port } = invocation.settings;
+  if (destination === null && (protocol !== null || port !== null))
+    throw makeFailure('usage', '--protocol and --port go with --destination', 'name the network that you ask about');
   if (user.length > 0 && destination !== null) {
     const hint = 'ask one of them, or `reconcile explain` for one packet';
     throw makeFailure('usage', '--user and --destination are two questions', hint);
