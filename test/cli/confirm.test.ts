@@ -491,7 +491,7 @@ describe('an apply whose process was killed', () => {
     expect([(await run('confirm')).code, live()]).toEqual([3, before]);
   });
 
-  it('two starts at once after kill -9: where one goes back, the other does not say that it was kept', async () => {
+  it('waiting × kill -9, and two starts at once: where one goes back, the other does not say that it was kept', async () => {
     await killedWaiting('60s');
     manifests([...after, 'accept 10.4.0.0/16']);
     const one = run('m');
