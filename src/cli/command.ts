@@ -171,11 +171,7 @@ export const exitTable = [
     when: (facts) => facts.invalid,
     meaning: 'the manifests have errors; nothing was written',
   },
-  {
-    code: exitCodes.refused,
-    when: (facts) => facts.refused,
-    meaning: 'a guard, policy test or window refused it; or it went back',
-  },
+  { code: exitCodes.refused, when: (facts) => facts.refused, meaning: 'refused by a guard, test or window; went back' },
   {
     code: exitCodes.partial,
     when: (facts) => facts.wrote && facts.missing,
