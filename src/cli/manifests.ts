@@ -26,8 +26,7 @@ export function readTimeAsked(settings: Settings, name: 'at' | 'since' | 'until'
   if (text === null) return null;
   const parsed = parseInstant(text, name === 'until' ? 'until' : 'from', 'UTC');
   if (parsed.ok) return parsed.value;
-  const hint = 'write a date, 2026-12-01, or a time with its zone, 2026-12-01T18:00:00+01:00';
-  throw makeFailure('bad-setting', `--${name} ${text} is not a time`, hint);
+  throw makeFailure('bad-setting', `--${name} ${text} is not a time`, parsed.error);
 }
 
 /** What parsing depends on under these settings. */

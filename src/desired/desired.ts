@@ -17,7 +17,7 @@ import {
   relateTo,
 } from '../model/problem.ts';
 import { fail, ok, type Result } from '../model/result.ts';
-import { compareRules, type DesiredRule, formatRuleKey, hasTimes, isDesiredAt, selectRulesAt } from '../model/rule.ts';
+import { compareRules, type DesiredRule, formatRuleKey, hasTimes, selectRulesAt } from '../model/rule.ts';
 import { type DesiredState, isInScope, type PolicyCase } from '../model/state.ts';
 import { buildConfiguration } from './build-configuration.ts';
 import type { Desired, DesiredContext } from './context.ts';
@@ -97,9 +97,9 @@ export function makeState(
     (a, b) => compareRules(a.rule, b.rule) || compareText(a.name, b.name),
   );
   const timed = rules.filter(hasTimes);
-  const hasEnded = ({ expires = Number.POSITIVE_INFINITY }: DesiredRule): boolean => expires <= now;
-  const expired = timed.filter(hasEnded).sort((a, b) => (a.expires ?? 0) - (b.expires ?? 0));
-  const upcoming = timed.filter((rule) => !hasEnded(rule) && !isDesiredAt(rule, now));
+  const ended = timed.filter(({ expires = Number.POSITIVE_INFINITY }) => expires <= now);
+  const expired = ended.sort((a, b) => (a.expires ?? 0) - (b.expires ?? 0));
+  const upcoming = timed.filter(({ notBefore = now }) => notBefore > now);
   return {
     ...rest,
     rules: inForce,

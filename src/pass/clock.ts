@@ -1,6 +1,6 @@
 import type { LiveReading } from '../apply/read.ts';
 import { makeState } from '../desired/desired.ts';
-import { makeWarning, type Place, type Problem } from '../model/problem.ts';
+import { makeWarning, type Problem } from '../model/problem.ts';
 import { isDesiredAt } from '../model/rule.ts';
 import { type DesiredState, listAllRules } from '../model/state.ts';
 import type { PassDependencies } from './pass.ts';
@@ -32,20 +32,12 @@ export function checkClock(state: DesiredState, { serverAheadMs }: LiveReading, 
   const apart = serverAheadMs === undefined || pass.at !== undefined ? 0 : serverAheadMs;
   const doubt = pass.desired.scope.rules ? findDoubt(state, apart, agreedAt) : null;
   if (doubt === null) return { state, problems: [] };
-  const { summary, place } = doubt;
-  if (agreedAt === undefined || baseApplied !== true) return { state, problems: [], clockDiffers: summary };
-  const hint =
-    'It stays as it was when the clocks last agreed. Set the clock that is wrong; `reconcile doctor` compares them.';
-  const problems = [makeWarning('clock-differs', summary, hint, place)];
-  return { state: makeState(listAllRules(state), agreedAt, state), problems };
+  if (agreedAt === undefined || baseApplied !== true) return { state, problems: [], clockDiffers: doubt.summary };
+  return { state: makeState(listAllRules(state), agreedAt, state), problems: [doubt] };
 }
 
 /** What cannot be told while the server's clock is that far from ours; null: nothing. */
-function findDoubt(
-  state: DesiredState,
-  serverAheadMs: number,
-  agreedAt: number | undefined,
-): { readonly summary: string; readonly place: Place } | null {
+function findDoubt(state: DesiredState, serverAheadMs: number, agreedAt: number | undefined): Problem | null {
   const apartMs = Math.abs(serverAheadMs);
   const { at } = state;
   if (at === undefined || apartMs <= mostApartMs) return null;
@@ -57,5 +49,7 @@ function findDoubt(
   const which = `\`${first.name}\`${others.length === 0 ? '' : ` and ${others.length} more`}`;
   const minutes = Math.round(apartMs / 60_000);
   const summary = `The clocks of this machine and of the server differ by ${minutes} minutes: whether ${which} is in force cannot be told.`;
-  return { summary, place: first.place };
+  const hint =
+    'It stays as it was when the clocks last agreed. Set the clock that is wrong; `reconcile doctor` compares them.';
+  return makeWarning('clock-differs', summary, hint, first.place);
 }
