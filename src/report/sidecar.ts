@@ -69,7 +69,7 @@ const headlines: Partial<Readonly<Record<ConditionReason, Partial<Headline>>>> =
   },
   SignatureRefused: { text: 'Signature refused' },
   NotConfirmed: {
-    text: 'Not confirmed, and taken back',
+    text: 'Newest revision not confirmed',
     advice: 'Correct the manifests and push; to try the same content again, push an empty commit:',
     command: 'git commit --allow-empty',
   },

@@ -86,7 +86,7 @@ describe('the headline', () => {
     [withReady('ManifestsInvalid'), 'bad', 'Newest revision invalid'],
     [withReady('OutsideWindow'), 'waiting', 'Waiting for a window'],
     [withReady('AwaitingConfirmation'), 'waiting', 'Waiting to be confirmed'],
-    [withReady('NotConfirmed'), 'bad', 'Not confirmed, and taken back'],
+    [withReady('NotConfirmed'), 'bad', 'Newest revision not confirmed'],
     [withReady('ApiUnreachable'), 'bad', 'Failing, and tried again'],
     [createStatus('1', 'x', 0), 'waiting', 'Starting'],
   ])('%#: says %s: %s', (status, tone, text) => {
