@@ -8,6 +8,7 @@ import type { Plan, Refusal } from '../plan/plan.ts';
 import { count, countActions } from '../report/summary.ts';
 import { joinWords } from '../report/traffic/people.ts';
 import type { Invocation, Settings } from './command.ts';
+import { readTimeAsked } from './manifests.ts';
 import { readWindows } from './plan-settings.ts';
 
 /** What keeps this run from writing, a closed `window` among them; null: nothing. Without `--yes` only a person at a terminal applies. */
@@ -27,7 +28,7 @@ export function findObstacle({ settings, terminal }: Invocation, window: Problem
 /** That this plan waits for a window, or that somebody decided that it does not; null: neither. */
 export function explainWindow(settings: Settings, plan: Plan | null): Problem | null {
   if (plan === null || plan.steps.length === 0) return null;
-  const closed = findClosedWindow(readWindows(settings), plan, systemClock.wallTime());
+  const closed = findClosedWindow(readWindows(settings), plan, readTimeAsked(settings, 'at') ?? systemClock.wallTime());
   if (closed === null) return null;
   const { overrideWindow } = settings;
   if (overrideWindow?.trim()) {

@@ -32,6 +32,10 @@ describe('windows', () => {
     const run = await world.cli(['--plan', '--config', 'closed.yaml', 'm']);
     expect(run.code).toBe(0);
     expect(run.out + run.err).toContain('outside the window');
+    world.write('new-year.yaml', 'windows:\n  - {kind: deny, schedule: "0 0 1 1 *", duration: 1d}\n');
+    const ahead = (at: string) => world.cli(['plan', '--at', at, '--config', 'new-year.yaml', 'm']);
+    expect((await ahead('2099-01-01T12:00:00Z')).out).toContain('outside the window');
+    expect((await ahead('2099-01-02T12:00:00Z')).out).not.toContain('outside the window');
   });
 
   it('a plan that opens nothing is written at any time', async () => {
