@@ -147,7 +147,7 @@ describe('wrong dates, zones, schedules and durations are problems at their plac
     ]),
     [`windows:\n  - ${always}, timezone: Europe/Berlun}`, 's.yaml:2:55', 'is not a time zone'],
     ['maxExpiry: 3 months', 's.yaml:1:1', 'hours, days or weeks'],
-    ['\nnotifyBefore: 24', 's.yaml:2:1', 'string'],
+    ['\nnotifyBefore: 24', 's.yaml:2:1', 'must be a text'],
     ['notifyBefore: 24m', 's.yaml:1:1', 'hours, days or weeks'],
     ['interval: 5x', 's.yaml:1:1', 'a time with a unit'],
     ['quiet: soon', 's.yaml:1:1', 'a time with a unit'],
