@@ -17,11 +17,16 @@ export function parseInstant(text: string, edge: 'from' | 'until', timezone: str
   const midnight = Date.parse(`${date}T00:00Z`);
   // From 1970 on; and a day that no month has is read as one of the next month.
   if (!(midnight >= 0 && new Date(midnight).toISOString().startsWith(date))) return fail(noSuchDay);
-  if (time === undefined) return ok(startOfDay(midnight + (edge === 'until' ? 86_400_000 : 0), timezone));
+  if (time === undefined) return ok(limit(startOfDay(midnight + (edge === 'until' ? 86_400_000 : 0), timezone)));
   if (hour === '24' || Number.isNaN(Date.parse(`${date}T${time}Z`))) return fail(noSuchDay);
   if (zone === undefined) return fail(noZone);
   const instant = Date.parse(`${date}T${time}${zone.toUpperCase()}`);
-  return Number.isNaN(instant) ? fail(notATime) : ok(instant);
+  return Number.isNaN(instant) ? fail(notATime) : ok(limit(instant));
+}
+
+/** The nearest time that can be written in UTC, and read again: zones lie behind 1970 and beyond 9999. */
+function limit(instant: number): number {
+  return Math.min(Math.max(instant, 0), Date.UTC(9999, 11, 31, 23, 59, 59));
 }
 
 const unitMs = new Map(Object.entries({ ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 }));

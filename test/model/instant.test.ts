@@ -22,6 +22,10 @@ describe('a time as people write it', () => {
     ['2026-03-29', 'until', 'Europe/Berlin', '2026-03-29T22:00:00Z'],
     ['2026-10-25', 'until', 'Europe/Berlin', '2026-10-25T23:00:00Z'],
     ['2024-04-26', 'from', 'Africa/Cairo', '2024-04-25T22:00:00Z'],
+    // The first and the last time that can be written in UTC, and read again.
+    ['1970-01-01', 'from', 'Europe/Berlin', '1970-01-01T00:00:00Z'],
+    ['9999-12-31', 'until', 'UTC', '9999-12-31T23:59:59Z'],
+    ['9999-12-31T23:30:00-01:00', 'until', 'UTC', '9999-12-31T23:59:59Z'],
     ['2026-12-01T18:00:00+01:00', 'until', 'UTC', '2026-12-01T17:00:00Z'],
     ['2026-12-01T18:00Z', 'from', 'Europe/Berlin', '2026-12-01T18:00:00Z'],
     [
