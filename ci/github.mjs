@@ -1,7 +1,7 @@
 // The Action's second step (action.yml): plan on a pull request, with one comment updated in place; apply on a push.
 // A pull request of a fork is planned from a snapshot, and the API token is taken out of reach before its code is looked at.
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
-import { addDiff, callJson, marker, prepared, providerSecrets, runCommand } from './plan-run.mjs';
+import { addDiff, callJson, marker, named, prepared, providerSecrets, runCommand } from './plan-run.mjs';
 
 const env = process.env;
 const input = (name) => (env[`INPUT_${name.replaceAll('-', '_').toUpperCase()}`] ?? '').trim();
@@ -31,7 +31,7 @@ async function main() {
   }
   const target = offline
     ? ['--live', snapshot]
-    : ['--base-url', input('base-url'), ...(input('ca-file') === '' ? [] : ['--ca-file', input('ca-file')])];
+    : [...named('--base-url', input('base-url')), ...named('--ca-file', input('ca-file'))];
   const extra = input('arguments')
     .split(/\s+/)
     .filter((word) => word !== '');

@@ -2,7 +2,7 @@
 // Where the API token is absent (a fork's pipeline, an unprotected branch) the plan is made from a snapshot.
 import { copyFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { addDiff, callJson, marker, prepared, providerSecrets, runCommand } from './plan-run.mjs';
+import { addDiff, callJson, marker, named, prepared, providerSecrets, runCommand } from './plan-run.mjs';
 
 const env = process.env;
 const say = (text) => process.stdout.write(`${text}\n`);
@@ -23,7 +23,7 @@ async function main() {
       'without a token a review needs the base (GIT_DEPTH: 0), or a snapshot: `reconcile snapshot --out FILE`, and RECONCILE_SNAPSHOT',
     );
   }
-  const target = token === '' ? ['--live', snapshot] : ['--base-url', env.RECONCILE_BASE_URL ?? ''];
+  const target = token === '' ? ['--live', snapshot] : named('--base-url', env.RECONCILE_BASE_URL);
   const how = review ? ['--plan', '--detailed-exitcode'] : ['--yes'];
   const argv = [...how, ...settings, ...target, ...base, '--no-color', '--output', 'text', path];
   const secrets = token === '' ? {} : { RECONCILE_TOKEN: token, ...providerSecrets(env) };

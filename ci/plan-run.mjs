@@ -29,6 +29,11 @@ export function runCommand(argv, environment) {
   return { code: status ?? 1, markdown: read(markdown), json: read(json), folder };
 }
 
+/** A flag with its value; none where that is empty, so that the settings file counts. */
+export function named(flag, value = '') {
+  return value === '' ? [] : [flag, value];
+}
+
 /**
  * What the step before wrote (dist/ci/base.js), which had no secret: the arguments that name the base, and the variable that
  * tells the command what is planned, so that it starts no git beside the token.

@@ -142,7 +142,7 @@ describe('the Action', () => {
         encoding: 'utf8',
       });
     git('init', '-q');
-    writeFileSync(path.join(clone, 'settings.yaml'), 'maxDeletes: 0\n');
+    writeFileSync(path.join(clone, 'settings.yaml'), `baseUrl: ${world.sim.url}\nmaxDeletes: 0\n`);
     writeFileSync(path.join(clone, 'p/rules.yaml'), rules('10.1.0.0/16'));
     git('add', '-A');
     git('commit', '-q', '-m', 'main');
@@ -150,7 +150,7 @@ describe('the Action', () => {
     world.sim.seed([{ action: 'drop', destination: '192.0.2.0/24' }]);
     writeFileSync(path.join(clone, 'settings.yaml'), 'maxDeletes: 100\n');
     const event = { ...ownBranch, repository: { default_branch: 'production' } };
-    const inputs = { INPUT_PATH: 'p', INPUT_CONFIG: 'settings.yaml' };
+    const inputs = { INPUT_PATH: 'p', INPUT_CONFIG: 'settings.yaml', INPUT_BASE_URL: '' };
     const variables = { ...environment(event, inputs), GITHUB_BASE_REF: 'production' };
     const refused = await run('github', variables, clone);
     expect([refused.code, refused.output]).toEqual([3, expect.stringContaining('--max-deletes')]);
@@ -331,7 +331,7 @@ describe('the GitLab template', () => {
         encoding: 'utf8',
       });
     git('init', '-q');
-    writeFileSync(path.join(clone, 'settings.yaml'), 'maxDeletes: 0\n');
+    writeFileSync(path.join(clone, 'settings.yaml'), `baseUrl: ${world.sim.url}\nmaxDeletes: 0\n`);
     writeFileSync(path.join(clone, 'p/rules.yaml'), rules('10.1.0.0/16'));
     git('add', '-A');
     git('commit', '-q', '-m', 'main');
@@ -339,7 +339,7 @@ describe('the GitLab template', () => {
     world.sim.seed([{ action: 'drop', destination: '192.0.2.0/24' }]);
     writeFileSync(path.join(clone, 'settings.yaml'), 'maxDeletes: 100\n');
     const given = { RECONCILE_TOKEN: apiToken, RECONCILE_PATH: 'p', RECONCILE_CONFIG: 'settings.yaml' };
-    const variables = environment({ ...given, CI_DEFAULT_BRANCH: 'main' });
+    const variables = environment({ ...given, CI_DEFAULT_BRANCH: 'main', RECONCILE_BASE_URL: '' });
     for (const job of [request, {}]) {
       const ran = await run('gitlab', { ...variables, ...job }, clone);
       expect([ran.code, ran.output]).toEqual([3, expect.stringContaining('--max-deletes')]);
