@@ -98,7 +98,9 @@ export function makeAgenda(
   const ends = (result?.plan?.changes ?? []).filter(
     ({ action, origin }) => action === 'delete' && origin === 'expired',
   );
-  const nextBoundaryAt = reason === 'ClockDiffers' ? never : next;
+  // What the plan has next was sorted for a time that may have passed.
+  const isDoubted = reason === 'ClockDiffers' || result?.problems.some(({ code }) => code === 'clock-differs');
+  const nextBoundaryAt = isDoubted ? never : next;
   return {
     view: {
       windowOpensAt: opensAt,

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createApiClient } from '../../src/adapters/api/client.ts';
 import { parseArguments } from '../../src/cli/arguments.ts';
@@ -316,6 +317,18 @@ describe('rules that begin and end, in a sidecar', () => {
     expect(loop.status().heldEnds).toBe(1);
     settings = { ...settings, suspended: false };
     expect([await passAt(now + 26 * hour), live()]).toEqual(['Applied', after]);
+  });
+
+  it('a boundary that no clock agrees on starts no pass after pass, whatever else holds them', async () => {
+    await start();
+    world.simulator.faults.inject({ fault: { kind: 'wrong-date', milliseconds: 600_000 } });
+    settings = { ...settings, suspended: true };
+    world.simulator.seed([{ action: 'accept', destination: '10.4.0.0/16' }]);
+    expect(await passAt(now + 25 * hour)).toBe('Suspended');
+    const last = loop.status().passes[0];
+    await setTimeout(200);
+    expect(loop.status().passes[0]).toBe(last);
+    expect(loop.status().nextBoundaryAt).toBeNull();
   });
 
   it('an end that the newest revision put off is not cut in between', async () => {
