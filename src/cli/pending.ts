@@ -82,8 +82,8 @@ export async function loadPending({ settings }: Invocation, files: StateFiles): 
     if (value === undefined) continue;
     const pending = decodePending(value, place);
     if (pending === null) {
-      const summary = `the record of an apply in ${files.locate(places[place])} cannot be read`;
-      throw makeFailure('state', summary, 'check the server, then remove it');
+      const summary = `the record of an apply in ${files.locate(places[place])} is another user's, or damaged`;
+      throw makeFailure('state', summary, 'run as that user; a damaged one keeps what was applied once you remove it');
     }
     const server = findServer(settings);
     if (pending.record.server === server) return pending;

@@ -300,6 +300,14 @@ describe('going back', () => {
     expect(next.err).toContain('An earlier run was ended while it went back');
   });
 
+  it('says whose a record may be that it cannot use, and what its removal does', async () => {
+    await prepared();
+    world.write('state/reconcile/oneshot/pending.json', '{');
+    const next = await run('m');
+    expect([next.code, live()]).toEqual([1, before]);
+    expect(next.err).toMatch(/is another user's, or damaged[\s\S]*keeps what was applied once you remove it/);
+  });
+
   it('does not keep later applies from beginning where the server refuses a step of it for good', async () => {
     await prepared();
     const back = await onTrial(() => {
