@@ -1,10 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { makeState } from '../../src/desired/desired.ts';
 import { printState } from '../../src/desired/print.ts';
 import { findProfile } from '../../src/model/profile.ts';
 import { formatRuleKey } from '../../src/model/rule.ts';
 import type { DesiredState } from '../../src/model/state.ts';
-import { wholeScope } from '../../src/model/state.ts';
+import { listAllRules, wholeScope } from '../../src/model/state.ts';
 import { digestPlan } from '../../src/plan/digest.ts';
 import { defaultPlanOptions, type PlanOptions } from '../../src/plan/input.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
@@ -133,7 +134,14 @@ describe('a rule with times', () => {
         const expected = usable.flatMap(({ from, until }, n) =>
           (from ?? 0) <= today && today <= (until ?? 99) ? [`r${n}`] : [],
         );
-        expect(names(set(rules), day('2026-05-31') + today * 86_400_000)).toEqual(expected);
+        const now = day('2026-05-31') + today * 86_400_000;
+        expect(names(set(rules), now)).toEqual(expected);
+        // The state of a time can be picked from that of another time, as while clocks differ.
+        const [then, wanted] = [stateAt(set(rules), day('2026-06-15')), stateAt(set(rules), now)];
+        const picked = makeState(listAllRules(then), now, then);
+        expect([picked.rules, picked.at, picked.digest]).toEqual([wanted.rules, wanted.at, wanted.digest]);
+        const byName = (list: DesiredState['rules'] = []) => list.map(({ name }) => name).sort();
+        expect([picked.expired, picked.upcoming].map(byName)).toEqual([wanted.expired, wanted.upcoming].map(byName));
       }),
       { numRuns: runs(200) },
     );
