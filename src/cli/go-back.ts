@@ -63,14 +63,11 @@ function forceBack({ settings, terminal, ...invocation }: Invocation): Invocatio
 /** How it was taken back, in part where fields want a secret. */
 async function settleBack(answer: Answer, record: ApplyRecord, files: StateFiles): Promise<Answer> {
   const { report } = answer;
-  const waiting = report?.().plan ? listWaiting(record) : [];
-  const isDone = answer.exit === exitCodes.ok;
-  const failed = report?.().apply?.outcomes.filter((one) => !isSuccess(one));
-  // What the server refuses for good would keep every later apply from beginning.
-  const isOver = failed?.length ? failed.every(({ status }) => status === 422) : isDone;
+  const { isRead, isBack, isOver, failed } = judgeBack(answer);
+  const waiting = isRead ? listWaiting(record) : [];
   if (isOver) await endGoingBack(files, waiting.length > 0);
-  const what = waiting.length > 0 ? 'all else that' : 'what';
-  const end = isDone ? describeBack(what) : describeOpen(failed, record, isOver);
+  const isDone = answer.exit === exitCodes.ok;
+  const end = isBack ? describeBack(isDone, waiting.length > 0) : describeOpen(failed, record, isOver);
   const problems = [...waiting.map(describeWaiting), end];
   return {
     ...answer,
@@ -81,9 +78,28 @@ async function settleBack(answer: Answer, record: ApplyRecord, files: StateFiles
   };
 }
 
-function describeBack(what: string): Problem {
+/** How far the server has what was before. `isOver`: nothing can be done about the rest. */
+function judgeBack({ report }: Answer) {
+  const { plan = null, apply = null } = report?.() ?? {};
+  const failed = apply?.outcomes.filter((one) => !isSuccess(one)) ?? null;
+  const isBack = plan?.steps.length === 0 || apply?.end === 'converged';
+  // What the server refuses for good would keep every later apply from beginning.
+  const isOver = isBack || (failed !== null && failed.length > 0 && failed.every(({ status }) => status === 422));
+  return { isRead: plan !== null, isBack, isOver, failed };
+}
+
+/** `isSeen`: nothing says that the kernel may not hold it. */
+function describeBack(isSeen: boolean, isInPart: boolean): Problem {
+  if (!isSeen) {
+    const summary = 'The server has what was before; that it is in force there could not be seen.';
+    return makeError('not-gone-back', summary, '`reconcile doctor --enforcement nft` looks again.');
+  }
   const hint = 'The manifests still ask for it. Change them, or apply them again.';
-  return makeNote('went-back', `Went back: ${what} the apply changed is as it was before.`, hint);
+  return makeNote(
+    'went-back',
+    `Went back: ${isInPart ? 'all else that' : 'what'} the apply changed is as it was before.`,
+    hint,
+  );
 }
 
 function describeWaiting(field: string): Problem {
@@ -93,16 +109,13 @@ function describeWaiting(field: string): Problem {
   return makeError('waits-for-secret', summary, hint);
 }
 
-function describeOpen(failed: readonly Outcome[] | undefined, record: ApplyRecord, isOver: boolean): Problem {
+function describeOpen(failed: readonly Outcome[] | null, record: ApplyRecord, isOver: boolean): Problem {
   const open = failed?.map(({ step }) => formatStep(step)) ?? [
     ...record.created.map(({ rule }) => `${formatRuleKey(rule)} (created)`),
     ...record.deleted.map(({ rule }) => `${formatRuleKey(rule)} (deleted)`),
     ...record.fields,
   ];
-  const summary =
-    open.length === 0
-      ? 'The server has what was before; that it is in force there could not be seen.'
-      : `Not all that the apply changed was taken back. Left as the apply made it: ${joinSome(open, 12)}.`;
+  const summary = `Not all that the apply changed was taken back. Left as the apply made it: ${joinSome(open, 12)}.`;
   const hint = isOver
     ? 'The server refused that for good. `reconcile undo N` tries it again (`reconcile history` has the number).'
     : 'The next `reconcile apply` or `reconcile confirm` with this state folder tries again; `reconcile undo` does too.';
