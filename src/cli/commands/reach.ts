@@ -13,14 +13,8 @@ export async function run(invocation: Invocation): Promise<Answer> {
 }
 
 async function answer(invocation: Invocation, say: (text: string) => void): Promise<Answer> {
-  const { user, destination, protocol, port } = invocation.settings;
-  if (destination === null && (protocol !== null || port !== null))
-    throw makeFailure('usage', '--protocol and --port go with --destination', 'name the network that you ask about');
-  if (user.length > 0 && destination !== null) {
-    const hint = 'ask one of them, or `reconcile explain` for one packet';
-    throw makeFailure('usage', '--user and --destination are two questions', hint);
-  }
-  const part = destination === null ? {} : { part: partOf(destination, invocation.settings) };
+  const { user, destination } = invocation.settings;
+  const part = readPart(invocation.settings);
   const subject = await loadSubject(invocation, 'reach');
   const { state, manifests = [] } = subject.built ?? {};
   const groups = state?.groups ?? new Map<string, ReadonlySet<string>>();
@@ -44,12 +38,22 @@ async function answer(invocation: Invocation, say: (text: string) => void): Prom
   return answerWithTable(told, subject.problems);
 }
 
-function partOf(destination: string, { protocol, port }: Settings): TrafficSelector {
+/** The traffic that is asked about; throws a `Failure` for flags that go with no such question. */
+function readPart({ user, destination, protocol, port }: Settings): { readonly part?: TrafficSelector } {
+  if (destination === null) {
+    if (protocol === null && port === null) return {};
+    throw makeFailure('usage', '--protocol and --port go with --destination', 'name the network that you ask about');
+  }
+  if (user.length > 0) {
+    const hint = 'ask one of them, or `reconcile explain` for one packet';
+    throw makeFailure('usage', '--user and --destination are two questions', hint);
+  }
   const parsed = parseNetwork(destination);
   if (!parsed.ok)
     throw makeFailure('usage', `--destination ${destination} is no network`, 'such as 10.1.0.0/16 or 2001:db8::1');
   if (protocol === null && port !== null)
     throw makeFailure('usage', '--port goes with --protocol tcp or udp', 'name the protocol too');
   const kind = protocol === null ? null : parseProtocol(protocol, port);
-  return { network: parsed.value.network, protocol: kind, ports: port === null ? null : { low: port, high: port } };
+  const ports = port === null ? null : { low: port, high: port };
+  return { part: { network: parsed.value.network, protocol: kind, ports } };
 }
