@@ -172,7 +172,7 @@ export class Leadership {
   }
 
   /** A pass over what waits to be confirmed: however well it went, it is not in effect before. */
-  async onTrial(end: PassEnding): Promise<PassEnding> {
+  async #onTrial(end: PassEnding): Promise<PassEnding> {
     const { confirmWithinMs } = this.#parts.settings();
     const { content, verdict } = end;
     if (confirmWithinMs === null || this.takenBack !== null) return end;
@@ -222,10 +222,13 @@ export class Leadership {
     return null;
   }
 
-  /** Remembers what a pass came to, as far as later ones depend on it. `inEffect`: the content that it found or brought into effect. */
-  async ended(end: PassEnding, inEffect: SourceContent | null): Promise<void> {
-    if (inEffect !== null) await this.#applied(inEffect, end.result ?? null);
+  /** Judges what a pass came to, also as a trial, and remembers it as far as later ones depend on it. */
+  async ended(pass: PassEnding): Promise<PassEnding> {
+    const end = await this.#onTrial(pass);
+    const { content, verdict, result = null } = end;
+    if (content !== null && isInForce(verdict)) await this.#applied(content, result);
     await this.#update(recordEnding(this.record, end));
+    return end;
   }
 
   async #applied(content: SourceContent, result: PassResult | null): Promise<void> {

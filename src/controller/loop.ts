@@ -177,15 +177,13 @@ export class Loop {
   async #conclude(leadership: Leadership, ended: PassEnding): Promise<Turned> {
     const { clock, settings, observer, logger, badSettings } = this.#parts;
     const { backoff, record, base } = leadership;
-    const end = await leadership.onTrial(ended);
+    const end = await leadership.ended(ended);
     const verdict = end.complaint ?? end.verdict;
     const before = record.appliedRevision;
-    const inEffect = isInForce(end.verdict) ? end.content : null;
-    await leadership.ended(end, inEffect);
     // After the wait and all at once, so that nobody sees one revision in effect beside what is said of another.
     if (end.result) this.#board.passed(end.result, end, leadership.runner.gate.fights);
-    const { applied, appliedAt, failed } = viewRecord(leadership.record);
-    this.#board.revisions({ failed, ...(inEffect === null ? {} : { applied: inEffect.revision, appliedAt }) });
+    const revisions = viewRecord(leadership.record);
+    this.#board.revisions(revisions);
     if (verdict.kind === 'good') this.#board.update({ lastSuccessAt: clock.wallTime() });
     const agenda = makeAgenda(end, leadership.base, clock.wallTime(), settings().noticeMs);
     this.#board.update({ ...agenda.view, confirmBy: leadership.confirmBy });
@@ -197,7 +195,7 @@ export class Loop {
     this.#board.set(...describeConditions(verdict, { revision, failures, badSettings: badSettings() }));
     logPass(logger, view);
     observer.passEnded(view);
-    const isNew = before !== null && before !== applied;
+    const isNew = before !== null && before !== revisions.applied;
     const soon = await leadership.announce(agenda.soon, base);
     this.#announce(end, { isNew, soon, status: this.status() });
     const interval = pickInterval(settings().intervalMs, clock.random());
