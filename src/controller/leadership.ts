@@ -266,8 +266,9 @@ export class Leadership {
   /** Of these rules, which begin or end soon, those of which nobody was told yet; now they are. `before`: what was in force until now. */
   async announce(soon: readonly Boundary[], before: DesiredState | null): Promise<readonly Boundary[]> {
     const { toldUntil } = this.record;
-    const heard = new Set(listBoundaries(before ?? { rules: [] }, 0, toldUntil).map(formatBoundary));
-    const unheard = soon.filter((one) => one.at > toldUntil || (before !== null && !heard.has(formatBoundary(one))));
+    const format = ({ rule, what, at }: Boundary): string => `${formatRuleKey(rule.rule)} ${what} ${at}`;
+    const heard = new Set(listBoundaries(before ?? { rules: [] }, 0, toldUntil).map(format));
+    const unheard = soon.filter((one) => one.at > toldUntil || (before !== null && !heard.has(format(one))));
     await this.#update({ toldUntil: unheard.reduce((last, { at }) => Math.max(last, at), toldUntil) });
     return unheard;
   }
@@ -284,10 +285,6 @@ export class Leadership {
     if (isKept || change.inForceRevision === undefined || change.appliedRevision !== undefined) this.record = next;
     return isKept;
   }
-}
-
-function formatBoundary({ rule, what, at }: Boundary): string {
-  return `${formatRuleKey(rule.rule)} ${what} ${at}`;
 }
 
 function agreedAtOf(state: DesiredState | null): Partial<LoopRecord> {

@@ -179,14 +179,11 @@ export function mayBeOnePart(result: PassResult | null): boolean {
 export function joinRuns(rules: PassRun, configuration: PassRun): PassRun {
   const findFirst = (key: 'waitMs' | 'opensAt'): number | undefined =>
     [rules, configuration].flatMap(({ verdict }) => verdict[key] ?? []).sort((a, b) => a - b)[0];
+  const worst = pickWorst([rules.verdict, configuration.verdict]);
   const troubled = [rules, configuration].find((run) => run.verdict.kind !== 'good');
   return {
     result: troubled?.result ?? rules.result,
-    verdict: {
-      ...pickWorst([rules.verdict, configuration.verdict]),
-      waitMs: findFirst('waitMs'),
-      opensAt: findFirst('opensAt'),
-    },
+    verdict: { ...worst, waitMs: findFirst('waitMs'), opensAt: findFirst('opensAt') },
     outcomes: [...rules.outcomes, ...configuration.outcomes],
     isDrift: rules.isDrift,
     apart: { rules, configuration },
