@@ -38,6 +38,9 @@ export async function runWithTimes(
   const now = clock.wallTime();
   const isReported = settings().onDrift === 'report' && content.revision === record.appliedRevision;
   const runTimes = async (of: SourceContent, part: TimesPart): Promise<PassRun['outcomes']> => {
+    // Of a record under other settings no base is known.
+    const turned = base === null ? (await build(of, null))?.expired : listBoundaries(base, base.at ?? now, now);
+    if (!turned?.length) return [];
     const run = await runner.runTimes(lead.order(of), part);
     if (run.verdict.kind === 'good') await lead.turned(of, run.result?.desired?.state ?? null);
     if (!waits(run)) return run.outcomes;
@@ -46,15 +49,11 @@ export async function runWithTimes(
     const revocations = await runner.runTimes({ ...lead.order(of), ...begin }, 'revocations');
     return [...run.outcomes, ...revocations.outcomes];
   };
-  const before = isReported && base !== null && hasTurned(base, now) ? await runTimes(content, 'boundaries') : [];
+  const before = isReported ? await runTimes(content, 'boundaries') : [];
   const run = await runner.run(lead.order(content));
   const { lastGood } = lead.history;
-  const runAfter = async (of: SourceContent): Promise<PassRun['outcomes']> => {
-    // Of a record under other settings no base is known.
-    const turned = base === null ? (await build(of, null))?.expired?.length : hasTurned(base, now);
-    return turned ? await runTimes(of, of.revision === content.revision ? 'boundaries' : 'ends') : [];
-  };
-  const after = waits(run) && lastGood !== null && before.length === 0 ? await runAfter(lastGood) : [];
+  const part = lastGood?.revision === content.revision ? 'boundaries' : 'ends';
+  const after = waits(run) && lastGood !== null && before.length === 0 ? await runTimes(lastGood, part) : [];
   const all = { ...run, outcomes: [...before, ...run.outcomes, ...after] };
   return { ...all, turned: base === null ? [] : listTurned(base, all, now) };
 }
@@ -62,10 +61,6 @@ export async function runWithTimes(
 /** Whether what ended need not wait for this run to get through. */
 function waits({ verdict }: PassRun): boolean {
   return !isInForce(verdict) && verdict.kind !== 'transient' && !heldForAll.has(verdict.reason);
-}
-
-function hasTurned(base: DesiredState, now: number): boolean {
-  return listBoundaries(base, base.at ?? now, now).length > 0;
 }
 
 /** Rules of the state before that began or ended since, and were created or deleted for it. */
