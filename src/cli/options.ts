@@ -58,7 +58,7 @@ const limit = [
 const plan = {
   detailedExitcode: { kind: 'switch', help: 'exit 2 when changes are pending' },
   showEmails: { kind: 'switch', help: 'name users by e-mail address in files and logs too' },
-  full: { kind: 'switch', help: 'show all traffic and moments on the way, not the first twelve' },
+  full: { kind: 'switch', help: 'all traffic and moments on the way, not the first twelve' },
   ruleUpdates: {
     kind: 'choice',
     choices: ['replace', 'patch'],
@@ -92,20 +92,20 @@ const plan = {
     kind: 'list',
     value: 'WHAT',
     choices: ['opens', 'closes', 'any', 'drift', 'not-enforced'],
-    help: 'exit 3 if the plan has it: opens, closes, any, drift; not-enforced: if the kernel does not hold the rules',
+    help: 'exit 3 if the plan has it: opens, closes, any, drift; or the kernel: not-enforced',
   },
   base: { kind: 'text', value: 'REF|DIR', help: 'the manifests last applied: a Git ref, or a directory' },
   bindSecret: {
     kind: 'list',
     value: 'NAME=PROVIDER@HOST',
     shape: [/^(.+)=([^=@]+)@([^=@]+)$/, 'NAME=PROVIDER@HOST, such as OIDC_SECRET=google@accounts.google.com'],
-    help: "let the secret of this name go to this provider's host",
+    help: "let this secret go to this provider's host",
   },
   approve: {
     kind: 'list',
     value: 'DIGEST',
     shape: [/^[0-9a-f]{32}$/, 'the digest of a plan: 32 digits 0-9 and a-f, as a refusal shows it'],
-    help: 'apply the refused plan with this digest, and no other',
+    help: 'apply the refused plan with this digest',
   },
 } as const satisfies OptionTable;
 
@@ -121,7 +121,7 @@ const enforcement = {
 } as const satisfies OptionTable;
 
 const apply = {
-  yes: { kind: 'switch', short: 'y', help: 'apply without asking; needed where there is no terminal' },
+  yes: { kind: 'switch', short: 'y', help: 'apply without asking; needed without a terminal' },
   totalTimeout: { kind: 'duration', default: 600_000, help: 'deadline of reading, and of the apply' },
   concurrency: { kind: 'count', min: 1, max: 64, default: 8, help: 'requests at once' },
   pace: { kind: 'count', min: 1, max: 100_000, help: 'writes a second at most (default: not paced)' },
@@ -130,7 +130,7 @@ const apply = {
   stateDir: {
     kind: 'path',
     value: 'DIR',
-    help: "where state is kept between runs (default: the user's state folder; a sidecar: temporary)",
+    help: "where state is kept (default: the user's state folder; a sidecar: temporary)",
   },
 } as const satisfies OptionTable;
 
@@ -144,7 +144,7 @@ const own = {
   example: { kind: 'switch', help: 'example manifests, without a server' },
   force: { kind: 'switch', help: 'overwrite files that say something else' },
   rulesOnly: { kind: 'switch', help: 'rules only, without the Configuration' },
-  check: { kind: 'switch', help: 'write nothing; exit 1 when something would change' },
+  check: { kind: 'switch', help: 'write nothing; exit 1 where it would' },
   at: { kind: 'text', value: 'TIME', help: 'as if it were that time: 2026-12-01' },
   since: { kind: 'text', value: 'TIME', help: 'only what changed from then on: 2026-10-01' },
   until: { kind: 'text', value: 'DATE', help: 'the new end: 2026-12-31, or a time with its zone' },
@@ -160,14 +160,14 @@ const own = {
   dryRun: { kind: 'switch', help: 'only the plan; write nothing' },
   forget: { kind: 'switch', flag: '--prune', help: 'remove all records' },
   probe: { kind: 'switch', help: 'ask only whether it makes progress (/healthz)' },
-  checkDiscovery: { kind: 'switch', help: 'fetch the discovery documents of the providers' },
+  checkDiscovery: { kind: 'switch', help: 'fetch the discovery documents' },
   save: { kind: 'path', help: 'save the plan for `reconcile apply FILE`' },
   port: { kind: 'count', min: 0, max: 65_535, help: "the packet's port" },
   simulatorListen: {
     kind: 'text',
     flag: '--listen',
     value: '[HOST:]PORT',
-    help: 'listen on this loopback address (default: any free port)',
+    help: 'where, on loopback (default: any free port)',
   },
   simulatorPort: { kind: 'count', flag: '--port', min: 0, max: 65_535, help: 'the same as --listen 127.0.0.1:N' },
   latency: { kind: 'duration', help: 'answer each request this much later' },
@@ -177,13 +177,13 @@ const own = {
     kind: 'choice',
     choices: ['accept', 'fetch'],
     default: 'accept',
-    help: 'discovery documents: believe, or fetch as the real server does',
+    help: 'believe discovery documents, or fetch them',
   },
   filterRate: {
     kind: 'count',
     min: 1,
     max: 1_000_000,
-    help: 'the packet filter follows at N rules a second (default: at once)',
+    help: 'rules a second that its filter takes (default: all)',
   },
   admin: { kind: 'switch', help: 'serve the admin pages: verdicts, filter, faults' },
   nftNetns: { kind: 'path', value: 'PATH', help: 'keep a real packet filter in this network namespace' },
@@ -198,7 +198,7 @@ const common = {
   output: {
     kind: 'list',
     value: 'FORMAT[=FILE]',
-    help: 'text, json, markdown, html, csv or github; to a file; repeat for several (default: text)',
+    help: 'text, json, markdown, html, csv or github; repeat for several (default: text)',
     words: ['text', 'json', 'markdown', 'html', 'csv', 'github'],
   },
   logFormat: { kind: 'choice', choices: ['text', 'json'], default: 'text', help: 'format of the log' },

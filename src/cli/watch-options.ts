@@ -5,7 +5,7 @@ export const watchOptions = {
   gitUrl: { kind: 'text', value: 'URL', help: 'read manifests from Git: https://host/path or ssh://user@host/path' },
   gitRef: { kind: 'text', value: 'REF', default: 'HEAD', help: 'branch, tag or full commit id' },
   gitPath: { kind: 'text', value: 'PATH', default: '.', help: 'directory inside the repository' },
-  gitTokenFile: { kind: 'path', help: 'file with the token for https; read for each request' },
+  gitTokenFile: { kind: 'path', help: 'file with the token for https' },
   gitUsername: { kind: 'text', value: 'NAME', default: 'x-access-token', help: 'user name beside that token' },
   gitSshKey: { kind: 'path', help: 'private key for ssh' },
   gitKnownHosts: { kind: 'path', help: 'known_hosts file; required for ssh' },
@@ -22,7 +22,7 @@ export const watchOptions = {
   allowRewind: { kind: 'switch', help: 'accept a revision that does not descend from the applied one' },
 
   interval: { kind: 'duration', default: 60_000, help: 'time between passes while nothing happens' },
-  rescan: { kind: 'duration', default: 10_000, help: 'how often the directory is read again, events or not' },
+  rescan: { kind: 'duration', default: 10_000, help: 'how often the directory is read again' },
   quiet: { kind: 'duration', default: 500, help: 'how long files must not change before they count' },
   deleteQuiet: { kind: 'duration', default: 5000, help: 'the same, when rules would be deleted' },
   onDrift: {
@@ -36,9 +36,9 @@ export const watchOptions = {
   listenHost: { kind: 'list', value: 'NAME', help: 'further Host names it is addressed by' },
   listenTokenFile: {
     kind: 'path',
-    help: 'token to sign in to the page, and for /metrics and /api; required beyond loopback',
+    help: 'token for the page, /metrics and /api; required beyond loopback',
   },
-  listenTlsCert: { kind: 'path', help: 'certificate chain (PEM) for --listen; a new file is taken at once' },
+  listenTlsCert: { kind: 'path', help: 'certificate chain (PEM) for --listen' },
   listenTlsKey: { kind: 'path', help: 'its private key (PEM)' },
   webhookListen: { kind: 'text', value: 'HOST:PORT', help: 'serve POST /webhook, which starts a pass' },
   webhookSecretFile: { kind: 'path', help: 'secret that webhooks are signed with' },
@@ -46,7 +46,7 @@ export const watchOptions = {
     kind: 'text',
     value: 'WHERE',
     default: 'none',
-    help: 'one writer of several replicas: file:PATH, or kubernetes:[NAMESPACE/]NAME',
+    help: 'one writer of replicas: file:PATH, or kubernetes:[NAMESPACE/]NAME',
   },
   leaseDuration: { kind: 'duration', default: 60_000, help: 'how long until a silent writer is replaced' },
 } as const;
