@@ -6,24 +6,18 @@ import { listAllFields } from './schema.ts';
 
 /** What is no YAML, in our own words by the parser's code: its messages may quote the source, and so a secret. */
 const sentences: Readonly<Record<string, string>> = {
-  ALIAS_PROPS: 'An alias cannot have an anchor or a tag.',
   BAD_ALIAS: '`*` begins an alias, and nothing above has that anchor.',
   BAD_DIRECTIVE: 'A `%` directive is malformed.',
   BAD_DQ_ESCAPE: 'A backslash in a double-quoted text is not followed by a known escape.',
   BAD_INDENT: 'This line is indented by another number of spaces than the lines that it belongs to.',
-  BAD_PROP_ORDER: 'An anchor or tag stands in the wrong place.',
   BAD_SCALAR_START: 'A value starts with a character that has a meaning of its own in YAML.',
   BLOCK_AS_IMPLICIT_KEY: 'This value has a second colon.',
   BLOCK_IN_FLOW: 'A comma is missing in this value, or it contains `: `.',
-  BAD_COLLECTION_TYPE: 'A tag does not fit the collection it stands on.',
   KEY_OVER_1024_CHARS: 'A key is longer than 1,024 characters.',
   MISSING_CHAR: 'A character is missing: a colon, a comma, or a closing quote or bracket.',
   MULTILINE_IMPLICIT_KEY: 'This line has no colon and a space after its field.',
-  MULTIPLE_ANCHORS: 'A value has more than one anchor.',
-  MULTIPLE_TAGS: 'A value has more than one tag.',
   NON_STRING_KEY: 'A key is not a simple text.',
   TAB_AS_INDENT: 'This line is indented with a tab.',
-  UNEXPECTED_TOKEN: 'Something stands where YAML does not allow it.',
 };
 
 const hints: Readonly<Record<string, string>> = {
@@ -36,12 +30,11 @@ const hints: Readonly<Record<string, string>> = {
   MULTILINE_IMPLICIT_KEY: 'Write `field: value`.',
   MISSING_CHAR: 'Look for an open quote or bracket at or above this line, or a missing `:` after a key.',
   TAB_AS_INDENT: 'Indent with spaces.',
-  UNEXPECTED_TOKEN: 'Look for an open quote or bracket at or above this line.',
 };
 
 /** The problem of a text that the parser refuses with this code. */
 export function describeYamlFault(code: string): Unplaced {
-  const summary = sentences[code] ?? 'The parser cannot read it.';
+  const summary = sentences[code] ?? 'Something stands where YAML does not allow it.';
   return makeFault({ summary, hint: hints[code] ?? 'Mend the YAML here or just above.' });
 }
 
