@@ -4,7 +4,7 @@ import { getOrMake } from '../model/group-by.ts';
 import { compareText } from '../model/problem.ts';
 import { formatRuleKey, isModifiedInPlace } from '../model/rule.ts';
 import { type FingerprintKey, Secret } from '../model/secret.ts';
-import { type DesiredState, type LiveState, listBoundaries } from '../model/state.ts';
+import type { DesiredState, LiveState } from '../model/state.ts';
 import { listRules } from './operations.ts';
 import { makeRequest, type Plan, type Step } from './plan.ts';
 
@@ -26,8 +26,10 @@ export function digestPlan(
   states: { readonly desired: DesiredState; readonly live: LiveState; readonly key: FingerprintKey | null },
 ): PlanDigest {
   const { desired, live, key } = states;
-  const boundaries = listBoundaries(desired, desired.at ?? 0);
-  const times = boundaries.map(({ rule, what, at }) => `${formatRuleKey(rule.rule)} ${what} ${at}`).sort();
+  const { rules, upcoming = [], at } = desired;
+  const later = upcoming.map((one) => `${formatRuleKey(one.rule)} ${one.notBefore} ${one.expires}`).sort();
+  // The content of those in force is in the digest, in their order.
+  const times = at === undefined ? [] : [...rules.map(({ expires }) => String(expires)), ...later];
   const manifests = hash([desired.digest, ...times, textOf(desired.configuration?.fields ?? {}, key)]);
   // A sidecar does not even read a Configuration that no manifest manages, and a plan's digest is the same there.
   const stored = desired.configuration === null ? {} : (live.configuration?.fields ?? {});
