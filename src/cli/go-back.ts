@@ -26,14 +26,20 @@ export async function takeBack(
   const { terminal, settings } = forced;
   terminal.stderr(`\n${why}: going back to the state before.\n\n`);
   const until = systemClock.now() + settings.totalTimeout;
+  let { journal } = settings;
   const back = { record, known, goesBack: true } as const;
   const request = { written: 'the state before the apply', path: terminal.cwd, planOnly: false, saved: null, back };
   for (let tries = 0; ; tries++) {
-    const answer = await runPass(forced, request).catch((error: unknown) => {
+    const answer = await runPass({ ...forced, settings: { ...settings, journal } }, request).catch((error: unknown) => {
       if (error instanceof Failure) return answerError(error);
       throw error;
     });
     const { plan = null, problems = [] } = answer.report?.() ?? {};
+    if (problems.some(({ code }) => code === 'journal')) {
+      terminal.stderr('The journal cannot be opened: going back goes on without it.\n');
+      journal = null;
+      continue;
+    }
     const isOver = systemClock.now() + againMs >= until || problems.some(({ code }) => hopeless.has(code));
     if (plan !== null || isOver || answer.exit === exitCodes.invalid) return await settleBack(answer, record, files);
     if (tries === 0) terminal.stderr('The server cannot be read now: going back is tried again and again.\n');

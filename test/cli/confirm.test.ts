@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/adapters/clock.ts';
@@ -259,6 +259,17 @@ describe('going back', () => {
     expect([back.code, live(), waits(), isGoingBack()], back.err).toEqual([5, before, false, false]);
     expect(back.err).toContain('that it is in force there could not be seen');
     expect([(await run('m', ...unseen, '--wait-enforced', '1s')).code, live()]).toEqual([5, after]);
+  });
+
+  it('is not stopped by a journal that cannot be opened any more', async () => {
+    await prepared();
+    const away = (): string => {
+      renameSync(join(world.folder, 'j.jsonl'), join(world.folder, 'old.jsonl'));
+      mkdirSync(join(world.folder, 'j.jsonl'));
+      return 'n';
+    };
+    const back = await onTrial(away, '--journal', 'j.jsonl', '--total-timeout', '2s');
+    expect([back.code, live(), back.err]).toEqual([3, before, expect.stringContaining('goes on without it')]);
   });
 
   it('holds to the scope', async () => {
