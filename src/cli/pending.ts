@@ -138,12 +138,8 @@ export function isPending({ folder }: StateFiles): boolean {
 /** Removes the record; false: it was gone already. Throws a `Failure` where it cannot. */
 export async function removePending(files: StateFiles, place: Place): Promise<boolean> {
   return await files.remove(places[place]).catch((error: unknown) => {
-    const summary = `${files.locate(places[place])} cannot be removed (${getErrorCode(error)})`;
-    throw makeFailure(
-      'state',
-      summary,
-      'remove it to keep the apply: the next one with this state folder would go back',
-    );
+    const hint = 'remove it to keep the apply: the next one with this state folder would go back';
+    throw makeFailure('state', `${files.locate(places[place])} cannot be removed (${getErrorCode(error)})`, hint);
   });
 }
 

@@ -42,11 +42,8 @@ async function watchLease(invocation: Invocation): Promise<() => Promise<boolean
   const { settings } = invocation;
   const holder = await lookAtLease(invocation).catch((error: unknown) => {
     if (error instanceof Failure) throw error;
-    throw makeFailure(
-      'state',
-      `nobody knows who holds the lease ${settings.lease}: it cannot be read`,
-      'check --lease',
-    );
+    const summary = `nobody knows who holds the lease ${settings.lease}: it cannot be read`;
+    throw makeFailure('state', summary, 'check --lease');
   });
   if (holder !== null && !holder.suspended) {
     const hint = 'suspend it first: `suspend: true` in its settings, then here --no-suspend where you share them';
@@ -144,13 +141,9 @@ export async function settleEarlier(invocation: Invocation): Promise<Answer | nu
   await ownPending(files).catch(() => undefined);
   const alone = { ...invocation, mayWrite: await watchLease(invocation) };
   if (stage === 'goesBack') return await takeBack(alone, files, earlier, 'An earlier run was ended while it went back');
-  stderr(`${describeEarlier(earlier)} Going back in ${describeLeft(leftMs)}; to keep it: reconcile confirm\n`);
+  const what = `The apply of ${record.at.slice(0, 19)}Z by ${record.by} was never confirmed, and its process is gone.`;
+  stderr(`${what}${describeCut(stage)} Going back in ${describeLeft(leftMs)}; to keep it: reconcile confirm\n`);
   return await settleTrial(alone, files, earlier);
-}
-
-function describeEarlier({ record, stage }: EarlierApply): string {
-  const who = `${record.at.slice(0, 19)}Z by ${record.by}`;
-  return `The apply of ${who} was never confirmed, and its process is gone.${describeCut(stage)}`;
 }
 
 /** What is to be known of an apply that was killed while it wrote. */
