@@ -55,7 +55,7 @@ async function applyRounds(first: Plan, session: Session): Promise<ApplyReport> 
       knownRules: session.known.count(),
     });
     if (!verified.ok) {
-      say(session, 'not-verified', `The result could not be verified: ${verified.error.message}.`);
+      say(session, 'not-verified', `The result could not be verified (${verified.error.message}).`);
       return reportOf('failed', progress, session, namesLeft(plan, result));
     }
     const rest = verified.value;
