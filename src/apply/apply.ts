@@ -127,17 +127,11 @@ function reportOf(end: ApplyEnd, progress: Progress, session: Session, notConver
 
 function endAfterStop(session: Session): ApplyEnd {
   const { totalTimeoutMs } = session.context.limits;
-  switch (session.stopped()) {
-    case 'unauthorized':
-      say(session, 'unauthorized', 'The API refused the token during the apply; no new step was started.');
-      return 'failed';
-    case 'deadline':
-      say(session, 'deadline', `The apply took longer than its limit of ${totalTimeoutMs / 1000} s and stopped.`);
-      return 'stopped';
-    case 'asked':
-    case null:
-      return 'stopped';
-  }
+  const why = session.stopped();
+  if (why === 'unauthorized') say(session, why, 'The API refused the token during the apply; no new step was started.');
+  if (why === 'deadline')
+    say(session, why, `The apply took longer than its limit of ${totalTimeoutMs / 1000} s and stopped.`);
+  return why === 'unauthorized' ? 'failed' : 'stopped';
 }
 
 function say(session: Session, code: ProblemCode, summary: string): void {
@@ -172,9 +166,7 @@ function namesLeft(plan: Plan, result: RoundResult): readonly string[] {
 function namesOf(changes: readonly Change[]): readonly string[] {
   return changes.flatMap((change) => {
     if (change.action === 'keep' || change.action === 'skip') return [];
-    if (change.name !== null) return [change.name];
-    return change.kind === 'Rule' && change.live !== null
-      ? [`${formatRuleKey(change.live.rule)} (${change.live.id})`]
-      : [change.kind];
+    const live = change.kind === 'Rule' ? change.live : null;
+    return [change.name ?? (live === null ? change.kind : `${formatRuleKey(live.rule)} (${live.id})`)];
   });
 }

@@ -49,9 +49,11 @@ export async function recordOverride(settings: Settings, { logger, journal }: Pa
 /** Asks whether to apply the plan that was just shown; true for `y` and `yes` alone. */
 export async function askToApply({ settings, terminal }: Invocation, plan: Plan): Promise<boolean> {
   const server = findServer(settings);
-  const question = `\nApply ${describeChanges(plan)}${server === null ? '' : ` to ${server}`}? [y/N] `;
-  const answer = await terminal.ask(question, terminal.stop);
-  return /^y(es)?$/i.test(answer?.trim() ?? '');
+  return await saysYes(terminal, `Apply ${describeChanges(plan)}${server === null ? '' : ` to ${server}`}?`);
+}
+
+async function saysYes({ ask, stop }: Invocation['terminal'], question: string): Promise<boolean> {
+  return /^y(es)?$/i.test((await ask(`\n${question} [y/N] `, stop))?.trim() ?? '');
 }
 
 /** Asks for each secret that nothing binds. Null: nobody to ask, a person said no, or the plan is refused for more than this. */
@@ -63,9 +65,8 @@ export async function askToBind(
   const bindings = refusals.flatMap(({ binding }) => binding ?? []);
   if (settings.yes || bindings.length < refusals.length || findObstacle(invocation, null) !== null) return null;
   for (const { name, provider, host } of bindings) {
-    const question = escapeControls(`Send the secret ${name} to ${host}, for the provider ${provider}? [y/N] `);
-    const answer = await terminal.ask(`\n${question}`, terminal.stop);
-    if (!/^y(es)?$/i.test(answer?.trim() ?? '')) return null;
+    const question = escapeControls(`Send the secret ${name} to ${host}, for the provider ${provider}?`);
+    if (!(await saysYes(terminal, question))) return null;
   }
   return bindings;
 }

@@ -89,8 +89,7 @@ async function runBound(run: Run): Promise<PassResult> {
   const approve = request.planOnly ? null : (content: SourceContent) => approveOf(run, content);
   const nothing = request.back === undefined ? null : { revision: request.written, files: [] };
   const attempt = (granted: readonly SecretBinding[]): Promise<PassResult> => {
-    const { options } = wired.pass;
-    const { goesBack } = request.back ?? {};
+    const { options, limits } = wired.pass;
     const onlyApproved = request.back === undefined && (request.saved !== null || !invocation.settings.yes);
     const secretBindings = [...options.secretBindings, ...(lastApply?.secrets ?? []), ...granted];
     const known = {
@@ -98,8 +97,8 @@ async function runBound(run: Run): Promise<PassResult> {
       ...(lastApply === null ? {} : { appliedRules: lastApply.rules, agreedAt: lastApply.at }),
       onOutcome: screen.onOutcome,
       ...(request.back === undefined ? {} : { takesBack: request.back }),
-      limits: { ...wired.pass.limits, onlyApproved },
-      options: { ...options, secretBindings, ...(goesBack ? { goesBack } : {}) },
+      limits: { ...limits, onlyApproved },
+      options: { ...options, secretBindings, ...(request.back?.goesBack ? { goesBack: true as const } : {}) },
     };
     const once = () => runWired({ ...wired, pass: { ...wired.pass, ...known } }, approve, nothing);
     return once().then((result) => (run.answered === null ? result : once()));
