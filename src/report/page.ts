@@ -123,10 +123,9 @@ function notesOf(report: RunReport, plan: Plan): readonly string[] {
 function boundaryNote({ desired }: RunReport, { at = 0, nextBoundary }: Plan): string | false {
   if (nextBoundary === undefined) return false;
   const next = desired ? listBoundaries(desired, at, nextBoundary) : [];
-  const names = next.slice(0, 3).map(({ rule, what }) => `${escapeControls(rule.name)} ${what}`);
-  const who =
-    next.length > 3 ? [...names, `${next.length - 3} more`] : next.length > 0 ? names : ['a rule begins or ends'];
-  return `Next, at ${formatInstant(nextBoundary)}: ${joinWords(who)}. Nothing runs at that time unless a sidecar or a scheduled apply does.`;
+  const names = next.map(({ rule, what }) => `${escapeControls(rule.name)} ${what}`);
+  const who = joinSome(names, 3) || 'a rule begins or ends';
+  return `Next, at ${formatInstant(nextBoundary)}: ${who}. Nothing runs at that time unless a sidecar or a scheduled apply does.`;
 }
 
 /** How many changes this revision itself makes, beside drift and what earlier ones left. */
