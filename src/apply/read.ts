@@ -72,11 +72,10 @@ export async function readLive(
   const second = await readOnce(context, scope);
   if (!second.ok) return second;
   if (sameIds(first.value.live, second.value.live)) return second;
-  return fail({
-    code: 'list-unstable',
-    status: null,
-    message: `GET /v0/rules: the list went from ${known} rules to ${first.value.live.rules.length}, then two seconds later to ${second.value.live.rules.length}; nothing is written until two reads agree`,
-  });
+  const [then, now] = [first.value.live.rules.length, second.value.live.rules.length];
+  const changed = `${known} rules to ${then}, then two seconds later to ${now}${now === then ? ' others' : ''}`;
+  const message = `GET /v0/rules: the list went from ${changed}; nothing is written until two reads agree`;
+  return fail({ code: 'list-unstable', status: null, message });
 }
 
 /** Reads the users (GET /v0/users). */
