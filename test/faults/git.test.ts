@@ -16,7 +16,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { GitSource } from '../../src/adapters/source/git.ts';
 import { parseGitPath, parseRef, parseRemote } from '../../src/adapters/source/git-address.ts';
 import type { GitWorld } from '../controller/support/git-world.ts';
-import { makeGitWorld } from '../controller/support/git-world.ts';
+import { makeGitWorld, remoteOf } from '../controller/support/git-world.ts';
 import { until } from '../controller/support/sidecar.ts';
 
 const signal = new AbortController().signal;
@@ -463,6 +463,36 @@ describe('threats by way of Git', () => {
     host.mode = 'redirect';
     expect(codes(await source().read(signal))).toEqual(['git-redirect']);
     expect(host.requests.filter((request) => request.includes('elsewhere'))).toEqual([]);
+  });
+
+  it.each([
+    ['as it is', (token: string) => token],
+    ['as it came', (_: string, header: string) => header],
+    ['percent-encoded', (token: string) => Buffer.from(token).toString('hex').replace(/../g, '%$&')],
+    ['as a prompt', (token: string) => `could not read Password for '${token}'`],
+  ])('threat 13: a Git server that quotes the token, %s, does not get it into a problem', async (_how, quote) => {
+    const tokenFile = path.join(state, 'token');
+    writeFileSync(tokenFile, 'canary-token-of-git-7\n');
+    let quoted = '';
+    const server = createServer(({ headers }, response) => {
+      const header = headers.authorization ?? '';
+      if (header === '') return response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end();
+      quoted = quote(Buffer.from(header.slice(6), 'base64').toString().split(':')[1] ?? '', header);
+      const line = `ERR no: ${quoted} `;
+      const body = `001e# service=git-upload-pack\n0000${(line.length + 4).toString(16).padStart(4, '0')}${line}`;
+      return response.writeHead(200, { 'content-type': 'application/x-git-upload-pack-advertisement' }).end(body);
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const remote = remoteOf({ ...host, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+    try {
+      const reading = await source({ remote, access: { gitTokenFile: tokenFile } }).read(signal);
+      expect(codes(reading)).toHaveLength(1);
+      expect(quoted).not.toBe('');
+      expect(JSON.stringify(reading.problems)).not.toContain(quoted.replace('Basic ', ''));
+      expect(JSON.stringify(reading.problems)).not.toContain('canary');
+    } finally {
+      await new Promise((resolve) => server.close(resolve));
+    }
   });
 
   it('threat 13: a proxy that asks for credentials does not get the token', async () => {

@@ -8,9 +8,6 @@ export type ParseBody = (text: string) => Pick<ApiAnswer, 'body' | 'version'>;
 /** Objects and lists in one answer; a rule is one, and the server does not start with 100,000 of them. */
 const mostParts = 1_000_000;
 
-/** Characters of an error that are read; more are no words for people. */
-const longestError = 65_536;
-
 /** Whether parsing the text makes few objects and lists: 64 MB of `[],` would become gigabytes. */
 function isOfFewParts(text: string): boolean {
   let parts = 0;
@@ -37,7 +34,7 @@ export function readAnswer(where: string, answer: RawAnswer, base: BaseUrl, pars
   if (!isOfFewParts(text)) return tooLarge;
   if (text === '') return bare;
   const bodyCounts = status < 300 || status === 404;
-  if (status >= 300 && text.length > longestError) return bodyCounts ? tooLarge : bare;
+  if (status >= 300 && text.length > 65_536) return bodyCounts ? tooLarge : bare;
   if (!isJson(first(headers['content-type']))) {
     if (!bodyCounts) return bare;
     return lose('not-json', `the answer (${status}) is not JSON but ${kindOf(text)}; is the base URL right?`);

@@ -2,11 +2,11 @@ import { type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
 import { fail, getErrorCode, ok, type Result } from '../../model/result.ts';
 import { reveal, Secret } from '../../model/secret.ts';
 import type { ApiResult, LiveApi, NoAnswer } from '../../ports.ts';
+import { hideSecrets, quotesToken } from '../hide-secrets.ts';
 import { readOperatorFile } from '../source/regular-file.ts';
 import { type ParseBody, readAnswer } from './answer.ts';
 import { type BaseUrl, parseBaseUrl } from './base-url.ts';
 import { exchange } from './exchange.ts';
-import { hideSecrets, quotesToken } from './hide-secrets.ts';
 import { explainNoAnswer } from './no-answer.ts';
 
 export interface ApiClientOptions {
@@ -121,12 +121,10 @@ function methodsOf(connection: Connection): ApiClient {
     deleteRule: (id, signal) => call(signal, 'DELETE', rulePath(id)),
     updateConfiguration: async (configuration, signal) => {
       const made = toBytes({ configuration });
-      if (made !== null) {
-        sent = made.secrets;
-        return call(signal, 'PATCH', '/v0/configuration', { body: made.body });
-      }
-      const because = 'a secret that the request needs has no value here';
-      return neverSent('PATCH', '/v0/configuration', 'unknown-secret', because);
+      const [path, because] = ['/v0/configuration', 'a secret that the request needs has no value here'];
+      if (made === null) return neverSent('PATCH', path, 'unknown-secret', because);
+      sent = made.secrets;
+      return call(signal, 'PATCH', path, { body: made.body });
     },
     // Not `close`, which waits for the connections of requests that ended long ago: behind a silent proxy for ever.
     close: () => connection.dispatcher.destroy(),
@@ -148,9 +146,7 @@ function parseUnlessKnown(): (text: string, known: object | undefined) => Return
   };
 }
 
-function parseBody(text: string): ReturnType<ParseBody> {
-  return { body: JSON.parse(text) };
-}
+const parseBody: ParseBody = (text) => ({ body: JSON.parse(text) });
 
 /** Parses JSON, with the texts of its members that are secret. */
 function parseSecrets(text: string) {

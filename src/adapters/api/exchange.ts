@@ -81,12 +81,10 @@ export function exchange(
   });
 }
 
+/** As undici names it. */
+const tooLarge = (): Error => Object.assign(new Error('too large'), { code: 'UND_ERR_RES_EXCEEDED_MAX_SIZE' });
+
 /** Where undici sends a request. */
 export function locate({ origin, pathname, search }: URL): { readonly origin: string; readonly path: string } {
   return { origin, path: pathname + search };
-}
-
-/** As undici names it. */
-function tooLarge(): Error {
-  return Object.assign(new Error('too large'), { code: 'UND_ERR_RES_EXCEEDED_MAX_SIZE' });
 }

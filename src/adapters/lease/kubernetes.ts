@@ -3,6 +3,7 @@ import * as z from 'zod';
 import type { Lease, LeaseHolder } from '../../controller/lease.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { decodeJson, getErrorCode } from '../../model/result.ts';
+import { hideSecrets } from '../hide-secrets.ts';
 import { saysSuspended } from '../record-store.ts';
 import { readOperatorFile } from '../source/regular-file.ts';
 import { chooseRenewal, keepLease, type LeaseSettings, type LeaseStore, NotRenewed, type Tenure } from './renewed.ts';
@@ -190,11 +191,12 @@ function createLeaseApi(settings: KubernetesLeaseSettings) {
     return open.agent;
   };
   const call = async (method: 'GET' | 'POST' | 'PUT', url: string, body?: unknown) => {
+    const token = readOwn(tokenFile).trim();
     const response = await request(url, {
       method,
       dispatcher: connect(),
       headers: {
-        authorization: `Bearer ${readOwn(tokenFile).trim()}`,
+        authorization: `Bearer ${token}`,
         accept: 'application/json',
         'content-type': 'application/json',
       },
@@ -204,7 +206,9 @@ function createLeaseApi(settings: KubernetesLeaseSettings) {
       if (!/CERT|SIGNATURE|TLS|SSL/.test(getErrorCode(error))) throw error;
       throw new NotRenewed(getErrorCode(error), `the API server's certificate does not fit the CA in ${caFile}`);
     });
-    return { status: response.statusCode, text: await response.body.text() };
+    const text = await response.body.text();
+    const isGood = response.statusCode < 300; // anything else may quote the request
+    return { status: response.statusCode, text: isGood ? text : String(hideSecrets(text, [token]) ?? '') };
   };
   return {
     /** Null: there is none. */

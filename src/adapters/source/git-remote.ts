@@ -1,11 +1,13 @@
 import { makeError, type Problem } from '../../model/problem.ts';
 import type { ProblemCode } from '../../model/problem-code.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
+import { hideSecrets } from '../hide-secrets.ts';
 import type { ProcessCaps, ProcessRun } from '../run-process.ts';
 import { type GitAccess, readOrigin } from './git-access.ts';
 import type { GitRemote } from './git-address.ts';
 import { isCapped } from './git-process.ts';
 import { refuseTooLarge } from './limits.ts';
+import { readOperatorFile } from './regular-file.ts';
 
 export interface RemoteSettings {
   readonly remote: GitRemote;
@@ -107,16 +109,27 @@ export function explainRemote(run: ProcessRun, settings: RemoteSettings, onClone
   }
   if (run.end === 'not-started')
     return makeError('git-not-started', `git could not be started: ${run.stderr}`, 'install git');
-  const asked = /could not read (?:Username|Password) for '([^']*)'/.exec(run.stderr)?.[1]?.replace(/\/\/.*@/, '//');
+  const words = hideToken(run, settings.access);
+  const asked = /could not read (?:Username|Password) for '([^']*)'/.exec(words)?.[1]?.replace(/\/\/.*@/, '//');
   if (asked !== undefined && asked !== readOrigin(settings.remote)) {
     const summary = `${asked} asked for credentials on the way to the Git remote, and got none`;
     const hint = 'write user and password into the proxy’s URL, or reach the remote without it';
     return makeError('git-proxy-auth', summary, hint);
   }
   const cause = causes.find(([pattern]) => pattern.test(run.stderr));
-  const said = run.stderr.replace(/@{5,}/g, '').trim().slice(0, 300); // ssh draws boxes
+  const said = words.replace(/@{5,}/g, '').trim().slice(0, 300); // ssh draws boxes
   if (cause !== undefined) return makeError(cause[1], `${cause[2]} (git: ${said})`, cause[3]);
   const code = onClone && !network.test(run.stderr) ? 'git-broken' : 'git-unreachable';
   const hint = 'it is tried again; check the network and --git-url';
   return makeError(code, `the Git remote could not be read (git: ${said})`, hint);
+}
+
+/** What git said, without the token: the remote's own words are in it, and may quote the request. */
+function hideToken({ stderr }: ProcessRun, { gitTokenFile: file }: GitAccess): string {
+  try {
+    const tokens = file == null ? [] : readOperatorFile(file, 1_000_000).toString('utf8').split('\n');
+    return String(hideSecrets(stderr, tokens) ?? 'its words are not shown: they quote the token');
+  } catch {
+    return stderr; // git could not read it either
+  }
 }

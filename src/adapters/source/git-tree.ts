@@ -8,8 +8,6 @@ import { isJsonPath, mostJson, refuseBeyond, refuseTooLarge } from './limits.ts'
 /** Bytes of all distinct trees together: about 700,000 entries. */
 export const maxTreeBytes = 32 * 1024 * 1024;
 const maxTrees = 100_000;
-/** Characters of a path: no checkout could write a longer one, and a long name counts once for each path through it. */
-const maxPath = 4096;
 
 /** What lies below a tree, sorted by path: entries of a manifest's name, of whatever type, all submodules, and JSON files beside them. */
 export interface TreeListing {
@@ -40,12 +38,10 @@ function listTree(folders: ReadonlyMap<string, Folder>, tree: string, limits: Li
     if (depth + (empty.get(id) ?? 0) > limits.depth) return refuseBeyond(limits, 'depth', 'a folder');
     if (empty.has(id)) return null;
     const [before, folder] = [found.length, folders.get(id) ?? sortEntries([])];
-    if (
-      Object.values(folder)
-        .flat()
-        .some(({ path }) => prefix.length + path.length > maxPath)
-    )
-      return refuseTooLarge(`a path in the commit is longer than ${maxPath} characters`);
+    // No checkout could write a longer one, and a long name counts once for each path through it.
+    const names = Object.values(folder).flat();
+    if (names.some(({ path }) => prefix.length + path.length > 4096))
+      return refuseTooLarge('a path in the commit is longer than 4096 characters');
     for (const entry of folder.manifests) found.push({ ...entry, path: `${prefix}${entry.path}` });
     if (found.length > limits.files) return refuseBeyond(limits, 'files');
     for (const entry of folder.json.slice(0, mostJson - json.length))

@@ -201,6 +201,7 @@ describe('a Kubernetes lease', () => {
     await turn(clock, 10_000);
     expect(hints.at(-1)).toMatch(/check its Role and the token; the API server says: because .+of a 403$/);
     expect(hints.at(-1)).not.toContain('\u001b');
+    expect(hints.at(-1)).not.toContain('Bearer token');
     await only.release();
   });
 

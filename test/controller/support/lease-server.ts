@@ -92,7 +92,7 @@ export async function startLeaseServer(tls?: { readonly cert: string; readonly k
       answer(response, leases.fault, {
         kind: 'Status',
         code: leases.fault,
-        message: `because \u001b[1mof a ${leases.fault}`,
+        message: `because \u001b[1m${request.headers.authorization} of a ${leases.fault}`,
       });
       return;
     }

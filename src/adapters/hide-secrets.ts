@@ -29,17 +29,14 @@ function spellingsOf(secrets: readonly string[]): readonly string[] {
     const [hex, base64] = [bytes.toString('hex'), bytes.toString('base64')];
     return [secret, json, encodeURIComponent(secret), base64, bytes.toString('base64url'), hex, hex.toUpperCase()];
   });
-  return [...new Set(spellings)].sort((a, b) => b.length - a.length);
+  return [...new Set(spellings)].filter((one) => one !== '').sort((a, b) => b.length - a.length);
 }
 
 /** What `squeeze` leaves of a secret, in hex and in base64 wherever that begins; no short ones, which stand in other words. */
 function tracesOf(secret: string): readonly string[] {
-  const base64 = ['', 'xx', 'xxx'].map((drop) =>
-    btoa(drop.slice(1) + Buffer.from(secret).toString('latin1'))
-      .slice(drop.length)
-      .replace(/.=+$/, ''),
-  );
-  return [secret, Buffer.from(secret).toString('hex'), ...base64].map(squeeze).filter(({ length }) => length >= 10);
+  const [bytes, hex] = [Buffer.from(secret).toString('latin1'), Buffer.from(secret).toString('hex')];
+  const base64 = ['', 'x', 'xx'].map((before, cut) => btoa(before + bytes).slice(cut && cut + 1, -3));
+  return [secret, hex, ...base64].map(squeeze).filter(({ length }) => length >= 10);
 }
 
 /** Letters and digits alone: no escape, encoding, case or line break makes a difference. */
