@@ -42,7 +42,7 @@ export async function takeBack(
     }
     const isOver = systemClock.now() + againMs >= until || problems.some(({ code }) => hopeless.has(code));
     if (plan !== null || isOver || answer.exit === exitCodes.invalid) return await settleBack(answer, record, files);
-    if (tries === 0) terminal.stderr('The server cannot be read now: going back is tried again and again.\n');
+    if (tries === 0) terminal.stderr(`${renderProblems(problems, false)}Going back is tried again and again.\n`);
     await systemClock.sleep(againMs);
   }
 }

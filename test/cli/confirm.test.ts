@@ -515,8 +515,17 @@ describe('an apply whose process was killed', () => {
     world.write('narrow.yaml', 'scope: {networks: [10.3.0.0/16], configuration: false}\n');
     const back = await run('confirm', '--total-timeout', '6s', '--config', join(world.folder, 'narrow.yaml'));
     expect([back.code, back.err, live()]).toEqual([5, expect.stringContaining('[outside-scope]'), after]);
-    expect(back.err).not.toContain('The server cannot be read');
+    expect(back.err).not.toContain('tried again and again');
     expect([(await run('confirm')).code, live()]).toEqual([3, before]);
+  });
+
+  it('says at once why it cannot go back yet (long)', async () => {
+    await killedWaiting('60s');
+    expireNow();
+    const back = await run('confirm', '--total-timeout', '6s', '--token-file', 'gone');
+    expect([back.code, live()]).toEqual([5, after]);
+    expect(back.err).toMatch(/\[no-token\][\s\S]*going back is tried again and again/i);
+    expect(back.err).not.toContain('The server cannot be read');
   });
 
   it('waiting × kill -9, and two starts at once: where one goes back, the other does not say that it was kept', async () => {
