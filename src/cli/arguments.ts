@@ -122,8 +122,9 @@ function usage(error: CommanderError, argv: readonly string[]): Failure {
     .trim()
     .split('\n');
   const flag = /unknown option '([^'=]+)/.exec(first)?.[1] ?? '';
-  if (/^--(plan|watch)$/.test(flag) && argv.find(isCommand) !== 'watch')
-    return makeFailure('usage', first, 'give one command; a directory named like one is ./NAME');
+  const other = argv.find(isCommand) ?? 'NAME';
+  if (/^--(plan|watch)$/.test(flag) && other !== 'watch')
+    return makeFailure('usage', first, `give one command; for a directory of that name, write ./${other}`);
   const instead = flag === '--plan' ? '--suspend to watch and write nothing' : translateWord(flag, 'flag');
   if (instead !== null) return makeFailure('usage', first, `Use ${instead}.`);
   if (nearestCommand(word) !== null) return makeFailure('usage', `there is no command \`${word}\``, helpHint(word));
