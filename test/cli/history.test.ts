@@ -97,6 +97,13 @@ describe('history', () => {
     expect([undone.code, undone.err]).toEqual([1, expect.stringContaining('and there is no --base-url')]);
   });
 
+  it('names who applied by number where the environment has no name, as in a container', async () => {
+    manifests(['drop 10.1.0.0/16']);
+    const { USER: _, ...nameless } = env;
+    expect((await world.cli(['m'], { env: nameless })).code).toBe(0);
+    expect((await run('history')).out).toContain(`by uid ${process.getuid?.()}, `);
+  });
+
   it('says what is wrong with a number that is none, or that is not there', async () => {
     expect(await run('history', 'show', 'x')).toMatchObject({
       code: 1,
