@@ -1,5 +1,6 @@
 import type { Desired } from '../desired/context.ts';
 import type { SecretBinding } from '../model/configuration.ts';
+import { escapeControls } from '../model/printable.ts';
 import { compareProblems, type Problem } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import type { BackOrder } from '../pass/go-back.ts';
@@ -152,7 +153,9 @@ function approveOf(run: Run, { revision }: SourceContent): Approve {
     if (isApproved) run.screen.onApply();
     return isApproved;
   };
-  return run.history.recordApproved(approve, { by: describeUser(terminal), server: findServer(settings), revision });
+  const reason = settings.overrideWindow?.trim().slice(0, 200);
+  const by = describeUser(terminal) + (reason ? escapeControls(` (--override-window ${reason})`) : '');
+  return run.history.recordApproved(approve, { by, server: findServer(settings), revision });
 }
 
 /** Looks names up that the plan's display needs; once, since a plan is shown before an apply and after it. */

@@ -55,6 +55,8 @@ describe('windows', () => {
     const run = await world.cli([
       '--config',
       'closed.yaml',
+      '--state-dir',
+      'state',
       '--journal',
       'j.jsonl',
       '--override-window',
@@ -64,6 +66,8 @@ describe('windows', () => {
     expect([run.code, world.simulator.rules().length]).toEqual([0, 2]);
     expect(run.out + run.err).toContain('no window is open; overridden: incident 7');
     expect(readFileSync(path.join(world.folder, 'j.jsonl'), 'utf8')).toContain('"reason":"incident 7"');
+    const history = await world.cli(['history', '--state-dir', 'state']);
+    expect(history.out).toContain('(--override-window incident 7)');
   });
 
   it('the journal names for each write the rule, its content, its place, the revision and the plan', async () => {
