@@ -124,7 +124,7 @@ function usage(error: CommanderError, argv: readonly string[]): Failure {
   const flag = /unknown option '([^'=]+)/.exec(first)?.[1] ?? '';
   const other = argv.find(isCommand) ?? 'NAME';
   if (/^--(plan|watch)$/.test(flag) && other !== 'watch')
-    return makeFailure('usage', first, `give one command; for a directory of that name, write ./${other}`);
+    return makeFailure('usage', first, `give one command; write a directory as ./${other}`);
   const instead = flag === '--plan' ? '--suspend to watch and write nothing' : translateWord(flag, 'flag');
   if (instead !== null) return makeFailure('usage', first, `Use ${instead}.`);
   if (nearestCommand(word) !== null) return makeFailure('usage', `there is no command \`${word}\``, helpHint(word));

@@ -89,7 +89,7 @@ describe('manifests', () => {
 
   it('a flag of the main command before the name of another: says how to write a directory of that name', async () => {
     const run = await world.cli(['--plan', 'test']);
-    expect([run.code, run.err]).toEqual([1, expect.stringContaining('write ./test')]);
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining('write a directory as ./test')]);
   });
 
   it('a directory that has a command’s name is planned as ./test', async () => {
