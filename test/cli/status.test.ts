@@ -52,6 +52,24 @@ const conditions = (ready: string, reconciling = 'False') => ({
 });
 
 describe('reconcile status', () => {
+  it('threat 22: moves no terminal and ends in order, whatever stands in place of a word', async () => {
+    const odd = { toString: 1, valueOf: 1 };
+    const body = {
+      headline: { text: odd, advice: odd, command: '\u001b]0;x\u0007' },
+      conditions: { Ready: { type: '\u001b[31mReady', status: '\u001b[31mTrue' }, Other: { type: odd, status: odd } },
+      server: odd,
+      version: '\u001b[2J',
+    };
+    await serve(200, body, async (url) => {
+      const said = await world.cli(['status', url]);
+      expect(said.err + said.out).not.toContain('\u001b');
+      expect([said.code, said.out]).toEqual([1, expect.stringContaining('[31mReady')]);
+    });
+    await serve(200, conditions('True'), async (url) =>
+      expect((await world.cli(['status', url])).out).toMatch(/^Ready +True/),
+    );
+  });
+
   it('of a sidecar that is ready: exit 0, with its server and revision, as text and as JSON', async () => {
     const url = await startSidecar();
     const said = await world.cli(['status', url]);

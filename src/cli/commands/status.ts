@@ -36,7 +36,7 @@ export async function run({ operands, settings, terminal }: Invocation): Promise
   }
   return {
     exit: exitCodeOfStatus(status),
-    result: String(membersOf(status['headline'])['text']),
+    result: tell(membersOf(status['headline'])['text']),
     text: ({ color }) => describe(status, color),
     document: () => formatSafeJson(status),
   };
@@ -78,6 +78,11 @@ async function readText(answer: Response): Promise<string> {
   return text;
 }
 
+/** A value for people: whoever answers may write what moves a terminal, and objects where there are none. */
+function tell(value: unknown): string {
+  return typeof value === 'object' || value === undefined ? '' : escapeControls(String(value));
+}
+
 function membersOf(value: unknown): Members {
   return isObject(value) ? value : {};
 }
@@ -101,25 +106,21 @@ function describe(status: Members, color: boolean): string {
   const revisions = membersOf(status['revisions']);
   // A sidecar of 0.1 has none.
   const { text, advice, command } = membersOf(status['headline']);
-  const headline = [text, advice ? `${String(advice)} ${String(command)}` : null].filter(
-    (line) => typeof line === 'string',
-  );
+  const headline = [text, advice ? `${tell(advice)} ${tell(command)}` : null].map(tell).filter((line) => line !== '');
   const conditions = Object.values(membersOf(status['conditions'])).map((value) => {
     const { type, status: state, reason, message } = membersOf(value);
-    const shown = String(state).padEnd(7);
+    const shown = tell(state).padEnd(7);
     const isKey = type === 'Ready' && (state === 'True' || state === 'False' || state === 'Unknown');
-    return `${String(type).padEnd(12)} ${isKey ? paint(tones[state], shown) : shown} ${[reason, message]
-      .filter(Boolean)
-      .map((word) => escapeControls(String(word)))
-      .join(': ')}`;
+    const words = [reason, message].filter(Boolean).map(tell).join(': ');
+    return `${tell(type).padEnd(12)} ${isKey ? paint(tones[state], shown) : shown} ${words}`;
   });
   const facts: Members = { ...status, ...revisions, 'live rules': status['liveRules'] };
   const known = shownFacts.filter((name) => (facts[name] ?? '') !== '');
   return [
-    ...headline.map((line) => paint('strong', escapeControls(line))),
+    ...headline.map((line) => paint('strong', line)),
     ...conditions,
     '',
-    ...known.map((name) => `${name.padEnd(12)} ${escapeControls(String(facts[name])).replace(longId, '$1')}`),
+    ...known.map((name) => `${name.padEnd(12)} ${tell(facts[name]).replace(longId, '$1')}`),
     '',
   ].join('\n');
 }
