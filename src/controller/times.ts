@@ -7,7 +7,7 @@ import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { isInForce, type PassEnding, type PassRun, pickWorst } from './pass-ending.ts';
 
-/** Nothing may be written, or nothing can be told, or a pass over the revision in force follows. */
+/** Nothing may be written, or nothing can be told. */
 const heldForAll: ReadonlySet<ConditionReason> = new Set([
   'Suspended',
   'Standby',
@@ -15,7 +15,6 @@ const heldForAll: ReadonlySet<ConditionReason> = new Set([
   'RecordFailed',
   'Unauthorized',
   'ClockDiffers',
-  'ManifestsInvalid',
 ]);
 
 /**
@@ -52,8 +51,12 @@ export async function runWithTimes(
   const before = isReported ? await runTimes(content, 'boundaries') : [];
   const run = await runner.run(lead.order(content));
   const { lastGood } = lead.history;
-  const part = lastGood?.revision === content.revision ? 'boundaries' : 'ends';
-  const after = waits(run) && lastGood !== null && before.length === 0 ? await runTimes(lastGood, part) : [];
+  const isInvalid = run.verdict.reason === 'ManifestsInvalid';
+  const isSame = lastGood?.revision === content.revision;
+  // After an invalid newer revision a pass over the one in force follows.
+  const isLeft = waits(run) && before.length === 0 && (isSame || !isInvalid);
+  const part = isSame && !isInvalid ? 'boundaries' : 'ends';
+  const after = isLeft && lastGood !== null ? await runTimes(lastGood, part) : [];
   const all = { ...run, outcomes: [...before, ...run.outcomes, ...after] };
   return { ...all, turned: base === null ? [] : listTurned(base, all, now) };
 }

@@ -29,7 +29,7 @@ export interface BuiltDesired {
 /** Manifests to desired state; users are looked up only when a manifest names one by e-mail address. */
 export async function readDesired(
   content: SourceContent,
-  pass: Pick<PassDependencies, 'takesBack' | 'parse' | 'desired' | 'users' | 'strict' | 'at'> & Asking,
+  pass: Pick<PassDependencies, 'takesBack' | 'parse' | 'desired' | 'users' | 'strict' | 'at' | 'part'> & Asking,
 ): Promise<Result<BuiltDesired, ReadFailure>> {
   if (pass.takesBack !== undefined) return await readStateBefore(pass.takesBack, pass);
   const read = await parseContent(content, pass);
@@ -41,7 +41,12 @@ export async function readDesired(
   if (hasErrors(problems)) return ok({ desired: { ...offline, state: null, problems }, users: null });
   if (offline.emails.length === 0) return ok({ desired: offline, users: null });
   const users = pass.users === undefined ? await listUsers(pass) : await pass.users();
-  return users.ok ? ok({ desired: assemble(parsed, users.value, context), users: users.value }) : users;
+  if (!users.ok) return users;
+  const { part } = pass;
+  // Who is gone has no rule that is live: the ends of the others need not wait until the manifests are corrected.
+  const idOf = (email: string): string => users.value.idOf(email) ?? email;
+  const known = part === 'ends' || part === 'revocations' ? { ...users.value, idOf } : users.value;
+  return ok({ desired: assemble(parsed, known, context), users: users.value });
 }
 
 /** Reads what is live, and makes of it and a record the state before that apply. */
@@ -125,7 +130,11 @@ export function restrictToTimes(
   const prune = new Set(expired.map(({ rule }) => formatRuleKey(rule)));
   return {
     pass: { ...pass, options: { ...options, prune } },
-    state: { ...state, rules: state.rules.filter((one) => held.has(formatRuleKey(one.rule)) || began(one.notBefore)) },
+    state: {
+      ...state,
+      rules: state.rules.filter((one) => held.has(formatRuleKey(one.rule)) || began(one.notBefore)),
+      tests: part === 'revocations' ? [] : state.tests,
+    },
   };
 }
 

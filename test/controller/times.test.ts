@@ -300,6 +300,36 @@ describe('rules that begin and end, in a sidecar', () => {
     },
   );
 
+  it.each(['the same process', 'after a restart'])(
+    'end though a user whom another rule names is gone: %s',
+    async (when) => {
+      const test =
+        'kind: PolicyTest\nmetadata: {name: t}\nspec: {cases: [{user: u@example.test, destination: 10.9.0.1, expect: accept}]}\n';
+      const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+      const users = `${world.simulator.url}/v0/users`;
+      const body = JSON.stringify({ user: { email: 'u@example.test' } });
+      const made = (await (await fetch(users, { method: 'POST', headers, body })).json()) as { data: { id: string } };
+      newest = contentOf(
+        timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) +
+          rule('own', 'action: accept, destination: 10.9.0.0/24, user: u@example.test') +
+          `apiVersion: firezone/v0\n${test}---\n${others}`,
+      );
+      await start();
+      expect(loop.status().conditions.Ready.message).toContain('applied');
+      expect(live()).toEqual(['10.1.0.0/16', '10.8.0.0/16', '10.9.0.0/16', '10.9.0.0/24']);
+      expect((await fetch(`${users}/${made.data.id}`, { method: 'DELETE', headers })).ok).toBe(true);
+      expect([await passAt(now + hour), live()]).toEqual(['ManifestsInvalid', before]);
+      if (when !== 'the same process') {
+        stop.abort();
+        await running;
+        await start();
+      }
+      expect([await passAt(now + 25 * hour), live()]).toEqual(['ManifestsInvalid', ['10.8.0.0/16', '10.9.0.0/16']]);
+      newest = contentOf(others);
+      expect([await passAt(now + 26 * hour), live()]).toEqual(['InSync', ['10.8.0.0/16', '10.9.0.0/16']]);
+    },
+  );
+
   it('happen under --on-drift report, and the drift stays as it is', async () => {
     settings = { ...settings, onDrift: 'report' };
     await start();

@@ -120,7 +120,8 @@ export function createWatchPasses(wiring: PassWiring) {
     /** The state that content asked for; null when it cannot be known. */
     async build(content: SourceContent, at: number | null): Promise<DesiredState | null> {
       const limits = { ...shared.limits, attempts: 1 };
-      const once = { ...shared, limits, stop: invocation.terminal.stop, ...(at === null ? {} : { at }) };
+      const { stop } = invocation.terminal;
+      const once = { ...shared, limits, stop, part: 'ends', ...(at === null ? {} : { at }) } as const;
       const built = await readDesired(content, once);
       return built.ok ? built.value.desired.state : null;
     },
