@@ -66,9 +66,17 @@ export function createHistoryWriter(
         const number = await attempt((into) => addRecord(into, make));
         end = async ({ plan: carriedOut, apply }) => {
           if (carriedOut === null || apply === null) return;
-          const record = makeApplyRecord(origin, carriedOut, apply, { lookUp, earlier });
+          const finish = (newest: ApplyRecord | null): ApplyRecord =>
+            makeApplyRecord(origin, carriedOut, apply, { lookUp, earlier: newest ?? earlier });
+          const record = finish(null);
           await onRecord(record, carriedOut);
-          if (number !== undefined) await attempt((into) => into.write(`${number}.json`, encodeApplyRecord(record)));
+          if (number === undefined) return;
+          await attempt(async (into) => {
+            const held = await loadRecord(into, number);
+            // Where all were pruned meanwhile, another apply may have its number.
+            if (held.ok && held.value.at === origin.at) await into.write(`${number}.json`, encodeApplyRecord(record));
+            else await addRecord(into, finish);
+          });
         };
         await onRecord(make(earlier), plan);
         return true;

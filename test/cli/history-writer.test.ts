@@ -1,6 +1,10 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { StateFiles } from '../../src/adapters/state-files.ts';
 import type { ApplyReport } from '../../src/apply/outcome.ts';
-import { createHistoryWriter } from '../../src/cli/history.ts';
+import { createHistoryWriter, pruneHistory, readHistory } from '../../src/cli/history.ts';
 import type { ApplyRecord } from '../../src/pass/history.ts';
 import type { PassResult } from '../../src/pass/pass.ts';
 import type { Plan, Step } from '../../src/plan/plan.ts';
@@ -29,4 +33,41 @@ it('says when a rule ends that only a plan made on the way deleted, so that an u
     ['accept 10.0.0.1 *'],
     ['accept 10.0.0.1 *', 'accept 10.0.0.2 *'],
   ]);
+});
+
+it('keeps the record of each of two applies, though all were pruned while the first of them wrote', async () => {
+  const id = '00000000-0000-4000-8000-000000000001';
+  const [first, later] = liveRules('accept 10.0.0.1', 'accept 10.0.0.2').map((live) => ({ ...live, id }));
+  if (first === undefined || later === undefined) throw new Error('two rules');
+  const folder = mkdtempSync(join(tmpdir(), 'reconcile-history-'));
+  const logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+  const begin = async (live: typeof first, by: string) => {
+    const deletion = {
+      ...{ type: 'delete', id: live.id, live, change: 0, after: [], gap: null, mayRebuild: false },
+    } as Step;
+    const plan = { steps: [deletion], changes: [] } as unknown as Plan;
+    const history = createHistoryWriter(
+      folder,
+      logger,
+      async () => {},
+      () => undefined,
+    );
+    const approved = history.recordApproved(async () => true, { by, server: null, revision: null });
+    await approved(plan, null as never, { plan: 'digest' } as never);
+    const outcomes = [{ step: deletion, outcome: 'done', status: 204 }];
+    return () => history.end({ plan, apply: { end: 'converged', outcomes } as unknown as ApplyReport } as PassResult);
+  };
+  const files = new StateFiles(folder, 'history');
+  try {
+    const endFirst = await begin(first, 'first');
+    await pruneHistory(files);
+    await (await begin(later, 'later'))();
+    await endFirst();
+    expect((await readHistory(files)).map(({ by, end }) => [by, end])).toEqual([
+      ['first', 'converged'],
+      ['later', 'converged'],
+    ]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
