@@ -110,9 +110,9 @@ function describeBack(isSeen: boolean, isInPart: boolean): Problem {
 
 function describeWaiting(field: string): Problem {
   const summary = `\`${field}\` stays as the apply wrote it: the process that knew its secret before is gone.`;
-  const hint =
-    '`reconcile undo N` puts it back and asks for the secret (`reconcile history` has the number); `reconcile confirm` keeps it.';
-  return makeError('waits-for-secret', summary, hint);
+  const undo = '`reconcile undo N` puts it back and asks for the secret (`reconcile history` has the number)';
+  const back = field === 'saml_identity_providers' ? 'An apply of the commit before puts it back' : undo;
+  return makeError('waits-for-secret', summary, `${back}; \`reconcile confirm\` keeps it.`);
 }
 
 function describeOpen(failed: readonly Outcome[] | null, record: ApplyRecord, isOver: boolean): Problem {

@@ -394,6 +394,25 @@ describe('secrets of the Configuration before', () => {
     expect(seen + back.out + back.err).not.toMatch(/canary-secret|another-secret/);
   });
 
+  it('names Git, not undo, for SAML metadata that was in the memory of a killed process', async () => {
+    const saml = (label: string): string =>
+      `{saml_identity_providers: [{id: idp, label: ${label}, metadata: {file: idp.xml}, auto_create_users: true}]}`;
+    world.write(
+      'm/idp.xml',
+      '<md:EntityDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata" entityID="https://x/y"/>',
+    );
+    manifests(before, saml('Okta'));
+    expect((await run('m')).code).toBe(0);
+    manifests(after, saml('Renamed'));
+    await killedWaiting('20s');
+    expireNow();
+    const resumed = await run('m');
+    expect([resumed.code, live()]).toEqual([5, before]);
+    expect(resumed.err).toMatch(
+      /\[waits-for-secret\].*`saml_identity_providers` stays[\s\S]*An apply of the commit before puts it back/,
+    );
+  });
+
   it('going back × kill -9, and a secret that was in memory: that field stays, is named, and waits for undo or confirm', async () => {
     await killedWaiting('20s', ...bound);
     expireNow();
