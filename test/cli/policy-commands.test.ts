@@ -210,6 +210,8 @@ describe('reconcile explain', () => {
     [['--destination', '10.0.0.1', '--protocol', 'tcp', '--user', 'alise'], 'Did you mean `alice`?'],
     [['--rule', 'guests/printer'], 'it makes the rules guests/printer/guest'],
     [['--rule', 'nope'], 'there is no rule nope'],
+    [['--rule', 'baseline', '--user', 'alice'], 'two questions'],
+    [['--rule', 'baseline', '--protocol', 'tcp', '--port', '22'], 'two questions'],
     [['--rule', 'baseline', '--output', 'markdown'], 'has no output as markdown'],
     [[], 'nothing is asked'],
   ])('refuses %j: %s', async (args, message) => {

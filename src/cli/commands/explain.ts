@@ -15,9 +15,9 @@ import { findNamedRule, findNamedUser, loadSubject, readPacket } from '../questi
 /** `reconcile explain PATH`: the verdict on a packet, or what a rule decides, of the manifests or with `--live` of the server. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
-  const { rule: asked, destination } = settings;
-  if (asked !== null && destination !== null)
-    throw makeFailure('usage', '--rule and --destination are two questions', 'ask one of them');
+  const { rule: asked, destination, protocol, port } = settings;
+  if (asked !== null && (settings.user[0] ?? destination ?? protocol ?? port) !== null)
+    throw makeFailure('usage', '--rule and a packet are two questions', 'ask one of them');
   const question = asked === null ? readPacket(settings) : null;
   const subject = await loadSubject(invocation, 'explain');
   const { rules, userNames, problems } = subject;
