@@ -216,7 +216,7 @@ function says(name: string): RegExp {
     explain: /: (accept|drop)\n {2}decided by/,
     apply: /a fresh read of the server agrees/,
     snapshot: /"kind": "snapshot"|written/,
-    history: /2 created, 2 deleted, by unknown|1 record removed/,
+    history: /2 created, 2 deleted, by \S+|1 record removed/,
     undo: /^Plan for http.* undo of apply 1|a fresh read of the server agrees/m,
     drift: /3 objects differ|^::warning .*title=drift::/m,
     doctor: /ok API: answers; 3 rules/,
