@@ -100,12 +100,9 @@ function describeBack(isSeen: boolean, isInPart: boolean): Problem {
     const summary = 'The server has what was before; that it is in force there could not be seen.';
     return makeError('not-gone-back', summary, '`reconcile doctor --enforcement nft` looks again.');
   }
+  const what = isInPart ? 'all else that' : 'what';
   const hint = 'The manifests still ask for it. Change them, or apply them again.';
-  return makeNote(
-    'went-back',
-    `Went back: ${isInPart ? 'all else that' : 'what'} the apply changed is as it was before.`,
-    hint,
-  );
+  return makeNote('went-back', `Went back: ${what} the apply changed is as it was before.`, hint);
 }
 
 function describeWaiting(field: string): Problem {

@@ -4,7 +4,6 @@ import { escapeControls } from '../model/printable.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { listWaiting } from '../pass/go-back.ts';
 import { countChanges } from '../pass/history.ts';
-import type { Plan } from '../plan/plan.ts';
 import { writeAnswer } from './answer.ts';
 import { awaitConfirmation, confirmTermsOf, describeLeft, refuseOwned } from './await-confirmation.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from './command.ts';
@@ -62,7 +61,9 @@ function makeTrial(invocation: Invocation, files: StateFiles, terms: ConfirmTerm
   let pending: PendingApply | null = null;
   return {
     async onRecord(record, plan) {
-      const next = { ...terms, record, known: liveKeysOf(plan), until: null };
+      const live = plan.changes.flatMap((one) => (one.kind === 'Rule' && one.live !== null ? [one.live] : []));
+      const known = new Set(live.map(({ rule }) => formatRuleKey(rule)));
+      const next = { ...terms, record, known, until: null };
       await (pending === null ? addPending(files, next) : savePending(files, next));
       pending = next;
     },
@@ -85,12 +86,6 @@ function makeTrial(invocation: Invocation, files: StateFiles, terms: ConfirmTerm
 /** The answer for files and documents; the screen has it already. */
 function withoutScreen({ notes: _, ...answer }: Answer): Answer {
   return { ...answer, text: (display) => (display.onScreen === true ? '' : (answer.text?.(display) ?? '')) };
-}
-
-function liveKeysOf({ changes }: Plan): ReadonlySet<string> {
-  return new Set(
-    changes.flatMap((one) => (one.kind === 'Rule' && one.live !== null ? [formatRuleKey(one.live.rule)] : [])),
-  );
 }
 
 /** Why nobody is asked (null: somebody is): what is live is not what was reviewed. And the ms until the filter should hold it; 0: seen. */

@@ -85,13 +85,10 @@ function rulesBefore(
     const key = formatRuleKey(rule);
     const { name = null, expires } = record.said.get(key) ?? {};
     const blocker = profile.refusesCollisions ? standing.find((other) => collides(other.rule, rule)) : undefined;
+    const beside = blocker ? formatRuleKey(blocker.rule) + (kept.includes(blocker) ? ', made since' : '') : null;
     if (liveKeys.has(key) && !created.has(key)) leaveAsBefore(rule, 'is live again already');
     else if (expires !== undefined && expires <= now) leave(rule, `expired at ${new Date(expires).toISOString()}`);
-    else if (blocker !== undefined)
-      leave(
-        rule,
-        `cannot come back beside ${formatRuleKey(blocker.rule)}${kept.includes(blocker) ? ', made since' : ''}`,
-      );
+    else if (beside !== null) leave(rule, `cannot come back beside ${beside}`);
     else {
       standing.push(former);
       const own = makeUnique(slugify(name ?? `former-${rule.destination.text}`), taken);
