@@ -25,13 +25,9 @@ export function summariseEnforcement({ report, waitedMs }: KernelState): string 
     case 'unreadable':
       return `Enforcement unknown: ${report.message ?? 'the kernel could not be asked'}.`;
     case 'differs': {
-      const parts = [
-        counts.missing > 0 ? `${counts.missing} missing` : '',
-        counts.stale > 0 ? `${counts.stale} stale` : '',
-        counts.extra > 0 ? `${counts.extra} extra` : '',
-        counts.structure > 0 ? count(counts.structure, 'other difference') : '',
-      ];
-      return `Not enforced: the kernel differs from ${count(liveRules, 'live rule')}: ${parts.filter((part) => part !== '').join(', ')}${waited}.`;
+      const kinds = (['missing', 'stale', 'extra', 'structure'] as const).filter((kind) => counts[kind] > 0);
+      const parts = kinds.map((kind) => `${counts[kind]} ${kind === 'structure' ? 'other' : kind}`).join(', ');
+      return `Not enforced: the kernel differs from ${count(liveRules, 'live rule')}: ${parts}${waited}.`;
     }
   }
 }
