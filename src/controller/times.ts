@@ -9,12 +9,7 @@ import { isInForce, type PassEnding, type PassRun, pickWorst } from './pass-endi
 
 /** Nothing may be written, or nothing can be told. */
 const heldForAll: ReadonlySet<ConditionReason> = new Set([
-  'Suspended',
-  'Standby',
-  'Stopped',
-  'RecordFailed',
-  'Unauthorized',
-  'ClockDiffers',
+  ...(['Suspended', 'Standby', 'Stopped', 'RecordFailed', 'Unauthorized', 'ClockDiffers'] as const),
 ]);
 
 /**

@@ -126,15 +126,12 @@ export function restrictToTimes(
   if (part === undefined || part === 'rules' || part === 'configuration' || part === 'managed') return { pass, state };
   const held = new Set(live.rules.map(({ rule }) => formatRuleKey(rule)));
   const began = (from: number | undefined): boolean => part === 'boundaries' && from !== undefined && from > agreedAt;
+  const rules = state.rules.filter((one) => held.has(formatRuleKey(one.rule)) || began(one.notBefore));
   const expired = (state.expired ?? []).filter(({ rule }) => part !== 'revocations' || rule.action === 'accept');
   const prune = new Set(expired.map(({ rule }) => formatRuleKey(rule)));
   return {
     pass: { ...pass, options: { ...options, prune } },
-    state: {
-      ...state,
-      rules: state.rules.filter((one) => held.has(formatRuleKey(one.rule)) || began(one.notBefore)),
-      tests: part === 'revocations' ? [] : state.tests,
-    },
+    state: { ...state, rules, tests: part === 'revocations' ? [] : state.tests },
   };
 }
 

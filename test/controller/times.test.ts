@@ -330,6 +330,19 @@ describe('rules that begin and end, in a sidecar', () => {
     },
   );
 
+  it.each(['require: [owner]', 'maxExpiry: 1h'])('end though the settings ask for more since: %s', async (text) => {
+    const long = timed('long', '10.3.0.0/16', { expires: now + 900 * hour });
+    newest = contentOf(timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) + long + others);
+    await start();
+    stop.abort();
+    await running;
+    world.write('settings.yaml', `${text}\n`);
+    await start('--config', 'settings.yaml');
+    const left = ['10.3.0.0/16', '10.8.0.0/16', '10.9.0.0/16'];
+    expect([await passAt(now + hour), live()]).toEqual(['ManifestsInvalid', ['10.1.0.0/16', ...left]]);
+    expect([await passAt(now + 25 * hour), live()]).toEqual(['ManifestsInvalid', left]);
+  });
+
   it('happen under --on-drift report, and the drift stays as it is', async () => {
     settings = { ...settings, onDrift: 'report' };
     await start();

@@ -121,7 +121,8 @@ export function createWatchPasses(wiring: PassWiring) {
     async build(content: SourceContent, at: number | null): Promise<DesiredState | null> {
       const limits = { ...shared.limits, attempts: 1 };
       const { stop } = invocation.terminal;
-      const once = { ...shared, limits, stop, part: 'ends', ...(at === null ? {} : { at }) } as const;
+      const desired = makeDesiredContext({ ...invocation, settings: liftDemands(settings) }, root);
+      const once = { ...shared, desired, limits, stop, part: 'ends', ...(at === null ? {} : { at }) } as const;
       const built = await readDesired(content, once);
       return built.ok ? built.value.desired.state : null;
     },
@@ -143,15 +144,15 @@ function logStays(logger: Logger, { problems }: PassResult): void {
     logger.warn('Something is not taken back', { detail: summary });
 }
 
-/** How a pass differs where it takes something back: manifests of before, and a state made from a record, are taken as they are. */
+/** How a pass differs where it takes something back, or ends rules: manifests of before, and a state made from a record, are taken as they are. */
 async function prepareBack(
   { invocation, root, recent, logger }: PassWiring,
-  { content: { revision }, back }: LoopPassRequest,
+  { content: { revision }, back, part }: LoopPassRequest,
 ): Promise<Result<Partial<PassDependencies>, ReadFailure>> {
-  if (back === undefined) return ok({});
+  if (back === undefined && part !== 'ends' && part !== 'revocations') return ok({});
   const desired = makeDesiredContext({ ...invocation, settings: liftDemands(invocation.settings) }, root);
   const own = { desired, strict: false };
-  if (back === 'confirmed') return ok(own);
+  if (back === undefined || back === 'confirmed') return ok(own);
   const record = await recent.join(revision);
   const message = `what ${revision} changed is not recorded here`;
   if (record === null) return fail({ code: 'no-record', status: null, message });
