@@ -160,8 +160,9 @@ function decodeLogo(reader: Reader): Logo | null {
   const member = (name: string): string | null => {
     const text = value[name];
     if (text === undefined || text === null) return null;
-    if (typeof text !== 'string') reader.refuse(`logo.${name}`, 'text');
-    return String(text);
+    if (typeof text === 'string') return text;
+    reader.refuse(`logo.${name}`, 'text');
+    return null;
   };
   const logo: Logo = { url: member('url'), data: member('data'), type: member('type') };
   return logo.url === null && logo.data === null && logo.type === null ? null : logo;

@@ -26,9 +26,9 @@ export function decodeLiveRules(body: unknown, before: readonly LiveRule[] = [])
   if (!data.ok) return data;
   const rules: LiveRule[] = [];
   const ids = new Set<string>();
-  const known = new Map(before.map((live) => [live.id, live]));
+  const known = new Map<unknown, LiveRule>(before.map((live) => [live.id, live]));
   for (const [index, item] of data.value.entries()) {
-    const same = isObject(item) ? known.get(String(item['id'])) : undefined;
+    const same = isObject(item) ? known.get(item['id']) : undefined;
     const rule = isObject(item) && same && isListedAs(same, item) ? ok(same) : decodeOne(item);
     if (!rule.ok) return fail(`live rule ${nameOf(item, index)}: ${rule.error}`);
     if (ids.has(rule.value.id)) return fail(`live rule ${rule.value.id} is listed twice`);

@@ -228,6 +228,17 @@ describe('the Configuration', () => {
   });
 });
 
+test.each([
+  ['an object without words', { toString: 1 }],
+  ['lists deeper than the stack', JSON.parse(`${'['.repeat(100_000)}${']'.repeat(100_000)}`) as unknown],
+])('where a text belongs, %s is refused and throws nothing', (_, odd) => {
+  expect(decodeLiveRules({ data: [{ ...wire, id: odd }] })).toEqual({
+    ok: false,
+    error: expect.stringContaining('no id'),
+  });
+  expect(decodeLiveConfiguration({ data: { logo: { url: odd } } })).toMatchObject({ ok: false });
+});
+
 test('users are read with lower-case e-mail addresses', () => {
   const user = { id: wire.id, email: 'Alice@Example.Test', role: 'admin', disabled_at: '2026-01-01T00:00:00Z' };
   expect(decodeLiveUsers({ data: [user] })).toEqual({
