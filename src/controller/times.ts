@@ -9,7 +9,12 @@ import { isInForce, type PassEnding, type PassRun, pickWorst } from './pass-endi
 
 /** Nothing may be written, or nothing can be told. */
 const heldForAll: ReadonlySet<ConditionReason> = new Set([
-  ...(['Suspended', 'Standby', 'Stopped', 'RecordFailed', 'Unauthorized', 'ClockDiffers'] as const),
+  'Suspended',
+  'Standby',
+  'Stopped',
+  'RecordFailed',
+  'Unauthorized',
+  'ClockDiffers',
 ]);
 
 /**

@@ -760,7 +760,7 @@ describe('what was meant', () => {
     [['sync', 'm'], 'there is no command `sync`'],
     [['plan', '--interval', '5m', 'm'], '--interval goes with `reconcile watch`'],
     [['plan', '--yes=maybe', 'm'], '--yes takes no value'],
-    [['--plan', 'm', '--watch'], 'give one command; a directory'],
+    [['--plan', 'm', '--watch'], 'give one command; write a directory'],
     [['validate', '--stric', 'm'], 'Did you mean --strict?'],
   ])('%j: %s', async (args, words) => {
     const run = await world.cli(args);
