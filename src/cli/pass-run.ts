@@ -91,7 +91,8 @@ async function runBound(run: Run): Promise<PassResult> {
   const nothing = request.back === undefined ? null : { revision: request.written, files: [] };
   const attempt = (granted: readonly SecretBinding[]): Promise<PassResult> => {
     const { options, limits } = wired.pass;
-    const onlyApproved = request.back === undefined && (request.saved !== null || !invocation.settings.yes);
+    const { yes, approve: digests } = invocation.settings;
+    const onlyApproved = request.back === undefined && (request.saved !== null || digests.length > 0 || !yes);
     const secretBindings = [...options.secretBindings, ...(lastApply?.secrets ?? []), ...granted];
     const known = {
       base: base?.state ?? null,

@@ -147,6 +147,14 @@ describe('a rule that another writer adds while the apply runs', () => {
     expect((await world.cli(args, options)).code).toBe(args.length > 1 ? 3 : 0);
   });
 
+  it('--approve with --yes does not delete it: exit 5', async () => {
+    const guarded = ['--yes', '--fail-on', 'any', 'm'];
+    const [, digest = ''] = /--approve ([0-9a-f]{32})/.exec((await world.cli(guarded)).out) ?? [];
+    interfere();
+    const run = await world.cli([...guarded, '--approve', digest]);
+    expect([run.code, world.simulator.rules().length]).toEqual([5, 2]);
+  });
+
   it('--yes deletes it too, and says so', async () => {
     interfere();
     const run = await world.cli(['--yes', 'm']);
