@@ -1,7 +1,7 @@
 import { dirname } from 'node:path';
 import * as z from 'zod';
 import { addExcerpts } from '../manifest/excerpt.ts';
-import { findEntry, findNode, type Node, type Reporter, toPlain } from '../manifest/node.ts';
+import { type Entry, findEntry, findNode, type Node, type Reporter, toPlain } from '../manifest/node.ts';
 import { parseFile } from '../manifest/parse.ts';
 import { suggest } from '../manifest/suggest.ts';
 import type { Problem } from '../model/problem.ts';
@@ -39,7 +39,15 @@ export function makeFleetSchema(): object {
 export function readFleetFile(path: string): Fleet {
   const document = readDocument(path, 'fleet file', 'check --fleet');
   if (document === null) throw makeFailure('bad-setting', `the fleet file ${path} is empty`, 'write `targets:` in it');
-  return checkDocument(document, fleetSchema, 'the fleet file');
+  const { root, place } = document;
+  const read = root.type === 'map' ? { ...root, entries: root.entries.map(readAbort) } : root;
+  return checkDocument({ root: read, place }, fleetSchema, 'the fleet file');
+}
+
+/** The id of a commit may look like a number: 1234567, or 12345e2. */
+function readAbort(entry: Entry): Entry {
+  const { key, value } = entry;
+  return key === 'abort' && value.type === 'scalar' ? { ...entry, value: { ...value, value: value.text } } : entry;
 }
 
 type OperatorDocument = Pick<Reporter, 'place'> & { readonly root: Node };

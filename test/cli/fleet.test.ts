@@ -286,13 +286,16 @@ describe('a roll-out by hand', () => {
     );
   });
 
-  it.each(['paused: true', 'abort: 3f2a91c'])('does not begin with %s', async (member) => {
-    three();
-    world.write('ops/fleet.yaml', `${member}\n${world.read('ops/fleet.yaml')}`);
-    const { code, err } = await run('apply', '--yes');
-    expect([code, err, live()]).toEqual([1, expect.stringContaining('nothing is applied until'), [0, 0, 0]]);
-    expect((await run('plan')).code).toBe(0);
-  });
+  it.each(['paused: true', 'abort: 3f2a91c', 'abort: 1234567', 'abort: 12345e2'])(
+    'does not begin with %s',
+    async (member) => {
+      three();
+      world.write('ops/fleet.yaml', `${member}\n${world.read('ops/fleet.yaml')}`);
+      const { code, err } = await run('apply', '--yes');
+      expect([code, err, live()]).toEqual([1, expect.stringContaining('nothing is applied until'), [0, 0, 0]]);
+      expect((await run('plan')).code).toBe(0);
+    },
+  );
 
   it('runs the command that confirms for each target, and stops after one that it does not confirm', async () => {
     three();

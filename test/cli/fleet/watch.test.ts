@@ -207,7 +207,7 @@ describe('a watch of a fleet', () => {
       before.child.kill('SIGHUP');
       const bad = upstream.commit({ 'all.yaml': rules('10.0.0.2') });
       await until(async () => (await statusOf(before)).rollout?.includes('soaks') === true);
-      write3(`abort: ${bad.slice(0, 9)}\n`);
+      write3(`abort: "${bad.slice(0, 9)}"\n`);
       before.child.kill('SIGHUP');
       const isAborted = (sidecar: Sidecar) => async () =>
         (await statusOf(sidecar)).rollout === `${bad.slice(0, 12)} was aborted by the operator`;
