@@ -42,6 +42,26 @@ async function takeSnapshot(): Promise<string> {
   return file;
 }
 
+/** A clone whose settings file says another thing than the one on its default branch. */
+function cloneWithSettings(branch: string): string {
+  const clone = path.join(folder, 'clone');
+  mkdirSync(path.join(clone, 'p'), { recursive: true });
+  const git = (...args: readonly string[]): string =>
+    execFileSync('git', ['-c', 'user.name=T', '-c', 'user.email=t@example.com', ...args], {
+      cwd: clone,
+      encoding: 'utf8',
+    });
+  git('init', '-q');
+  writeFileSync(path.join(clone, 'settings.yaml'), `baseUrl: ${world.sim.url}\nmaxDeletes: 0\n`);
+  writeFileSync(path.join(clone, 'p/rules.yaml'), rules('10.1.0.0/16'));
+  git('add', '-A');
+  git('commit', '-q', '-m', 'main');
+  git('update-ref', `refs/remotes/origin/${branch}`, 'HEAD');
+  world.sim.seed([{ action: 'drop', destination: '192.0.2.0/24' }]);
+  writeFileSync(path.join(clone, 'settings.yaml'), 'maxDeletes: 100\n');
+  return clone;
+}
+
 describe('the Action', () => {
   const summary = (): string => readFileSync(path.join(folder, 'summary'), 'utf8');
 
@@ -134,21 +154,7 @@ describe('the Action', () => {
   });
 
   it('threat 39: reads the settings file from the default branch, not from the pull request (long)', async () => {
-    const clone = path.join(folder, 'clone');
-    mkdirSync(path.join(clone, 'p'), { recursive: true });
-    const git = (...args: readonly string[]): string =>
-      execFileSync('git', ['-c', 'user.name=T', '-c', 'user.email=t@example.com', ...args], {
-        cwd: clone,
-        encoding: 'utf8',
-      });
-    git('init', '-q');
-    writeFileSync(path.join(clone, 'settings.yaml'), `baseUrl: ${world.sim.url}\nmaxDeletes: 0\n`);
-    writeFileSync(path.join(clone, 'p/rules.yaml'), rules('10.1.0.0/16'));
-    git('add', '-A');
-    git('commit', '-q', '-m', 'main');
-    git('update-ref', 'refs/remotes/origin/production', 'HEAD');
-    world.sim.seed([{ action: 'drop', destination: '192.0.2.0/24' }]);
-    writeFileSync(path.join(clone, 'settings.yaml'), 'maxDeletes: 100\n');
+    const clone = cloneWithSettings('production');
     const event = { ...ownBranch, repository: { default_branch: 'production' } };
     const inputs = { INPUT_PATH: 'p', INPUT_CONFIG: 'settings.yaml', INPUT_BASE_URL: '' };
     const variables = { ...environment(event, inputs), GITHUB_BASE_REF: 'production' };
@@ -323,21 +329,7 @@ describe('the GitLab template', () => {
   });
 
   it('threat 39: reads the settings file from the default branch, and heeds it in plans and applies (long)', async () => {
-    const clone = path.join(folder, 'clone');
-    mkdirSync(path.join(clone, 'p'), { recursive: true });
-    const git = (...args: readonly string[]): string =>
-      execFileSync('git', ['-c', 'user.name=T', '-c', 'user.email=t@example.com', ...args], {
-        cwd: clone,
-        encoding: 'utf8',
-      });
-    git('init', '-q');
-    writeFileSync(path.join(clone, 'settings.yaml'), `baseUrl: ${world.sim.url}\nmaxDeletes: 0\n`);
-    writeFileSync(path.join(clone, 'p/rules.yaml'), rules('10.1.0.0/16'));
-    git('add', '-A');
-    git('commit', '-q', '-m', 'main');
-    git('update-ref', 'refs/remotes/origin/main', 'HEAD');
-    world.sim.seed([{ action: 'drop', destination: '192.0.2.0/24' }]);
-    writeFileSync(path.join(clone, 'settings.yaml'), 'maxDeletes: 100\n');
+    const clone = cloneWithSettings('main');
     const given = { RECONCILE_TOKEN: apiToken, RECONCILE_PATH: 'p', RECONCILE_CONFIG: 'settings.yaml' };
     const variables = environment({ ...given, CI_DEFAULT_BRANCH: 'main', RECONCILE_BASE_URL: '' });
     for (const job of [request, {}]) {
