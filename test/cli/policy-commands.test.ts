@@ -278,6 +278,23 @@ describe('answers as a page', () => {
   });
 });
 
+it('lists what ends soon as a table in Markdown, for an issue that people read', async () => {
+  const ends = '{action: accept, destination: 10.7.0.0/24, expires: 2026-01-01}';
+  addManifest(`apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: ends, owner: 'net | <b>'}\nspec: ${ends}\n`);
+  const { code, out } = await cli(['expiring', 'company', '--output', 'markdown']);
+  expect([code, out.split('\n')]).toEqual([
+    0,
+    [
+      '### 1 rule of company ends within 30d',
+      '',
+      '| rule | traffic | until when | where |',
+      '|---|---|---|---|',
+      '| ends | accept 10.7.0.0/24 | expired 2026-01-02T00:00:00Z, owner net \\| \\<b\\> | company/more.yaml:4:37 |',
+      '',
+    ],
+  ]);
+});
+
 describe('answers on a narrow terminal', () => {
   const plain = { NO_COLOR: '1' };
   const tooLong = (text: string): readonly string[] => text.split('\n').filter((line) => line.length > 60);

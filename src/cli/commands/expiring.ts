@@ -4,10 +4,11 @@ import { compareText, hasErrors } from '../../model/problem.ts';
 import { listAllRules, listBoundaries } from '../../model/state.ts';
 import { formatNotes, makeNotesMembers } from '../../report/change-words.ts';
 import { renderDocument } from '../../report/json.ts';
-import { formatPlace, renderProblems } from '../../report/problems.ts';
+import { formatPlace, renderProblems, stripRoot } from '../../report/problems.ts';
 import { formatRule } from '../../report/rule-text.ts';
 import { makeProblemReport } from '../../report/run-report.ts';
 import { count } from '../../report/summary.ts';
+import { renderTableMarkdown } from '../../report/table.ts';
 import { type Answer, chooseExitCode, type Invocation } from '../command.ts';
 import { buildOperand, makeDesiredContext } from '../manifests.ts';
 
@@ -27,12 +28,17 @@ export async function run(invocation: Invocation): Promise<Answer> {
     .toSorted((a, b) => a.at - b.at || compareText(a.rule.name, b.rule.name));
   const names = state?.userNames ?? new Map<string, string>();
   const list = ends.map(({ rule: { notBefore: _, ...rule }, at }) => {
-    const summary = `${formatNotes(rule, now)}: ${escapeControls(rule.name)}, ${formatRule(rule.rule, names)}`;
+    const cells = [escapeControls(rule.name), formatRule(rule.rule, names), formatNotes(rule, now)] as const;
+    const summary = `${cells[2]}: ${cells[0]}, ${cells[1]}`;
     const code = at <= now ? 'expired' : 'expires-soon';
-    return { code, severity: 'note', summary, place: rule.place } as const;
+    return { code, severity: 'note', summary, place: rule.place, cells } as const;
   });
   const { length } = list;
   const headline = `${count(length, 'rule')} of ${written} ${length === 1 ? 'ends' : 'end'} within ${settings.within ?? farthest}`;
+  const table = () => [
+    ['rule', 'traffic', 'until when', 'where'],
+    ...list.map(({ cells, place }) => [...cells, formatPlace({ ...place, file: stripRoot(place.file, written) })]),
+  ];
   return {
     exit: chooseExitCode({ invalid: hasErrors(problems) }),
     failed: state === null,
@@ -47,5 +53,6 @@ export async function run(invocation: Invocation): Promise<Answer> {
       return renderDocument({ at: formatInstant(now), expiring }, problems);
     },
     report: () => ({ ...makeProblemReport([...problems, ...list]), root: written, headline }),
+    ...(length > 0 && { rendered: { markdown: () => `### ${headline}\n\n${renderTableMarkdown(table())}` } }),
   };
 }
