@@ -1,6 +1,6 @@
 // The second step of the jobs of ci/gitlab.yml: plan on a merge request, with one note updated in place; apply on the default branch.
 // Where the API token is absent (a fork's pipeline, an unprotected branch) the plan is made from a snapshot.
-import { copyFileSync, existsSync } from 'node:fs';
+import { copyFileSync, existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { addDiff, callJson, marker, named, prepared, providerSecrets, runCommand } from './plan-run.mjs';
 
@@ -31,6 +31,7 @@ async function main() {
   const reviewed = token === '' ? addDiff(planned, { base, settings, variables, path }) : planned;
   const { code, markdown, folder } = reviewed;
   for (const name of ['plan.md', 'plan.json']) {
+    rmSync(name, { recursive: true, force: true }); // a merge request may have made it a link
     if (existsSync(join(folder, name))) copyFileSync(join(folder, name), name);
   }
   if (review && markdown !== '' && env.RECONCILE_GITLAB_TOKEN) await note(markdown);

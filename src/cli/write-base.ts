@@ -1,4 +1,4 @@
-import { mkdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { parseArgs } from 'node:util';
 import { createManifestParser } from '../adapters/manifest-parser.ts';
@@ -35,16 +35,23 @@ async function main(): Promise<number> {
   const [directory, out] = [resolve(given.path), resolve(given.out)];
   rmSync(out, { recursive: true, force: true });
   mkdirSync(out, { recursive: true });
-  const found = findWorkTree(directory);
-  if (found === null) return say(`${given.path} is not in a Git work tree: the plan is not compared with a base`, 0);
-  const signal = new AbortController().signal;
-  const environment = { PATH: process.env['PATH'], TMPDIR: process.env['TMPDIR'] };
-  const repository = new GitRepository({ gitDir: found.gitDir, environment, signal });
-  const head = (await repository.commitOf('HEAD')) ?? 'no commit';
-  writeFileSync(join(out, 'revision'), given.branch === '' ? head : `${head} (${given.branch})`);
-  const settings = given.config === '' ? null : await copySettings(repository, found.root, resolve(given.config));
+  const { signal } = new AbortController();
+  const git = { environment: { PATH: process.env['PATH'], TMPDIR: process.env['TMPDIR'] }, signal };
+  const settings = given.config === '' ? null : await copySettings(git, resolve(given.config));
   if (settings?.ok === false) return say(settings.error, 1);
   if (settings?.ok === true) writeFileSync(join(out, 'config'), settings.value);
+  if (!existsSync(directory)) return 0; // the plan says it
+  const [found, checkout] = [findWorkTree(directory), findCheckout(directory)];
+  const top = checkout === null ? '' : realpathSync(checkout);
+  if (top !== '' && relative(top, realpathSync(directory)).split(sep)[0] === '..')
+    return say(`${given.path} is a link out of the checkout, and is not read`, 1);
+  if (found?.root !== top) {
+    const where = top === '' ? 'not in a Git work tree' : 'in a submodule';
+    return say(`${given.path} is ${where}: the plan is not compared with a base`, 0);
+  }
+  const repository = new GitRepository({ ...git, gitDir: found.gitDir });
+  const head = (await repository.commitOf('HEAD')) ?? 'no commit';
+  writeFileSync(join(out, 'revision'), given.branch === '' ? head : `${head} (${given.branch})`);
   const commit = given.base === '' ? null : await repository.commitOf(given.base);
   if (commit === null) return 0;
   const parse = createManifestParser({ profile: findProfile('firezone-0.7'), values: null, limits: defaultLimits });
@@ -53,8 +60,7 @@ async function main(): Promise<number> {
     ref: commit,
     limits: defaultLimits,
     references: async (files) => listReferencedFiles(await parse(files)),
-    environment,
-    signal,
+    ...git,
   });
   if (!content.ok) return say(`${content.error.summary}\n${content.error.hint ?? ''}`, 1);
   const base = join(out, 'base');
@@ -66,11 +72,23 @@ async function main(): Promise<number> {
   return 0;
 }
 
+/** The repository that was checked out: a pull request can make any folder below it a link, or a submodule with branches of its own. */
+function findCheckout(folder: string): string | null {
+  const above = folder === dirname(folder) ? null : findCheckout(dirname(folder));
+  if (above !== null) return above;
+  return lstatSync(join(folder, '.git'), { throwIfNoEntry: false }) === undefined ? null : folder;
+}
+
+type GitCall = Pick<ConstructorParameters<typeof GitRepository>[0], 'environment' | 'signal'>;
+
 /** Puts the settings file of --config-ref beside the checkout's, so that its paths keep their meaning; gives its path. */
-async function copySettings(repository: GitRepository, root: string, file: string): Promise<Result<string, string>> {
-  const [folder, top] = [realpathSync(dirname(file)), realpathSync(root)];
-  const inside = relative(top, join(folder, basename(file))).split(sep);
-  if (inside[0] === '..') return ok(file);
+async function copySettings(git: GitCall, file: string): Promise<Result<string, string>> {
+  const [folder, top] = [dirname(file), findCheckout(dirname(file))];
+  if (top === null) return ok(file);
+  const inside = relative(top, file).split(sep);
+  if (!existsSync(folder) || realpathSync(folder) !== join(realpathSync(top), relative(top, folder)))
+    return fail(`the folder of ${given.config} is gone, or behind a link: put it back`);
+  const repository = new GitRepository({ ...git, gitDir: join(top, '.git') });
   const commit = await repository.commitOf(given['config-ref']);
   const bytes = commit === null ? null : await readFileAt(repository, { commit, path: inside, maxBytes: 1_000_000 });
   if (bytes === null) {

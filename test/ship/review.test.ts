@@ -1,5 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -43,23 +43,33 @@ async function takeSnapshot(): Promise<string> {
 }
 
 /** A clone whose settings file says another thing than the one on its default branch. */
-function cloneWithSettings(branch: string): string {
+function cloneWithSettings(branch: string, settings = 'settings.yaml'): string {
   const clone = path.join(folder, 'clone');
-  mkdirSync(path.join(clone, 'p'), { recursive: true });
+  for (const own of ['p', path.dirname(settings)]) mkdirSync(path.join(clone, own), { recursive: true });
   const git = (...args: readonly string[]): string =>
     execFileSync('git', ['-c', 'user.name=T', '-c', 'user.email=t@example.com', ...args], {
       cwd: clone,
       encoding: 'utf8',
     });
   git('init', '-q');
-  writeFileSync(path.join(clone, 'settings.yaml'), `baseUrl: ${world.sim.url}\nmaxDeletes: 0\n`);
+  writeFileSync(path.join(clone, settings), `baseUrl: ${world.sim.url}\nmaxDeletes: 0\n`);
   writeFileSync(path.join(clone, 'p/rules.yaml'), rules('10.1.0.0/16'));
   git('add', '-A');
   git('commit', '-q', '-m', 'main');
   git('update-ref', `refs/remotes/origin/${branch}`, 'HEAD');
   world.sim.seed([{ action: 'drop', destination: '192.0.2.0/24' }]);
-  writeFileSync(path.join(clone, 'settings.yaml'), 'maxDeletes: 100\n');
+  writeFileSync(path.join(clone, settings), 'maxDeletes: 100\n');
   return clone;
+}
+
+/** Makes a folder of a clone a repository with a default branch of its own, as a submodule is. */
+function makeSubmodule(at: string): void {
+  const git = (...args: readonly string[]): unknown =>
+    execFileSync('git', ['-c', 'user.name=T', '-c', 'user.email=t@example.com', ...args], { cwd: at });
+  git('init', '-q');
+  git('add', '-A');
+  git('commit', '-q', '-m', 'theirs');
+  git('update-ref', 'refs/remotes/origin/main', 'HEAD');
 }
 
 describe('the Action', () => {
@@ -339,6 +349,43 @@ describe('the GitLab template', () => {
     expect(world.live()).toEqual(['192.0.2.0/24']);
     const missing = await run('gitlab', { ...variables, CI_DEFAULT_BRANCH: 'gone' }, clone);
     expect([missing.code, missing.output]).toEqual([1, expect.stringContaining('is read from origin/gone')]);
+  });
+
+  it('threat 39: reads the settings of the default branch, whatever a merge request makes of the folders', async () => {
+    const clone = cloneWithSettings('main', 'ops/settings.yaml');
+    const given = { RECONCILE_TOKEN: apiToken, CI_DEFAULT_BRANCH: 'main', RECONCILE_BASE_URL: '', ...request };
+    const job = (own: Readonly<Record<string, string>>): Promise<Ran> =>
+      run('gitlab', environment({ ...given, RECONCILE_CONFIG: 'ops/settings.yaml', ...own }), clone);
+    cpSync(path.join(clone, 'p'), path.join(clone, 'ops/p'), { recursive: true });
+    for (const submodule of ['p', 'ops']) {
+      makeSubmodule(path.join(clone, submodule));
+      const manifests = submodule === 'p' ? 'p' : 'ops/p';
+      const ran = await job({ RECONCILE_PATH: manifests });
+      expect([ran.code, ran.output]).toEqual([3, expect.stringContaining('--max-deletes')]);
+      expect(ran.output).toContain(`${manifests} is in a submodule: the plan is not compared with a base`);
+    }
+    rmSync(path.join(clone, 'p'), { recursive: true });
+    symlinkSync(world.manifests, path.join(clone, 'p'));
+    const read = await job({ RECONCILE_PATH: 'p' });
+    expect([read.code, read.output]).toEqual([1, 'p is a link out of the checkout, and is not read\n']);
+    cpSync(path.join(clone, 'ops'), path.join(folder, 'ops'), { recursive: true });
+    rmSync(path.join(clone, 'ops'), { recursive: true });
+    const gone = await job({ RECONCILE_PATH: '.' });
+    symlinkSync(path.join(folder, 'ops'), path.join(clone, 'ops'));
+    const linked = await job({ RECONCILE_PATH: '.' });
+    const message = 'the folder of ops/settings.yaml is gone, or behind a link: put it back\n';
+    expect([gone, linked]).toEqual([1, 1].map((code) => ({ code, output: message })));
+    expect(world.live()).toEqual(['192.0.2.0/24']);
+  });
+
+  it('threat 39: writes the plan to no file that a merge request names by a link', async () => {
+    const clone = cloneWithSettings('main');
+    const victim = path.join(folder, 'victim');
+    writeFileSync(victim, 'mine');
+    for (const name of ['plan.md', 'plan.json']) symlinkSync(victim, path.join(clone, name));
+    const ran = await run('gitlab', environment({ ...request, RECONCILE_TOKEN: apiToken, RECONCILE_PATH: 'p' }), clone);
+    expect([ran.code, readFileSync(victim, 'utf8')]).toEqual([0, 'mine']);
+    expect(readFileSync(path.join(clone, 'plan.md'), 'utf8')).toContain('10.1.0.0/16');
   });
 
   it('applies on the default branch', async () => {
