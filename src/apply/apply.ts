@@ -37,7 +37,7 @@ interface Progress {
 
 async function applyRounds(first: Plan, session: Session): Promise<ApplyReport> {
   const { context } = session;
-  const planned = new Set(first.steps.map(keyOf));
+  const planned = new Set(first.steps.flatMap(partsOf));
   const progress: Progress = { outcomes: [], givenUp: new Set(), done: new Map(), leftOpen: [] };
   if (first.steps.length === 0) return reportOf('converged', progress, session, []);
   let plan = first;
@@ -62,7 +62,7 @@ async function applyRounds(first: Plan, session: Session): Promise<ApplyReport> 
     if (rest.steps.length === 0) return reportOf('converged', { ...progress, leftOpen: [] }, session, []);
     noteUndone(rest, progress, session);
     const worthIt = rest.steps.some((step) => !progress.givenUp.has(keyOf(step)));
-    const unseen = rest.steps.filter((step) => !planned.has(keyOf(step))).map(formatStepKey);
+    const unseen = rest.steps.filter((step) => partsOf(step).some((part) => !planned.has(part))).map(formatStepKey);
     const why = explainRefusal(rest, context.limits.onlyApproved === true ? unseen : []);
     if (why.length > 0) say(session, 'replan-refused', `What is left was refused: ${why.join(' ')}`);
     if (!worthIt || why.length > 0 || round > context.limits.replans) {
@@ -141,6 +141,11 @@ function say(session: Session, code: ProblemCode, summary: string): void {
 /** What a step does, whatever plan it stands in. Fields of the Configuration that are left are no other step. */
 function keyOf(step: Step): string {
   return step.type === 'configure' ? step.type : formatStepKey(step);
+}
+
+/** What of a step has to be in an approved plan: each field, and for a PATCH of a rule which rule it overwrites. */
+function partsOf(step: Step): readonly string[] {
+  return step.type === 'configure' ? step.fields : [formatStepKey(step) + (step.type === 'update' ? step.live.id : '')];
 }
 
 /** Steps of a later plan of the same apply get ids of their own. */

@@ -57,7 +57,7 @@ export async function apply(request: ApplyRequest): Promise<Applied> {
     base: null,
     options: { ...defaultPlanOptions, ...request.options, fingerprintKey: deriveFingerprintKey(token) },
     approvals: request.approvals ?? [],
-    limits: defaultApplyLimits,
+    limits: { ...defaultApplyLimits, onlyApproved: true },
     memory: emptyMemory,
     stop: request.signal ?? new AbortController().signal,
   };

@@ -155,6 +155,52 @@ describe('a rule that another writer adds while the apply runs', () => {
     expect([run.code, world.simulator.rules().length]).toEqual([5, 2]);
   });
 
+  it('a saved plan changes no other field of the Configuration, though somebody changes one meanwhile: exit 5', async () => {
+    const fields = (mtu: number): string =>
+      `apiVersion: firezone/v0\nkind: Configuration\nmetadata: {name: c}\nspec: {default_client_mtu: ${mtu}, default_client_persistent_keepalive: 25}\n`;
+    world.write('m/c.yaml', fields(1400));
+    await world.cli(['--yes', 'm']);
+    world.write('m/c.yaml', fields(1300));
+    await world.cli(['plan', '--save', 'plan.json', 'm']);
+    const off = world.simulator.onCall(({ method }) => {
+      if (method !== 'PATCH') return;
+      off();
+      Object.assign(world.simulator.configuration(), { default_client_persistent_keepalive: 99 });
+    });
+    const run = await world.cli(['apply', '--yes', 'plan.json', 'm']);
+    expect([run.code, run.out]).toEqual([5, expect.stringContaining('[replan-refused]')]);
+    expect(world.simulator.configuration()).toMatchObject({
+      default_client_mtu: 1300,
+      default_client_persistent_keepalive: 99,
+    });
+  });
+
+  it('a saved plan with --rule-updates patch overwrites no rule that somebody added meanwhile', async () => {
+    world.write('m/a.yaml', rule('a', 'action: accept, destination: 10.1.0.0/16, port_type: udp, port_range: 1'));
+    await world.cli(['--yes', 'm']);
+    const [{ id = '' } = {}] = world.simulator.rules();
+    world.write('m/a.yaml', rule('a', 'action: accept, destination: 10.1.0.0/16, port_type: tcp, port_range: 443'));
+    const patch = ['--rule-updates', 'patch', 'm'];
+    await world.cli(['plan', '--save', 'plan.json', ...patch]);
+    world.simulator.faults.inject({
+      match: { method: 'PATCH' },
+      fault: { kind: 'status', status: 404, body: '{"error":"not found"}' },
+    });
+    const off = world.simulator.onCall(({ method }) => {
+      if (method !== 'PATCH') return;
+      off();
+      world.simulator.faults.clear();
+      // The next read waits until the rule is gone.
+      world.simulator.faults.inject({ match: { method: 'GET' }, fault: { kind: 'delay', milliseconds: 300 } });
+      const headers = { authorization: `Bearer ${token}`, accept: 'application/json' };
+      void fetch(`${world.simulator.url}/v0/rules/${id}`, { method: 'DELETE', headers });
+      world.simulator.seed([{ action: 'accept', destination: '10.1.0.0/16', port_type: 'udp', port_range: '500' }]);
+    });
+    const run = await world.cli(['apply', '--yes', 'plan.json', ...patch]);
+    expect([run.code, run.out]).toEqual([1, expect.stringContaining('[replan-refused]')]);
+    expect(world.simulator.rules().some(({ port_range }) => port_range === '500')).toBe(true);
+  });
+
   it('--yes deletes it too, and says so', async () => {
     interfere();
     const run = await world.cli(['--yes', 'm']);

@@ -156,6 +156,33 @@ describe('an apply of the library', () => {
   });
 });
 
+it('sends no step that `approve` was not asked about, though the server changes while it writes', async () => {
+  const simulator = await startSimulator({ token });
+  try {
+    const server = { baseUrl: simulator.url, token };
+    const [own] = simulator.seed([{ action: 'drop', destination: '10.9.0.0/16' }]);
+    const asked: number[] = [];
+    const off = simulator.onCall(({ method }) => {
+      if (method !== 'POST') return;
+      off();
+      simulator.seed([{ action: 'drop', destination: '10.66.0.0/16' }]);
+    });
+    const approve = ({ plan: made }: { plan: { steps: readonly unknown[] } }): boolean =>
+      asked.push(made.steps.length) > 0;
+    const applied = await apply({
+      manifests,
+      server,
+      options: { maxDeletes: { count: 9 }, maxChanges: { count: 9 } },
+      approve,
+    } as never);
+    expect([asked.length, applied.apply?.end]).toEqual([1, 'not-converged']);
+    expect(simulator.rules().map(({ destination }) => destination)).toContain('10.66.0.0/16');
+    expect(simulator.rules().map(({ id }) => id)).not.toContain(own);
+  } finally {
+    await simulator.close();
+  }
+});
+
 describe('questions', () => {
   const alice = 'a1520c4b-adc3-4574-932a-94461cf85c07';
   const people = {
