@@ -46,6 +46,17 @@ describe('an action and a reason', () => {
     expect(decisions({ desired, live })).toEqual(['update differs replace']);
     expect(decisions({ desired, live }, { profile: findProfile('generic') })).toEqual(['update differs patch']);
   });
+  it('delete, expired: the end of a rule is told as such though another one begins beside it', () => {
+    const [ended] = desiredRules('accept 10.1.0.0/16').map((one) => ({ ...one, name: 'ended', expires: 1 }));
+    const parts = { desired: desiredRules('accept 10.1.5.0/24'), live: liveRules('accept 10.1.0.0/16') };
+    const input = planInput(parts);
+    const desiredNow = { ...input.desired, expired: ended === undefined ? [] : [ended] };
+    const { changes } = makePlan({ ...input, desired: desiredNow });
+    expect(changes.map(({ action, name, origin }) => [action, name, origin])).toEqual([
+      ['delete', 'ended', 'expired'],
+      ['create', 'r1', undefined],
+    ]);
+  });
   it('delete: nothing desires it', () => {
     expect(decisions({ live: liveRules('drop 10.0.0.0/8') })).toEqual(['delete not-desired']);
   });

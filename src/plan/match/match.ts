@@ -36,8 +36,8 @@ export interface MatchInput {
   readonly desired: readonly DesiredRule[];
   readonly live: readonly LiveRule[];
   readonly base: DesiredState | null;
-  /** Whether rules that differ may be paired by relation; names carry over edits in any case. */
-  readonly pairByRelation: boolean;
+  /** Whether this rule may be paired by relation with one that differs; names carry over edits in any case. */
+  readonly mayPair: (live: LiveRule) => boolean;
 }
 
 /**
@@ -52,7 +52,7 @@ export function matchRules(input: MatchInput): Matching {
   );
   const base = indexBase(input.base);
   const named = matchNamed(equal, base);
-  const related = input.pairByRelation ? pairRelated(named.desiredOnly, named.liveOnly) : [];
+  const related = pairRelated(named.desiredOnly, named.liveOnly.filter(input.mayPair));
   const paired = new Set<DesiredRule | LiveRule>(related.flatMap(({ desired, live }) => [desired, live]));
   return {
     pairs: [...equal.pairs, ...named.pairs, ...related],

@@ -15,7 +15,12 @@ function match(
   pairByRelation = true,
 ): Matching {
   const state = { configuration: null, userNames: new Map<string, string>(), tests: [], digest: '' };
-  return matchRules({ desired, live, base: base === null ? null : { ...state, rules: base }, pairByRelation });
+  return matchRules({
+    desired,
+    live,
+    base: base === null ? null : { ...state, rules: base },
+    mayPair: () => pairByRelation,
+  });
 }
 
 function pairsOf(matching: Matching): readonly string[] {
