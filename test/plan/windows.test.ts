@@ -284,6 +284,16 @@ describe('windows', () => {
     );
   });
 
+  it('that never meet are said to be closed, instead of ending the run', () => {
+    const always = { scope: ['rules'], durationMs: hourMs } as const;
+    const windows: readonly Window[] = [
+      { ...always, kind: 'allow', schedule: schedule('0 1 29 2 *') },
+      { ...always, kind: 'deny', schedule: schedule('0 0 29 2 *'), durationMs: 24 * hourMs },
+    ];
+    const plan = { effect: { opens: [{}], closes: [] }, exposure: [], steps: [] } as unknown as Plan;
+    expect(findClosedWindow(windows, plan, at('2026-01-01'))).toMatchObject({ opensAt: null });
+  });
+
   it('are listed with the next time of each, the one in force too, for those within eight days', () => {
     const found = listNextWindows([friday, office, window('allow', '0 0 1 7 *', 24)], at('2026-11-20T12:00Z'));
     expect(found.map(({ kind, from, to }) => [kind, from, to])).toEqual([

@@ -54,7 +54,7 @@ export function listNextWindows(windows: readonly Window[], now: number): readon
 /** The first time from this one on at which each scope may be written; null: none was found. */
 function findOpening(scopes: readonly (readonly Window[])[], from: number): number | null {
   let time = from;
-  for (let looks = 0; looks < mostLooks; looks++) {
+  for (let looks = 0; looks < mostLooks && time < Number.POSITIVE_INFINITY; looks++) {
     const now = time;
     time = scopes.reduce((latest, windows) => Math.max(latest, skipClosed(windows, now)), now);
     if (time === now) return time;
