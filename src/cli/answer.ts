@@ -148,7 +148,8 @@ async function internalError(error: unknown): Promise<Problem> {
     const hint = 'raise the limit: ulimit -n, LimitNOFILE in a unit';
     return { code: 'open-files', severity: 'error', summary: `this process may open no more files (${code})`, hint };
   }
-  const path = isObject(error) && ['EACCES', 'ELOOP', 'ENAMETOOLONG'].includes(code) ? error['path'] : undefined;
+  const path =
+    isObject(error) && ['EACCES', 'ELOOP', 'ENAMETOOLONG', 'ENOTDIR'].includes(code) ? error['path'] : undefined;
   if (typeof path === 'string') {
     const hint = 'check the path, its links, and who may read the folders above it';
     return { code: 'unreadable-file', severity: 'error', summary: `${path} cannot be read (${code})`, hint };

@@ -465,6 +465,26 @@ describe('threats by way of Git', () => {
     expect(host.requests.filter((request) => request.includes('elsewhere'))).toEqual([]);
   });
 
+  it('threat 13: a Git server that quotes the token over many lines does not get it into a problem', async () => {
+    const tokenFile = path.join(state, 'token');
+    writeFileSync(tokenFile, 'canary-token-of-git-7\n');
+    const server = createServer(({ headers }, response) => {
+      const header = headers.authorization ?? '';
+      if (header === '') return response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end();
+      const quoted = Buffer.from(header.slice(6), 'base64').toString().split(':')[1] ?? '';
+      return response.writeHead(500, { 'content-type': 'text/plain' }).end(quoted.replace(/.{5}/g, '$&\n'));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const remote = remoteOf({ ...host, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+    try {
+      const { problems } = await source({ remote, access: { gitTokenFile: tokenFile } }).read(signal);
+      expect(problems.map(({ code }) => code)).toHaveLength(1);
+      expect(JSON.stringify(problems)).not.toMatch(/canar|y-tok/);
+    } finally {
+      await new Promise((resolve) => server.close(resolve));
+    }
+  });
+
   it.each([
     ['as it is', (token: string) => token],
     ['as it came', (_: string, header: string) => header],

@@ -34,11 +34,11 @@ export function readAnswer(where: string, answer: RawAnswer, base: BaseUrl, pars
   if (!isOfFewParts(text)) return tooLarge;
   if (text === '') return bare;
   const bodyCounts = status < 300 || status === 404;
-  if (status >= 300 && text.length > 65_536) return bodyCounts ? tooLarge : bare;
   if (!isJson(first(headers['content-type']))) {
     if (!bodyCounts) return bare;
     return lose('not-json', `the answer (${status}) is not JSON but ${kindOf(text)}; is the base URL right?`);
   }
+  if (status >= 300 && text.length > 65_536) return bodyCounts ? tooLarge : bare;
   try {
     return { ...bare, ...parse(text) };
   } catch {

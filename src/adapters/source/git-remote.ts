@@ -128,7 +128,9 @@ export function explainRemote(run: ProcessRun, settings: RemoteSettings, onClone
 function hideToken({ stderr }: ProcessRun, { gitTokenFile: file }: GitAccess): string {
   try {
     const tokens = file == null ? [] : readOperatorFile(file, 1_000_000).toString('utf8').split('\n');
-    return String(hideSecrets(stderr, tokens) ?? 'its words are not shown: they quote the token');
+    return String(
+      hideSecrets(stderr.replaceAll('remote: ', ''), tokens) ?? 'its words are not shown: they quote the token',
+    );
   } catch {
     return stderr; // git could not read it either
   }

@@ -151,6 +151,17 @@ test('a 404 of a length that nobody reads does not mean that a rule is gone', as
   expect(await client(url).deleteRule('x', signal)).toMatchObject({ kind: 'no-answer', code: 'too-large' });
 });
 
+test('a long page of another server is called what it is, so that the base URL is looked at', async () => {
+  const url = await serve((_, response) => {
+    response.writeHead(404, { 'content-type': 'text/html' }).end(`<html>${'x'.repeat(70_000)}</html>`);
+  });
+  expect(await client(url).deleteRule('x', signal)).toMatchObject({
+    kind: 'no-answer',
+    code: 'not-json',
+    message: expect.stringContaining('is the base URL right?'),
+  });
+});
+
 test('a list that is as it was comes without a body to whoever knows it, and to nobody else', async () => {
   const ids = ['a', 'a', 'a', 'b', 'a'];
   const url = await serve((_, response) => {
