@@ -1,6 +1,6 @@
 // Writes the declarations of the library to dist/types: everything that src/index.ts exports, and what that needs.
 import { execFileSync } from 'node:child_process';
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -19,6 +19,8 @@ const visit = (file) => {
   writeFileSync(file, text.replace(/((?:from|import\()\s*'\.[^']*)\.ts'/g, "$1.js'"));
 };
 visit(join(out, 'index.d.ts'));
+// Programs without the types of a browser or of Node have no such interface; where there is one, it is this and more.
+appendFileSync(join(out, 'index.d.ts'), 'declare global { interface AbortSignal { readonly aborted: boolean } }\n');
 // They declare an ES module; what lies beside them is CommonJS.
 writeFileSync(join(out, 'package.json'), '{ "type": "module" }\n');
 for (const name of readdirSync(out, { recursive: true })) {

@@ -138,7 +138,7 @@ export function verdictHistory(
   const example = "verdictHistory({versions: [{id: 'v1', time: 0, manifests: []}], packet: {…}})";
   checkMembers('verdictHistory', request, { allowed: ['versions', 'packet', ...settingFields], example });
   const { versions, packet: asked, ...rest } = request;
-  if (!Array.isArray(versions) || versions.length === 0) throw new TypeError('verdictHistory: `versions` is missing');
+  if (!Array.isArray(versions) || versions.length === 0) throw new TypeError('verdictHistory: `versions` has none');
   const now = rest.at ?? Date.now();
   const read = (versions as readonly PolicyVersion[]).map((given, index, all) => {
     const what = `verdictHistory: \`versions[${index}]\``;

@@ -197,6 +197,12 @@ describe('a release', () => {
     execFileSync(process.execPath, [path.join(root, 'node_modules/typescript/bin/tsc'), ...strict, 'main.ts'], {
       cwd: consumer,
     });
+    // Nor does its use ask for the types of a browser or of Node.
+    writeFileSync(path.join(consumer, 'bare.ts'), "export { apply, plan } from 'firezone-reconcile';\n");
+    const bare = strict.map((one) => (one === 'es2023,dom' ? 'es2022' : one));
+    execFileSync(process.execPath, [path.join(root, 'node_modules/typescript/bin/tsc'), ...bare, 'bare.ts'], {
+      cwd: consumer,
+    });
     const output = execFileSync(process.execPath, ['main.js'], { cwd: consumer, encoding: 'utf8' });
     expect(output).toContain('1 to create, 0 unchanged. 1 request.');
   }, 60_000);

@@ -46,8 +46,12 @@ type Members = Readonly<Record<string, unknown>>;
 
 function baseOf(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : null;
-  if (url === null || !/^https?:$/.test(url.protocol))
-    throw makeFailure('usage', `${text} is no address of a sidecar`, 'such as http://127.0.0.1:8080');
+  if (url === null || !/^https?:$/.test(url.protocol) || url.username + url.password !== '')
+    throw makeFailure(
+      'usage',
+      `${text.replace(/.*@/, '…@')} is no address of a sidecar`,
+      'such as http://127.0.0.1:8080',
+    );
   return new URL(url.href.replace(/\/*$/, '/'));
 }
 
