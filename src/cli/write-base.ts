@@ -37,19 +37,13 @@ async function main(): Promise<number> {
   mkdirSync(out, { recursive: true });
   const { signal } = new AbortController();
   const git = { environment: { PATH: process.env['PATH'], TMPDIR: process.env['TMPDIR'] }, signal };
-  const settings = given.config === '' ? null : await copySettings(git, resolve(given.config));
-  if (settings?.ok === false) return say(settings.error, 1);
-  if (settings?.ok === true) writeFileSync(join(out, 'config'), settings.value);
+  const settings = given.config === '' ? ok('') : await copySettings(git, resolve(given.config));
+  if (!settings.ok) return say(settings.error, 1);
+  if (settings.value !== '') writeFileSync(join(out, 'config'), settings.value);
   if (!existsSync(directory)) return 0; // the plan says it
-  const [found, checkout] = [findWorkTree(directory), findCheckout(directory)];
-  const top = checkout === null ? '' : realpathSync(checkout);
-  if (top !== '' && relative(top, realpathSync(directory)).split(sep)[0] === '..')
-    return say(`${given.path} is a link out of the checkout, and is not read`, 1);
-  if (found?.root !== top) {
-    const where = top === '' ? 'not in a Git work tree' : 'in a submodule';
-    return say(`${given.path} is ${where}: the plan is not compared with a base`, 0);
-  }
-  const repository = new GitRepository({ ...git, gitDir: found.gitDir });
+  const found = findRepository(directory);
+  if (!found.ok) return say(`${given.path} is ${found.error.said}`, found.error.code);
+  const repository = new GitRepository({ ...git, gitDir: found.value });
   const head = (await repository.commitOf('HEAD')) ?? 'no commit';
   writeFileSync(join(out, 'revision'), given.branch === '' ? head : `${head} (${given.branch})`);
   const commit = given.base === '' ? null : await repository.commitOf(given.base);
@@ -70,6 +64,17 @@ async function main(): Promise<number> {
     writeFileSync(join(base, path), bytes);
   }
   return 0;
+}
+
+/** Where Git keeps the repository of a folder. */
+function findRepository(directory: string): Result<string, { readonly said: string; readonly code: number }> {
+  const [found, checkout] = [findWorkTree(directory), findCheckout(directory)];
+  const top = checkout === null ? '' : realpathSync(checkout);
+  if (top !== '' && relative(top, realpathSync(directory)).split(sep)[0] === '..')
+    return fail({ said: 'a link out of the checkout, and is not read', code: 1 });
+  if (found?.root === top) return ok(found.gitDir);
+  const where = top === '' ? 'not in a Git work tree' : 'in a submodule';
+  return fail({ said: `${where}: the plan is not compared with a base`, code: 0 });
 }
 
 /** The repository that was checked out: a pull request can make any folder below it a link, or a submodule with branches of its own. */
