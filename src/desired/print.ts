@@ -37,7 +37,7 @@ function* inPieces({ state, configuration }: Printable): Generator<readonly stri
   for (let start = 0; start < rules.length; start += rulesAtOnce) {
     yield rules.slice(start, start + rulesAtOnce).map((rule) => printRule(rule, userNames));
   }
-  if (tests.length > 0) yield [printTests(tests)];
+  if (tests.length > 0) yield [writeManifest('PolicyTest', { name: 'all' }, { cases: tests.flatMap(caseFields) })];
   if (rules.length === 0) yield [noRules];
 }
 
@@ -83,10 +83,6 @@ function referenceOf(source: SecretSource): Flow {
 /** The file that a manifest names relative to itself, as a manifest in the root names it: what is printed may lie there. */
 function fromRoot(name: string, { file }: Place): string {
   return posix.isAbsolute(name) ? name : posix.join(posix.dirname(file), name);
-}
-
-function printTests(tests: readonly PolicyCase[]): string {
-  return writeManifest('PolicyTest', { name: 'all' }, { cases: tests.flatMap(caseFields) });
 }
 
 /** One case, or one for each protocol when it is neither one nor all of them. */

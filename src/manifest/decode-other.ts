@@ -10,7 +10,6 @@ import type {
   OverlayManifest,
   PolicyCaseTemplate,
   PolicyTestManifest,
-  UserReference,
   UsersManifest,
   Written,
 } from './manifest.ts';
@@ -60,10 +59,11 @@ function decodeCase(decoding: Decoding, node: Node, fallbackName: string, timezo
   const ports = casePorts(decoding, findScalar(node, 'port'), protocol);
   const at = readTime(decoding, findScalar(node, 'at'), { field: 'at', timezone });
   if (destination === null || ports === null) return null;
+  const user = findScalar(node, 'user');
   return {
     name: findScalar(node, 'name')?.text ?? fallbackName,
     place: getPlace(decoding, node),
-    user: caseUser(decoding, findScalar(node, 'user')),
+    user: user === undefined ? null : user.text === 'any' ? 'any' : readUser(decoding, user),
     destination,
     protocols: protocol === undefined ? ['tcp', 'udp', 'other'] : [protocol as Protocol],
     ports,
@@ -82,11 +82,6 @@ function casePorts(decoding: Decoding, node: ScalarNode | undefined, protocol: s
   const hint = 'Write one case for each protocol.';
   reportAt(decoding, node, makeError('port-without-protocol', summary, hint));
   return null;
-}
-
-function caseUser(decoding: Decoding, node: ScalarNode | undefined): UserReference | 'any' | null {
-  if (node === undefined) return null;
-  return node.text === 'any' ? 'any' : readUser(decoding, node);
 }
 
 /** Decodes a `kind: Overlay` of checked shape; its bases become directories relative to the manifest root. */

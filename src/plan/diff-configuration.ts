@@ -56,7 +56,8 @@ type Provider = OidcProvider | SamlProvider;
 
 /** Providers compare by position: their order is the order on the sign-in page. */
 function compareProviders(wanted: readonly Provider[], live: readonly Provider[]): FieldState {
-  const hasUnknown = wanted.some((provider) => Object.values(provider).some(isUnknown));
+  const values = wanted.flatMap((provider): readonly unknown[] => Object.values(provider));
+  const hasUnknown = values.some((value) => value instanceof Secret && !value.known);
   if (wanted.length !== live.length) return hasUnknown ? 'blocked' : 'differs';
   const states = wanted.map((provider, index) => compareProvider(provider, live[index] as Provider));
   if (states.includes('changed')) return hasUnknown ? 'blocked' : 'differs';
@@ -78,10 +79,6 @@ function compareProvider(wanted: Provider, live: Provider): SecretComparison {
 function compareMember(wanted: unknown, live: unknown): SecretComparison {
   if (wanted instanceof Secret) return live instanceof Secret ? wanted.compare(live) : 'changed';
   return wanted === live ? 'same' : 'changed';
-}
-
-function isUnknown(value: unknown): boolean {
-  return value instanceof Secret && !value.known;
 }
 
 /** Order is kept by the server and has no meaning to a client: allowed addresses are a set. */

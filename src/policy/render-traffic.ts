@@ -50,11 +50,9 @@ function piecesOf(regions: LaneRegions, cache: Cache): readonly Piece[] {
     }
     return [...byPorts.values()];
   });
-  return pieces.sort(comparePieces);
+  return pieces.sort(
+    (a, b) => compareNetworks(a.lowest, b.lowest) || protocolOrder[a.protocol] - protocolOrder[b.protocol],
+  );
 }
 
 const protocolOrder: Readonly<Record<Protocol, number>> = { tcp: 0, udp: 1, other: 2 };
-
-function comparePieces(a: Piece, b: Piece): number {
-  return compareNetworks(a.lowest, b.lowest) || protocolOrder[a.protocol] - protocolOrder[b.protocol];
-}

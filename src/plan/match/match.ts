@@ -47,7 +47,11 @@ export interface MatchInput {
  */
 export function matchRules(input: MatchInput): Matching {
   const equal = matchEqual(
-    sortByRule(input.desired, ({ rule }) => rule, compareNames),
+    sortByRule(
+      input.desired,
+      ({ rule }) => rule,
+      (a, b) => compareText(a.name, b.name),
+    ),
     sortByRule(input.live, ({ rule }) => rule, compareCopies),
   );
   const base = indexBase(input.base);
@@ -103,10 +107,6 @@ function matchNamed(equal: Matching, base: BaseRules | null): Omit<Matching, 'du
     return false;
   });
   return { pairs, desiredOnly, liveOnly: equal.liveOnly.filter((rule) => !claimed.has(rule)) };
-}
-
-function compareNames(a: DesiredRule, b: DesiredRule): number {
-  return compareText(a.name, b.name);
 }
 
 /** Of copies, those whose filter entry is sure come first, then by spelling, then by id. */

@@ -109,7 +109,8 @@ function choosePrefixes(family: Family, pieces: readonly Piece[]): readonly Pref
   };
   const out: Prefix[] = [];
   const visit = (node: Node, first: bigint, prefix: number, inherited: Protocols): void => {
-    const chosen = node.candidates.includes(inherited) ? inherited : chooseLargest(node.candidates);
+    const largest = node.candidates.reduce((best, one) => (countPorts(one) > countPorts(best) ? one : best));
+    const chosen = node.candidates.includes(inherited) ? inherited : largest;
     if (chosen !== inherited) out.push({ ...new Network(family, first, prefix), protocols: chosen });
     if (node.halves === null) return;
     visit(node.halves[0], first, prefix + 1, chosen);
@@ -117,8 +118,4 @@ function choosePrefixes(family: Family, pieces: readonly Piece[]): readonly Pref
   };
   visit(treeOf(0n, 0, own), 0n, 0, noProtocols);
   return out;
-}
-
-function chooseLargest(candidates: readonly Protocols[]): Protocols {
-  return candidates.reduce((best, one) => (countPorts(one) > countPorts(best) ? one : best));
 }
