@@ -1,5 +1,5 @@
 import { didYouMean } from '../manifest/suggest.ts';
-import { defaultPlanOptions } from '../plan/input.ts';
+import { isObject } from '../model/result.ts';
 
 /** What all functions of the library take beside manifests. */
 export const settingFields = ['profile', 'ruleUpdates', 'overlay', 'at', 'values', 'scope', 'resolveSecret'];
@@ -16,15 +16,10 @@ export function checkRequest(call: string, request: unknown, more: readonly stri
   checkFiles(call, 'manifests', manifests);
   if (Array.isArray(given['base'])) checkFiles(call, 'base', given['base']);
   const { options = {}, scope = {} } = given;
-  const chosen = checkMembers(`${call}: \`options\``, options, {
-    allowed: optionFields,
-    example: '{maxDeletes: {count: 5}}',
-  });
-  const scopeFields = ['rules', 'configuration', 'users', 'networks'];
-  const part = checkMembers(`${call}: \`scope\``, scope, {
-    allowed: scopeFields,
-    example: "{networks: ['10.0.0.0/8']}",
-  });
+  const known = { allowed: Object.keys(optionShapes), example: '{maxDeletes: {count: 5}}' };
+  const chosen = checkMembers(`${call}: \`options\``, options, known);
+  const parts = { allowed: Object.keys(scopeShapes), example: "{networks: ['10.0.0.0/8']}" };
+  const part = checkMembers(`${call}: \`scope\``, scope, parts);
   checkShapes(`${call}: \``, given, requestShapes);
   checkShapes(`${call}: \`scope.`, part, scopeShapes);
   checkShapes(`${call}: \`options.`, chosen, optionShapes);
@@ -34,14 +29,10 @@ export function checkRequest(call: string, request: unknown, more: readonly stri
 type Shape = readonly [fits: (value: unknown) => boolean, said: string];
 
 const isTextList = (value: unknown) => Array.isArray(value) && value.every((one) => typeof one === 'string');
-const isTextMap = (value: unknown) =>
-  typeof value === 'object' && value !== null && isTextList(Object.values(value)) && !Array.isArray(value);
+const isTextMap = (value: unknown) => isObject(value) && isTextList(Object.values(value));
 /** Not NaN, with which no comparison holds. */
 const isAmount = (value: unknown) => typeof value === 'number' && value >= 0;
-const isLimit = (value: unknown) =>
-  typeof value === 'object' &&
-  value !== null &&
-  (('count' in value && isAmount(value.count)) || ('share' in value && isAmount(value.share)));
+const isLimit = (value: unknown) => isObject(value) && (isAmount(value['count']) || isAmount(value['share']));
 
 const isOneOf = (words: readonly unknown[]): Shape => [(value) => words.includes(value), `one of ${words.join(', ')}`];
 const failWords: readonly unknown[] = ['opens', 'closes', 'any', 'drift', 'not-enforced'];
@@ -90,17 +81,13 @@ function checkShapes(
   }
 }
 
-const optionFields = Object.keys(defaultPlanOptions).filter((name) => name !== 'protect' && name !== 'fingerprintKey');
-
 /** Checks that `value` is an object with these members only. */
 export function checkMembers(
   what: string,
   value: unknown,
   { allowed, example }: { readonly allowed: readonly string[]; readonly example: string },
 ): Readonly<Record<string, unknown>> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new TypeError(`${what} takes one object: ${example}`);
-  }
+  if (!isObject(value)) throw new TypeError(`${what} takes one object: ${example}`);
   const unknown = Object.keys(value).find((key) => !allowed.includes(key));
   if (unknown === undefined) return { ...value };
   const hint = didYouMean(unknown, allowed, `It knows ${allowed.join(', ')}.`);
