@@ -8,7 +8,9 @@ import { isSetting, type OptionName, type OptionSpec, optionNames, options } fro
 
 // What a value must be is described at the value itself: messages about a wrong one say it (`describeWanted`).
 const uuid = z.string().regex(/^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/);
-const userOrGlobal = z.union([uuid, z.literal('global')]);
+const userOrGlobal = z
+  .union([uuid, z.literal('global')])
+  .describe('the UUID of a user, or `global` (names and addresses of users are not known here)');
 const cidr = z.string().min(1).describe('an IP address or a network in CIDR notation');
 
 const file = z.string().min(1).describe('a path');
@@ -17,7 +19,7 @@ const matching = (pattern: RegExp, wanted: string): z.ZodString => z.string().re
 const program = z.array(z.string().min(1).describe('a text')).min(1).describe('a program and its arguments, as a list');
 const positive = z.int().min(1).describe('a whole number from 1');
 const address = { name: name.optional(), url: z.string().optional(), urlFile: file.optional() };
-const notifyTargets = [
+const notifyTarget = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('generic'), ...address, secretFile: file.optional() }),
   z.strictObject({ type: z.literal('slack'), ...address }),
   z.strictObject({
@@ -28,7 +30,7 @@ const notifyTargets = [
     api: z.string().optional(),
     context: z.string().min(1).max(100).describe('a text of 1 to 100 characters').optional(),
   }),
-] as const;
+]);
 
 const age = matching(/^\d{1,5}[hdw]$/, 'hours, days or weeks, such as 12h, 90d or 4w').transform(countMs);
 const note = z.enum(['owner', 'ticket', 'expires']);
@@ -106,12 +108,7 @@ const nested = {
     z.strictObject({
       rules: z.boolean().optional(),
       configuration: z.boolean().optional(),
-      users: optional(
-        z.array(
-          userOrGlobal.describe('the UUID of a user, or `global` (names and addresses of users are not known here)'),
-        ),
-        'only rules of these users; global: without a user',
-      ),
+      users: optional(z.array(userOrGlobal), 'only rules of these users; global: without a user'),
       networks: optional(z.array(cidr), 'only rules whose destination lies inside one of these'),
     }),
     'the part of the server that this repository is responsible for',
@@ -131,9 +128,7 @@ const nested = {
   confirmWith: optional(
     z.strictObject({
       command: program,
-      within: matching(/^[1-9][0-9]{0,5}[sm]$/, 'a time, such as 90s or 5m')
-        .transform(countMs)
-        .optional(),
+      within: z.optional(matching(/^[1-9][0-9]{0,5}[sm]$/, 'a time, such as 90s or 5m').transform(countMs)),
     }),
     'a command that ends with 0 while all is well: --watch takes back what it does not confirm in time',
   ),
@@ -151,10 +146,7 @@ const nested = {
       ),
     })
     .optional(),
-  secretsFrom: optional(
-    program,
-    'a command that prints secrets as JSON or NAME=VALUE lines; a sidecar runs it again once an interval',
-  ),
+  secretsFrom: optional(program, 'a command that prints secrets, as JSON or NAME=VALUE; run again once an interval'),
   limits: optional(
     z
       .strictObject({
@@ -165,14 +157,8 @@ const nested = {
       .partial(),
     'what reading manifests may cost',
   ),
-  notify: optional(
-    z.array(z.discriminatedUnion('type', notifyTargets)),
-    'whom --watch tells when it breaks, recovers or has applied',
-  ),
-  notifyBefore: optional(
-    age,
-    'how long before a rule begins or ends `notify` tells that: 12h, 2d; default 24h, 0h: not',
-  ),
+  notify: optional(z.array(notifyTarget), 'whom --watch tells when it breaks, recovers or has applied'),
+  notifyBefore: optional(age, 'how long before a rule begins or ends `notify` tells: 12h, 2d; default 24h, 0h: not'),
   kubernetes: optional(
     z.strictObject({
       server: matching(/^https?:\/\//, 'a URL that begins with http:// or https://'),
