@@ -117,15 +117,8 @@ function makeCollector(chunks: Buffer[], most: number, onTooMuch: () => void): (
 /** Node cannot limit a child; a shell that becomes the program can. Without the signal a program says what it ran into. */
 function capped({ program, args, caps }: ProcessCommand): readonly [string, ...string[]] {
   if (caps === undefined) return [program, ...args];
-  const [kilobytes, blocks] = [Math.ceil(caps.memoryBytes / 1024), Math.ceil(caps.fileBytes / 512)];
-  return [
-    '/bin/sh',
-    '-c',
-    `trap '' XFSZ; ulimit -d ${kilobytes}; ulimit -f ${blocks}; exec "$@"`,
-    'sh',
-    program,
-    ...args,
-  ];
+  const [memory, blocks] = [Math.ceil(caps.memoryBytes / 1024), Math.ceil(caps.fileBytes / 512)];
+  return ['/bin/sh', '-c', `trap '' XFSZ; ulimit -d ${memory}; ulimit -f ${blocks}; exec "$@"`, 'sh', program, ...args];
 }
 
 function signalGroup(pid: number | undefined, signal: NodeJS.Signals): void {

@@ -169,7 +169,7 @@ export const exitTable = [
   {
     code: exitCodes.invalid,
     when: (facts) => facts.invalid,
-    meaning: 'the manifests have errors; nothing was written',
+    meaning: 'manifests have errors; nothing was written',
   },
   { code: exitCodes.refused, when: (facts) => facts.refused, meaning: 'refused by a guard, test or window; went back' },
   {

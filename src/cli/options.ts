@@ -62,7 +62,7 @@ const plan = {
   ruleUpdates: {
     kind: 'choice',
     choices: ['replace', 'patch'],
-    help: 'how a changed rule is sent (default: by profile)',
+    help: 'how a change is sent (default: by profile)',
   },
   prune: { kind: 'choice', choices: ['all', 'none'], default: 'all', help: 'delete live rules that no manifest holds' },
   maxDeletes: {

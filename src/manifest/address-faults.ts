@@ -33,7 +33,7 @@ const addressSentences: Readonly<Record<AddressFault, Words>> = {
   brackets: { summary: 'This address is in brackets.', hint: 'Write it without the brackets.' },
   port: {
     summary: 'This address has a port.',
-    hint: 'Write the port in `port_range`, and its protocol in `port_type`.',
+    hint: 'Write the port in `port_range`, its protocol in `port_type`.',
   },
   range: { summary: 'This is a range of addresses.', hint: 'Write the networks that cover it in CIDR notation.' },
   list: {
@@ -56,7 +56,7 @@ const everywhere: Words = {
 
 const reference: Words = {
   summary: 'This names a value, and there are none.',
-  hint: 'Give the values with `--values FILE`.',
+  hint: 'Give them: `--values FILE`.',
 };
 
 /** What is wrong with this text where the fault alone says too little; null where it says enough. */

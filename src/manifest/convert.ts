@@ -182,11 +182,7 @@ const secondManifest = makeError(
   'Write `---` on a line of its own above this line.',
 );
 
-const forbiddenKey = makeError(
-  'forbidden-key',
-  'The key `__proto__` is not allowed.',
-  'Remove it; no kind has such a field.',
-);
+const forbiddenKey = makeError('forbidden-key', 'The key `__proto__` is not allowed.', 'Remove it: no kind has it.');
 
 const emptyField = makeError(
   'empty-field',
@@ -194,11 +190,7 @@ const emptyField = makeError(
   'Write one; `null` where nothing is meant, `[]` for an empty list.',
 );
 
-const unsafeInteger = makeError(
-  'unsafe-integer',
-  'This number is too large to be exact.',
-  'Put it in quotes if it is a text.',
-);
+const unsafeInteger = makeError('unsafe-integer', 'This number is too large to be exact.', 'Quote it if it is a text.');
 
 const unknownTag = makeError(
   'unknown-tag',

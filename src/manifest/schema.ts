@@ -64,10 +64,7 @@ const ruleFields: is.Fields = {
 const setFields: is.Fields = {
   action: is.optional(action),
   destination: is.optional(destination, 'One destination.', '10.0.0.0/8'),
-  destinations: is.optional(is.list(destination), 'Several: one rule for each.', [
-    '10.0.0.0/8',
-    { network: 'staging' },
-  ]),
+  destinations: is.optional(is.list(destination), 'Several: one rule each.', ['10.0.0.0/8', { network: 'staging' }]),
   port_type: portTypeField,
   port_range: is.optional(
     is.any(portRange, is.list(portRange), is.nothing),
@@ -177,11 +174,7 @@ const configuration = is.map({
   local_auth_enabled: is.optional(flag, 'Whether people may sign in with e-mail and password.', true),
   openid_connect_providers: is.optional(is.list(oidcProvider), 'Managed as a whole when written.', []),
   saml_identity_providers: is.optional(is.list(samlProvider), 'Managed as a whole when written.', []),
-  disable_vpn_on_oidc_error: is.optional(
-    flag,
-    'Whether people lose their VPN when their sign-in cannot be renewed.',
-    false,
-  ),
+  disable_vpn_on_oidc_error: is.optional(flag, 'Whether users lose their VPN when a sign-in cannot be renewed.', false),
   vpn_session_duration: is.optional(is.integer, '0 to 2147483647.', 86_400),
   allow_unprivileged_device_management: is.optional(flag, 'Whether users may add and remove devices.', true),
   allow_unprivileged_device_configuration: is.optional(flag, 'Whether users may change their devices.', false),
@@ -259,7 +252,7 @@ function makeSchema(kind: Kind): is.Shape {
     kind: is.field(is.choice(kind), 'What the manifest holds.', kind),
     metadata: is.field(metadata, 'The name, and what people want to note.', { name: 'office' }),
     spec: {
-      description: 'What is wanted; its fields depend on `kind`.',
+      description: 'Its fields depend on `kind`.',
       examples: [exampleOf(specs[kind])],
       ...specs[kind],
     },

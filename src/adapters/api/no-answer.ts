@@ -64,8 +64,5 @@ function codesOf(error: unknown, depth = 0): readonly string[] {
   if (!isObject(error) || depth > 4) return [];
   const { code, errors, cause } = error;
   const parts: readonly unknown[] = Array.isArray(errors) ? errors : [];
-  return [
-    ...(typeof code === 'string' ? [code] : []),
-    ...[...parts, cause].flatMap((part) => codesOf(part, depth + 1)),
-  ];
+  return [...(typeof code === 'string' ? [code] : []), ...[...parts, cause].flatMap((one) => codesOf(one, depth + 1))];
 }

@@ -93,17 +93,11 @@ const gauges: Gauges = {
   token_expiry_timestamp_seconds: ['When the API token expires', (one) => one.tokenExpiresAt],
   writer: ['1: this replica writes; 0: another one does', (one) => (one.role === 'writer' ? 1 : 0)],
   suspended: ['1: suspended by the operator', (one) => (one.suspended ? 1 : 0)],
-  window_opens_timestamp_seconds: [
-    'When the window opens for which the plan at hand waits',
-    (one) => one.windowOpensAt,
-  ],
+  window_opens_timestamp_seconds: ['When the window opens for which the plan waits', (one) => one.windowOpensAt],
   confirm_by_timestamp_seconds: ['When what is not confirmed is taken back', (one) => one.confirmBy],
   next_boundary_timestamp_seconds: ['When the next rule begins or ends', (one) => one.nextBoundaryAt],
   held_ends: ['Rules that have ended and are live all the same', (one) => one.heldEnds],
-  server_clock_ahead_seconds: [
-    'How far the clock of the server is ahead of the clock here',
-    (one) => one.serverAheadMs,
-  ],
+  server_clock_ahead_seconds: ['How far the clock of the server is ahead of ours', (one) => one.serverAheadMs],
   watch_degraded: ['1: the directory cannot be watched, only rescanned', (one) => (one.degraded ? 1 : 0)],
   enforcement_missing_rules: ['Live rules that the kernel does not hold', (one) => one.enforcement?.missing],
   enforcement_stale_elements: ['Elements that changed rules left in the kernel', (one) => one.enforcement?.stale],
@@ -113,10 +107,7 @@ const gauges: Gauges = {
     (one) => one.enforcement?.structure,
   ],
   enforcement_lag_seconds: ['Time from the last apply until the kernel held it', (one) => one.enforcement?.lagMs],
-  enforced_timestamp_seconds: [
-    'When the kernel was last seen to hold all live rules',
-    (one) => one.enforcement?.enforcedAt,
-  ],
+  enforced_timestamp_seconds: ['When the kernel was last seen to hold all rules', (one) => one.enforcement?.enforcedAt],
 };
 
 type Row = readonly [labels: Readonly<Record<string, string>>, value: number];
