@@ -13,8 +13,11 @@ describe.skipIf(!isAsked)(
   () => {
     let cluster: Cluster;
     let scratch: string;
+    let helm: string;
 
     beforeAll(async () => {
+      // Both are built the first time, which takes minutes.
+      helm = execFileSync(path.resolve(folder, '../../scripts/helm.sh'), { encoding: 'utf8' }).trim();
       cluster = await startCluster();
       scratch = mkdtempSync(path.join(tmpdir(), 'overlays-'));
     }, 900_000);
@@ -75,7 +78,6 @@ describe.skipIf(!isAsked)(
     });
 
     it('the Helm chart applies, by the server’s side: one server, and a fleet in shards with all that can be switched on', () => {
-      const helm = execFileSync(path.resolve(folder, '../../scripts/helm.sh'), { encoding: 'utf8' }).trim();
       const chart = path.resolve(folder, '../helm/firezone-reconcile');
       for (const example of ['one-server', 'fleet'] as const) {
         const namespace = `helm-${example}`;
