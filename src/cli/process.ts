@@ -81,7 +81,7 @@ async function dropTypedAhead(): Promise<void> {
   const drop = (typed: Buffer): void => {
     if (typed.includes(3)) process.kill(process.pid, 'SIGINT'); // Ctrl-C, while the terminal is raw
   };
-  stdin.setRawMode(true).on('data', drop);
+  stdin.setRawMode(true).on('data', drop).resume();
   // What is there is read in the next turn of the loop; the one after it finds nothing.
   for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve));
   stdin.pause().off('data', drop).setRawMode(false);

@@ -830,6 +830,20 @@ describe.skipIf(!hasPty)(`a person at a terminal${hasPty ? '' : ' (skipped: no s
     expect([code, live()], screen).toEqual([3, before]);
   });
 
+  it('a y typed while the apply runs does not keep it: the question after the plan is not there yet', async () => {
+    world.simulator.faults.inject({ fault: { kind: 'delay', milliseconds: 150 } });
+    const { code, screen } = await runOnTerminal(['apply', '--confirm-within', '2s', 'm'], {
+      cwd: world.folder,
+      env: { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token },
+      type: [
+        [/Apply .*\[y\/N\] /, 'y\r'],
+        [/applying: /, 'y\r'],
+      ],
+      columns: 120,
+    });
+    expect([code, live(), screen]).toEqual([3, before, expect.stringContaining('Nobody answered')]);
+  });
+
   it('a terminal that is gone, as when the change cut the ssh session off, goes back (long)', async () => {
     await runOnTerminal(['apply', '--confirm-within', '5m', 'm'], {
       cwd: world.folder,
