@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/adapters/clock.ts';
@@ -883,6 +883,21 @@ describe('while another process holds the lease that the settings name', () => {
       const refused = await onTrial('y');
       expect([refused.code, refused.err]).toEqual([3, expect.stringContaining('sidecar-7 holds the lease')]);
       expect([live(), waits()]).toEqual([before, false]);
+    },
+  );
+
+  it.each(['lease.owner', 'lease.lock'])(
+    'an apply to be confirmed × a sidecar that holds the lease: %s cannot be read: exit 1, and nothing is written',
+    async (name) => {
+      const file = join(world.folder, name);
+      rmSync(file, { recursive: true });
+      // Whoever runs the tests may read what belongs to others: these answer EISDIR and ELOOP.
+      if (name === 'lease.owner') mkdirSync(file);
+      else symlinkSync(name, file);
+      const refused = await onTrial('y');
+      expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('nobody knows who holds the lease')]);
+      expect([live(), waits()]).toEqual([before, false]);
+      rmSync(file, { recursive: true });
     },
   );
 
