@@ -1,12 +1,12 @@
 import { systemClock } from '../adapters/clock.ts';
 import type { StateFiles } from '../adapters/state-files.ts';
-import { isSuccess, type Outcome } from '../apply/outcome.ts';
+import type { ApplyReport } from '../apply/outcome.ts';
+import { findUnfinished } from '../controller/pass-ending.ts';
 import { joinSome } from '../model/printable.ts';
 import { makeError, makeNote, type Problem } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { listWaiting } from '../pass/go-back.ts';
 import type { ApplyRecord } from '../pass/history.ts';
-import { formatStep } from '../report/failed-steps.ts';
 import { renderProblems } from '../report/problems.ts';
 import { answerError } from './answer.ts';
 import { type Answer, exitCodes, Failure, type Invocation, type Settings } from './command.ts';
@@ -69,11 +69,15 @@ function forceBack({ settings, terminal, ...invocation }: Invocation): Invocatio
 /** How it was taken back, in part where fields want a secret. */
 async function settleBack(answer: Answer, record: ApplyRecord, files: StateFiles): Promise<Answer> {
   const { report } = answer;
-  const { isRead, isBack, isOver, failed } = judgeBack(answer);
-  const waiting = isRead ? listWaiting(record) : [];
+  const { plan = null, apply = null } = report?.() ?? {};
+  const isBack = plan?.steps.length === 0 || apply?.end === 'converged';
+  const unfinished = findUnfinished(apply?.outcomes ?? []);
+  // What the server refuses for good would keep every later apply from beginning.
+  const isOver = isBack || (unfinished.length > 0 && unfinished.every(({ status }) => status === 422));
+  const waiting = plan === null ? [] : listWaiting(record);
   if (isOver) await endGoingBack(files, waiting.length > 0);
   const isDone = answer.exit === exitCodes.ok;
-  const end = isBack ? describeBack(isDone, waiting.length > 0) : describeOpen(failed, record, isOver);
+  const end = isBack ? describeBack(isDone, waiting.length > 0) : describeOpen(apply, record, isOver);
   const problems = [...waiting.map(describeWaiting), end];
   return {
     ...answer,
@@ -82,16 +86,6 @@ async function settleBack(answer: Answer, record: ApplyRecord, files: StateFiles
     notes: (color: boolean) => (answer.notes?.(color) ?? '') + renderProblems(problems, color),
     ...(report && { report: () => ({ ...report(), problems: [...report().problems, ...problems] }) }),
   };
-}
-
-/** How far the server has what was before. `isOver`: nothing can be done about the rest. */
-function judgeBack({ report }: Answer) {
-  const { plan = null, apply = null } = report?.() ?? {};
-  const failed = apply?.outcomes.filter((one) => !isSuccess(one)) ?? null;
-  const isBack = plan?.steps.length === 0 || apply?.end === 'converged';
-  // What the server refuses for good would keep every later apply from beginning.
-  const isOver = isBack || (failed !== null && failed.length > 0 && failed.every(({ status }) => status === 422));
-  return { isRead: plan !== null, isBack, isOver, failed };
 }
 
 /** `isSeen`: nothing says that the kernel may not hold it. */
@@ -112,13 +106,16 @@ function describeWaiting(field: string): Problem {
   return makeError('waits-for-secret', summary, `${back}; \`reconcile confirm\` keeps it.`);
 }
 
-function describeOpen(failed: readonly Outcome[] | null, record: ApplyRecord, isOver: boolean): Problem {
-  const open = failed?.map(({ step }) => formatStep(step)) ?? [
+/** `apply`: how far going back came; null: it wrote nothing. */
+function describeOpen(apply: ApplyReport | null, record: ApplyRecord, isOver: boolean): Problem {
+  const open = apply?.notConverged ?? [
     ...record.created.map(({ rule }) => `${formatRuleKey(rule)} (created)`),
     ...record.deleted.map(({ rule }) => `${formatRuleKey(rule)} (deleted)`),
     ...record.fields,
   ];
-  const summary = `Not all that the apply changed was taken back. Left as the apply made it: ${joinSome(open, 12)}.`;
+  const left = `Not all that the apply changed was taken back. Left as the apply made it: ${joinSome(open, 12)}.`;
+  const unseen = 'Nobody knows whether all that the apply changed was taken back: the result could not be verified.';
+  const summary = open.length === 0 ? unseen : left;
   const hint = isOver
     ? 'The server refused that for good. `reconcile undo N` tries it again (`reconcile history` has the number).'
     : 'The next `reconcile apply` or `reconcile confirm` with this state folder tries again; `reconcile undo` does too.';

@@ -1,4 +1,14 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/adapters/clock.ts';
@@ -312,12 +322,39 @@ describe('going back', () => {
       return 'n';
     });
     expect(back.code).toBe(5);
-    expect(back.err).toMatch(/\[not-gone-back\] .*Left as the apply made it: .*create drop 10\.1\.0\.0\/16/s);
+    expect(back.err).toMatch(/\[not-gone-back\] .*Left as the apply made it: web-r1, web-r0\.\n/);
+    expect(back.out).toContain('create drop 10.1.0.0/16: ');
     expect(isGoingBack()).toBe(true);
     world.simulator.faults.clear();
     const next = await run('m');
     expect([next.code, live(), isGoingBack()]).toEqual([3, before, false]);
     expect(next.err).toContain('An earlier run was ended while it went back');
+  });
+
+  it('names the rule that the server keeps though it answers to each delete that it is gone', async () => {
+    await prepared();
+    const back = await onTrial(() => {
+      world.simulator.faults.inject({ match: { method: 'DELETE' }, fault: { kind: 'status', status: 204 } });
+      return 'n';
+    });
+    expect([back.code, isGoingBack()]).toEqual([5, true]);
+    expect(back.err).toMatch(/\[not-gone-back\] .*Left as the apply made it: .*, accept 10\.3\.0\.0\/16 \* \(/);
+  });
+
+  it('says that nobody knows the result where the server cannot be read after the last step', async () => {
+    await prepared();
+    const unseen = () => {
+      let writes = 0;
+      world.simulator.onCall(({ method }) => {
+        if (method !== 'GET' && ++writes === 5)
+          world.simulator.faults.inject({ match: { method: 'GET' }, fault: { kind: 'reset-before' } });
+      });
+      return 'n';
+    };
+    const back = await onTrial(unseen, '--total-timeout', '2s', '--concurrency', '1');
+    expect([back.code, live(), isGoingBack()]).toEqual([5, before, true]);
+    expect(back.err).toMatch(/\[not-gone-back\] .*the result could not be verified\.\n/);
+    expect(back.err).not.toContain('Left as the apply made it');
   });
 
   it('says whose a record may be that it cannot use, and what its removal does', async () => {
@@ -339,7 +376,8 @@ describe('going back', () => {
       return 'n';
     });
     expect([back.code, isGoingBack()]).toEqual([5, false]);
-    expect(back.err).toMatch(/\[not-gone-back\] .*Left as the apply made it: .*create drop 10\.1\.0\.0\/16/s);
+    expect(back.err).toMatch(/\[not-gone-back\] .*Left as the apply made it: web-r1, web-r0\.\n/);
+    expect(back.out).toContain('create drop 10.1.0.0/16: ');
     expect(back.err).toContain('`reconcile undo N` tries it again');
     world.simulator.faults.clear();
     expect([(await run('undo', '2', '--yes')).code, live()]).toEqual([0, before]);
