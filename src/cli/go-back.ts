@@ -69,7 +69,7 @@ function forceBack({ settings, terminal, ...invocation }: Invocation): Invocatio
 /** How it was taken back, in part where fields want a secret. */
 async function settleBack(answer: Answer, record: ApplyRecord, files: StateFiles): Promise<Answer> {
   const { report } = answer;
-  const { plan = null, apply = null } = report?.() ?? {};
+  const { plan = null, apply = null, problems: noted = [] } = report?.() ?? {};
   const isBack = plan?.steps.length === 0 || apply?.end === 'converged';
   const unfinished = findUnfinished(apply?.outcomes ?? []);
   // What the server refuses for good would keep every later apply from beginning.
@@ -77,7 +77,8 @@ async function settleBack(answer: Answer, record: ApplyRecord, files: StateFiles
   const waiting = plan === null ? [] : listWaiting(record);
   if (isOver) await endGoingBack(files, waiting.length > 0);
   const isDone = answer.exit === exitCodes.ok;
-  const end = isBack ? describeBack(isDone, waiting.length > 0) : describeOpen(apply, record, isOver);
+  const isInPart = waiting.length > 0 || noted.some(({ code }) => code === 'changed-since');
+  const end = isBack ? describeBack(isDone, isInPart) : describeOpen(apply, record, isOver);
   const problems = [...waiting.map(describeWaiting), end];
   return {
     ...answer,

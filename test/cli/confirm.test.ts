@@ -123,6 +123,7 @@ describe('an apply that is to be confirmed', () => {
     });
     expect(back.out).toContain('`default_client_dns` was changed again');
     expect(back.out).toContain('the rule accept 172.16.0.0/12 * was made by others since');
+    expect(back.err).toContain('Went back: all else that the apply changed is as it was before.');
   });
 
   it('--yes answers for the plan, and not for keeping it; a time that is over goes back', async () => {
