@@ -12,6 +12,7 @@ import { answerError } from './answer.ts';
 import { type Answer, exitCodes, Failure, type Invocation, type Settings } from './command.ts';
 import { runPass } from './pass-run.ts';
 import { endGoingBack, type PendingApply } from './pending.ts';
+import { answerMore } from './progress.ts';
 
 const againMs = 5000;
 
@@ -43,7 +44,9 @@ export async function takeBack(
     const isOver = systemClock.now() + againMs >= until || problems.some(({ code }) => hopeless.has(code));
     if (plan !== null || isOver || answer.exit === exitCodes.invalid) return await settleBack(answer, record, files);
     if (tries === 0) terminal.stderr(`${renderProblems(problems, false)}Going back is tried again and again.\n`);
+    const silence = answerMore(terminal, () => 'the next try to read the server is waited for');
     await systemClock.sleep(againMs);
+    silence();
   }
 }
 

@@ -802,6 +802,24 @@ describe('signals', () => {
     expect([code, err], err).toEqual([5, expect.stringContaining('Stopping after')]);
   });
 
+  it('going back × SIGTERM, Ctrl-C, SIGHUP: a second Ctrl-C is answered too where the server cannot be read', async () => {
+    const { child, end } = start();
+    await waiting();
+    world.simulator.faults.inject({ match: { method: 'GET' }, fault: { kind: 'status', status: 400 } });
+    let said = '';
+    child.stderr?.on('data', (text) => {
+      said += String(text);
+    });
+    child.kill('SIGINT');
+    await until(() => said.includes('Going back is tried again and again.'));
+    child.kill('SIGINT');
+    await until(() =>
+      said.includes('Still under way (the next try to read the server is waited for), and not stopped.'),
+    );
+    child.kill('SIGINT');
+    expect((await end).code).toBe(5);
+  });
+
   it('going back × SIGTERM, Ctrl-C, SIGHUP: a second Ctrl-C is answered, and the third ends the process (long)', async () => {
     const { child, end } = start();
     await waiting();
