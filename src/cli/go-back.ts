@@ -41,11 +41,11 @@ export async function takeBack(
       journal = null;
       continue;
     }
-    const isOver = systemClock.now() + againMs >= until || problems.some(({ code }) => hopeless.has(code));
+    const isOver = systemClock.now() >= until || problems.some(({ code }) => hopeless.has(code));
     if (plan !== null || isOver || answer.exit === exitCodes.invalid) return await settleBack(answer, record, files);
     if (tries === 0) terminal.stderr(`${renderProblems(problems, false)}Going back is tried again and again.\n`);
     const silence = answerMore(terminal, () => 'the next try to read the server is waited for');
-    await systemClock.sleep(againMs);
+    await systemClock.sleep(Math.min(againMs, until - systemClock.now()));
     silence();
   }
 }

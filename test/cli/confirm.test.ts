@@ -820,6 +820,17 @@ describe('signals', () => {
     expect((await end).code).toBe(5);
   });
 
+  it('going back is tried once more at its deadline, however near that is', async () => {
+    const { child, end } = start('apply', '--confirm-with', 'false', '--total-timeout', '1s', 'm');
+    await waiting();
+    world.simulator.faults.inject({ match: { method: 'GET' }, fault: { kind: 'status', status: 400 } });
+    child.stderr?.on('data', (text) => {
+      if (String(text).includes('tried again and again')) world.simulator.faults.clear();
+    });
+    child.kill('SIGINT');
+    expect([(await end).code, live()]).toEqual([3, before]);
+  });
+
   it('going back × SIGTERM, Ctrl-C, SIGHUP: a second Ctrl-C is answered, and the third ends the process (long)', async () => {
     const { child, end } = start();
     await waiting();
