@@ -24,6 +24,7 @@ import { type Answer, chooseExitCode, type Invocation } from './command.ts';
 import { createHistoryWriter, describeUser, type OnRecord } from './history.ts';
 import { findStateFolder, type LastApply, readLastApply, recordApply } from './last-apply.ts';
 import { applyStrict, applyStrictToPass, isInvalid } from './manifests.ts';
+import { settleWaiting } from './pending.ts';
 import { lookUpNames, type PlanNames } from './plan-names.ts';
 import { readRevision } from './revision.ts';
 import { compareWithSaved, movedMeanwhile, type SavedPlan, savePlan } from './saved-plan.ts';
@@ -77,6 +78,7 @@ export async function runPass(given: Invocation, request: PassRequest): Promise<
     const decision = (await request.trial?.decide(answer)) ?? { isKept: true, answer };
     if (!request.planOnly && request.back === undefined && decision.isKept)
       await recordApply(invocation, result, { former: lastApply?.secrets ?? [], logger: wired.pass.logger });
+    if (!request.planOnly && !request.back?.goesBack) await settleWaiting(invocation, decision.answer);
     return decision.answer;
   } finally {
     screen.end();

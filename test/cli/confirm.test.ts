@@ -471,10 +471,21 @@ describe('secrets of the Configuration before', () => {
     const { number } = applies.find(({ fields }) => fields.length > 0) as { number: number };
     const secret = { ...env, RECONCILE_SECRET_OIDC_OKTA: 'canary-secret' };
     const undo = ['undo', String(number), '--bind-secret', 'RECONCILE_SECRET_OIDC_OKTA=okta@idp.example'];
-    expect((await world.cli(undo, { env: secret })).code).toBe(0);
+    // As long as it is not put right, each apply says that it waits.
+    manifests(before);
+    const other = await run('m');
+    expect([other.code, other.err]).toEqual([0, expect.stringContaining('still as an apply left it')]);
+    const undone = await world.cli(undo, { env: secret });
+    expect([undone.code, undone.err]).toEqual([0, expect.not.stringContaining('still as an apply left it')]);
     expect(world.simulator.configuration()).toMatchObject({
       openid_connect_providers: [{ label: 'Okta', client_secret: 'canary-secret' }],
     });
+    expect((await run('confirm')).err).toContain('no apply waits to be confirmed');
+    // An apply of manifests that have the field puts it right too.
+    writeFileSync(rest, text);
+    manifests(before, provider('Okta'));
+    const applied = await world.cli(['m', ...bound], { env: { ...env, RECONCILE_SECRET_X: 'canary-secret' } });
+    expect([applied.code, applied.err]).toEqual([0, expect.not.stringContaining('still as an apply left it')]);
     expect((await run('confirm')).err).toContain('no apply waits to be confirmed');
   });
 });
