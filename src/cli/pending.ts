@@ -51,10 +51,10 @@ export function openPending(invocation: Invocation): StateFiles {
 
 /** Writes the record of an apply that begins; throws a `Failure` where it cannot, or where one of another process waits. */
 export async function addPending(files: StateFiles, pending: PendingApply): Promise<void> {
-  // One that only waits for a secret makes room.
-  await removePending(files, 'wantsSecret');
   let isOurs: boolean;
   try {
+    // One that only waits for a secret makes room.
+    await files.remove(places.wantsSecret);
     isOurs = !existsSync(files.locate(places.goesBack)) && (await files.add(places.waits, encodePending(pending)));
     if (isOurs) await ownPending(files);
   } catch (error) {
