@@ -14,7 +14,7 @@ import {
 } from '../model/configuration.ts';
 import { compareProblems, hasErrors, type Place, type Problem } from '../model/problem.ts';
 import { collides, type DesiredRule, formatRuleKey, type LiveRule, type Rule } from '../model/rule.ts';
-import type { LiveState } from '../model/state.ts';
+import { isInScope, type LiveState } from '../model/state.ts';
 import { compareField } from '../plan/diff-configuration.ts';
 import { type ApplyRecord, nowhere } from './history.ts';
 
@@ -64,7 +64,7 @@ interface Finding extends BackOrder {
 /** The rules that stay, and those that come back. */
 function rulesBefore(
   live: readonly LiveRule[],
-  { record, known, isRest = false, context: { now, profile }, problems }: Finding,
+  { record, known, goesBack, isRest = false, context: { now, profile, scope }, problems }: Finding,
 ): readonly DesiredRule[] {
   const taken = new Set<string>();
   const liveKeys = new Set(live.map(({ rule }) => formatRuleKey(rule)));
@@ -79,14 +79,17 @@ function rulesBefore(
   };
   const leaveAsBefore = isRest ? (): void => undefined : leave;
   for (const { rule } of record.created)
-    if (!liveKeys.has(formatRuleKey(rule))) leaveAsBefore(rule, 'was created by that apply, and is not live any more');
+    if (!isInScope(rule, scope)) leave(rule, isOutside);
+    else if (!liveKeys.has(formatRuleKey(rule)))
+      leaveAsBefore(rule, 'was created by that apply, and is not live any more');
   const back = record.deleted.flatMap((former): readonly DesiredRule[] => {
     const { rule } = former;
     const key = formatRuleKey(rule);
     const { name = null, expires } = record.said.get(key) ?? {};
     const blocker = profile.refusesCollisions ? standing.find((other) => collides(other.rule, rule)) : undefined;
     const beside = blocker ? formatRuleKey(blocker.rule) + (kept.includes(blocker) ? ', made since' : '') : null;
-    if (liveKeys.has(key) && !created.has(key)) leaveAsBefore(rule, 'is live again already');
+    if (goesBack && !isInScope(rule, scope)) leave(rule, isOutside);
+    else if (liveKeys.has(key) && !created.has(key)) leaveAsBefore(rule, 'is live again already');
     else if (expires !== undefined && expires <= now) leave(rule, `expired at ${new Date(expires).toISOString()}`);
     else if (beside !== null) leave(rule, `cannot come back beside ${beside}`);
     else {
@@ -104,6 +107,8 @@ function rulesBefore(
   return [...stay, ...back];
 }
 
+const isOutside = 'is outside the scope of the settings';
+
 function changedSince(what: string): Problem {
   return { code: 'changed-since', severity: 'note', summary: `Not undone: ${what}.` };
 }
@@ -114,7 +119,10 @@ function configurationBefore(
   { record, goesBack, isRest = false, context, problems }: Finding,
 ): DesiredConfiguration | null {
   const { fields, before, after } = record;
-  if (before === null || after === null || live === null) return null;
+  if (before === null || after === null) return null;
+  if (!context.scope.configuration)
+    for (const field of fields) problems.push(changedSince(`\`${field}\` ${isOutside}`));
+  if (live === null) return null;
   const waiting = new Set(listWaiting(record));
   const unfit = new Set(exportConfiguration(before.fields, context.profile).unfit.map(({ field }) => field));
   const wanted = fields.filter((field) => {

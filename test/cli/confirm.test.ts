@@ -579,14 +579,25 @@ describe('an apply whose process was killed', () => {
     expect([kept.code, kept.err, live()]).toEqual([1, expect.stringContaining(`${pending} cannot be removed`), after]);
   });
 
-  it('says at once what lies outside the scope now, and does not try that for ten minutes as if the server were gone', async () => {
+  it('says what lies outside the scope now, takes back the rest, and keeps no later apply from beginning', async () => {
     await killedWaiting('60s');
     expireNow();
     world.write('narrow.yaml', 'scope: {networks: [10.3.0.0/16], configuration: false}\n');
-    const back = await run('confirm', '--total-timeout', '6s', '--config', join(world.folder, 'narrow.yaml'));
-    expect([back.code, back.err, live()]).toEqual([5, expect.stringContaining('[outside-scope]'), after]);
-    expect(back.err).not.toContain('tried again and again');
-    expect([(await run('confirm')).code, live()]).toEqual([3, before]);
+    const back = await run('confirm', '--config', join(world.folder, 'narrow.yaml'));
+    expect([back.code, live()]).toEqual([3, ['drop 10.0.0.0/8']]);
+    expect(back.err).toContain('Went back: all else that the apply changed is as it was before.');
+    const named = [...back.out.matchAll(/Not undone: (.*) is outside the scope of the settings\./g)].map(
+      ([, what]) => what,
+    );
+    expect(named.sort()).toEqual([
+      '`default_client_dns`',
+      '`default_client_mtu`',
+      'the rule web/r0 (accept 10.2.0.0/16 *)',
+      'the rule web/r1 (drop 10.0.0.0/8 *)',
+      'the rule web/r1 (drop 10.1.0.0/16 *)',
+    ]);
+    expect(world.simulator.configuration()['default_client_mtu']).toBe(1400);
+    expect((await run('m', '--config', join(world.folder, 'narrow.yaml'))).err).not.toContain('An earlier run');
   });
 
   it('says at once why it cannot go back yet (long)', async () => {

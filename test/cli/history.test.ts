@@ -463,6 +463,18 @@ describe('undo', () => {
     ]);
   });
 
+  it('names what it leaves because it is outside the scope now', async () => {
+    world.write('settings.yaml', 'scope: {networks: [10.1.0.0/16, 10.3.0.0/16], configuration: false}\n');
+    manifests(['drop 10.1.0.0/16'], '{default_client_mtu: 1300}');
+    await run('m');
+    manifests(['drop 10.1.0.0/16', 'accept 10.2.0.0/16', 'drop 10.3.0.0/16'], '{default_client_mtu: 1400}');
+    await run('m');
+    const undone = await run('undo', '--config', join(world.folder, 'settings.yaml'));
+    expect([undone.code, live()], undone.out + undone.err).toEqual([0, ['accept 10.2.0.0/16', 'drop 10.1.0.0/16']]);
+    for (const what of ['the rule web/r1 (accept 10.2.0.0/16 *)', '`default_client_mtu`'])
+      expect(undone.out).toContain(`Not undone: ${what} is outside the scope of the settings.`);
+  });
+
   it('puts rules of users back, too', async () => {
     world.simulator.seed([{ action: 'accept', destination: '10.9.0.0/16', user_id: alice }]);
     manifests(['drop 10.1.0.0/16']);
