@@ -7,6 +7,7 @@ import { makeError, makeNote, type Problem } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { listWaiting } from '../pass/go-back.ts';
 import type { ApplyRecord } from '../pass/history.ts';
+import type { Plan } from '../plan/plan.ts';
 import { renderProblems } from '../report/problems.ts';
 import { answerError } from './answer.ts';
 import { type Answer, exitCodes, Failure, type Invocation, type Settings } from './command.ts';
@@ -73,16 +74,12 @@ function forceBack({ settings, terminal, ...invocation }: Invocation): Invocatio
 async function settleBack(answer: Answer, record: ApplyRecord, files: StateFiles): Promise<Answer> {
   const { report } = answer;
   const { plan = null, apply = null, problems: noted = [] } = report?.() ?? {};
-  const isBack = plan?.steps.length === 0 || apply?.end === 'converged';
-  const unfinished = findUnfinished(apply?.outcomes ?? []);
-  // What the server refuses for good would keep every later apply from beginning.
-  const isOver = isBack || (unfinished.length > 0 && unfinished.every(({ status }) => status === 422));
-  const waiting = plan === null ? [] : listWaiting(record);
+  const { isBack, isOver } = judgeBack(plan, apply);
+  const waiting = plan === null ? [] : listWaiting(record).map(describeWaiting);
   if (isOver) await endGoingBack(files, waiting.length > 0);
   const isDone = answer.exit === exitCodes.ok;
-  const isInPart = waiting.length > 0 || noted.some(({ code }) => code === 'changed-since');
-  const end = isBack ? describeBack(isDone, isInPart) : describeOpen(apply, record, isOver);
-  const problems = [...waiting.map(describeWaiting), end];
+  const end = isBack ? describeBack(isDone, [...noted, ...waiting]) : describeOpen(apply, record, isOver);
+  const problems = [...waiting, end];
   return {
     ...answer,
     exit: isDone && waiting.length === 0 ? exitCodes.refused : exitCodes.partial,
@@ -92,12 +89,21 @@ async function settleBack(answer: Answer, record: ApplyRecord, files: StateFiles
   };
 }
 
+/** Whether the server has what was before; and whether nothing can be done about the rest. */
+function judgeBack(plan: Plan | null, apply: ApplyReport | null) {
+  const isBack = plan?.steps.length === 0 || apply?.end === 'converged';
+  const unfinished = findUnfinished(apply?.outcomes ?? []);
+  // What the server refuses for good would keep every later apply from beginning.
+  return { isBack, isOver: isBack || (unfinished.length > 0 && unfinished.every(({ status }) => status === 422)) };
+}
+
 /** `isSeen`: nothing says that the kernel may not hold it. */
-function describeBack(isSeen: boolean, isInPart: boolean): Problem {
+function describeBack(isSeen: boolean, noted: readonly Problem[]): Problem {
   if (!isSeen) {
     const summary = 'The server has what was before; that it is in force there could not be seen.';
     return makeError('not-gone-back', summary, '`reconcile doctor --enforcement nft` looks again.');
   }
+  const isInPart = noted.some(({ code }) => code === 'changed-since' || code === 'waits-for-secret');
   const what = isInPart ? 'all else that' : 'what';
   const hint = 'The manifests still ask for it. Change them, or apply them again.';
   return makeNote('went-back', `Went back: ${what} the apply changed is as it was before.`, hint);
