@@ -937,6 +937,17 @@ describe.skipIf(!hasPty)(`a person at a terminal${hasPty ? '' : ' (skipped: no s
     expect([code, live(), screen]).toEqual([3, before, expect.stringContaining('Nobody answered')]);
   });
 
+  it('Ctrl-Z at the question does not stop the wait: a process that is stopped goes back for nobody', async () => {
+    const { code, screen } = await runOnTerminal(['apply', '--yes', '--confirm-within', '2s', 'm'], {
+      cwd: world.folder,
+      env: { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token },
+      type: [[/going back in \d:\d\d /, '\u001a']],
+      columns: 120,
+      isJob: true,
+    });
+    expect([code, live(), screen]).toEqual([3, before, expect.stringContaining('Nobody answered')]);
+  });
+
   it('a terminal that is gone, as when the change cut the ssh session off, goes back (long)', async () => {
     await runOnTerminal(['apply', '--confirm-within', '5m', 'm'], {
       cwd: world.folder,
