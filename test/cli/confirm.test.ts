@@ -167,6 +167,16 @@ describe('an apply that is to be confirmed', () => {
     expect(live()).toEqual(before);
   });
 
+  it.each(["sh -c 'exit 1", 'sh -c "exit 1', `true "it's`])(
+    'a command with a quote that is not closed is wrong usage: %s',
+    async (command) => {
+      const given = { ...env, PATH: process.env['PATH'] ?? '' };
+      const refused = await world.cli(['apply', '--yes', '--confirm-with', command, 'm'], { env: given });
+      expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('a quote in it is not closed')]);
+      expect(live()).toEqual(before);
+    },
+  );
+
   it('is refused where nothing can be kept for the case that it is killed', async () => {
     const path = process.env['PATH'] ?? '';
     const given = { ...env, RECONCILE_STATE_DIR: '', CI: 'true', PATH: path };
