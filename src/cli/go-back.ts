@@ -5,7 +5,6 @@ import { findUnfinished } from '../controller/pass-ending.ts';
 import { joinSome } from '../model/printable.ts';
 import { makeError, makeNote, type Problem } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
-import { listWaiting } from '../pass/go-back.ts';
 import type { ApplyRecord } from '../pass/history.ts';
 import type { Plan } from '../plan/plan.ts';
 import { renderProblems } from '../report/problems.ts';
@@ -75,17 +74,20 @@ async function settleBack(answer: Answer, record: ApplyRecord, files: StateFiles
   const { report } = answer;
   const { plan = null, apply = null, problems: noted = [] } = report?.() ?? {};
   const { isBack, isOver } = judgeBack(plan, apply);
-  const waiting = plan === null ? [] : listWaiting(record).map(describeWaiting);
+  const isWaiting = ({ code }: Problem): boolean => code === 'waits-for-secret';
+  const waiting = noted.filter(isWaiting).map((one) => ({ ...one, severity: 'error' as const }));
   if (isOver) await endGoingBack(files, waiting.length > 0);
   const isDone = answer.exit === exitCodes.ok;
-  const end = isBack ? describeBack(isDone, [...noted, ...waiting]) : describeOpen(apply, record, isOver);
+  const end = isBack ? describeBack(isDone, noted) : describeOpen(apply, record, isOver);
   const problems = [...waiting, end];
   return {
     ...answer,
     exit: isDone && waiting.length === 0 ? exitCodes.refused : exitCodes.partial,
     result: end.summary,
     notes: (color: boolean) => (answer.notes?.(color) ?? '') + renderProblems(problems, color),
-    ...(report && { report: () => ({ ...report(), problems: [...report().problems, ...problems] }) }),
+    ...(report && {
+      report: () => ({ ...report(), problems: [...noted.filter((one) => !isWaiting(one)), ...problems] }),
+    }),
   };
 }
 
@@ -107,13 +109,6 @@ function describeBack(isSeen: boolean, noted: readonly Problem[]): Problem {
   const what = isInPart ? 'all else that' : 'what';
   const hint = 'The manifests still ask for it. Change them, or apply them again.';
   return makeNote('went-back', `Went back: ${what} the apply changed is as it was before.`, hint);
-}
-
-function describeWaiting(field: string): Problem {
-  const summary = `\`${field}\` stays as the apply wrote it: the process that knew its secret before is gone.`;
-  const undo = '`reconcile undo N` puts it back and asks for the secret (`reconcile history` has the number)';
-  const back = field === 'saml_identity_providers' ? 'An apply of the commit before puts it back' : undo;
-  return makeError('waits-for-secret', summary, `${back}; \`reconcile confirm\` keeps it.`);
 }
 
 /** `apply`: how far going back came; null: it wrote nothing. */

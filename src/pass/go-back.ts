@@ -12,7 +12,7 @@ import {
   type LiveConfiguration,
   mapSecrets,
 } from '../model/configuration.ts';
-import { compareProblems, hasErrors, type Place, type Problem } from '../model/problem.ts';
+import { compareProblems, hasErrors, makeNote, type Place, type Problem } from '../model/problem.ts';
 import { collides, type DesiredRule, formatRuleKey, type LiveRule, type Rule } from '../model/rule.ts';
 import { isInScope, type LiveState } from '../model/state.ts';
 import { compareField } from '../plan/diff-configuration.ts';
@@ -113,6 +113,13 @@ function changedSince(what: string): Problem {
   return { code: 'changed-since', severity: 'note', summary: `Not undone: ${what}.` };
 }
 
+function waitsForSecret(field: ConfigurationField): Problem {
+  const summary = `\`${field}\` stays as the apply wrote it: the process that knew its secret before is gone.`;
+  const undo = '`reconcile undo N` puts it back and asks for the secret (`reconcile history` has the number)';
+  const back = field === 'saml_identity_providers' ? 'An apply of the commit before puts it back' : undo;
+  return makeNote('waits-for-secret', summary, `${back}; \`reconcile confirm\` keeps it.`);
+}
+
 /** The fields that go back, with the secrets of before as far as the record knows them. */
 function configurationBefore(
   live: LiveConfiguration | null,
@@ -126,18 +133,19 @@ function configurationBefore(
   const waiting = new Set(listWaiting(record));
   const unfit = new Set(exportConfiguration(before.fields, context.profile).unfit.map(({ field }) => field));
   const wanted = fields.filter((field) => {
-    if (goesBack && waiting.has(field)) return false;
     // The record holds no secrets, so that providers that differ in nothing else are `hidden`, and others `blocked`.
     const isNot = ({ fields: { [field]: value } }: LiveConfiguration): boolean =>
       ['differs', 'blocked'].includes(compareField(field, value, live.fields[field]));
     const changed = isNot(after);
-    if (changed && isRest && !isNot(before)) return false;
+    const isOpen = goesBack === true && waiting.has(field);
+    if ((changed || isOpen) && isRest && !isNot(before)) return false;
     const isLost = field === 'saml_identity_providers' && waiting.has(field);
     const leave = (why: string): void => void problems.push(changedSince(`\`${field}\` ${why}`));
     if (changed) leave('was changed again');
+    else if (isOpen) problems.push(waitsForSecret(field));
     else if (isLost) leave('needs SAML metadata, which no record holds: put it back from Git');
     else if (unfit.has(field)) leave('had a value that no manifest may have');
-    return !changed && !isLost && !unfit.has(field);
+    return !changed && !isOpen && !isLost && !unfit.has(field);
   });
   if (wanted.length === 0) return null;
   const place = { ...nowhere, file: 'configuration.yaml' };
