@@ -181,5 +181,5 @@ export function describeUser({ env }: Pick<Terminal, 'env'>): string {
   const { GITHUB_RUN_ID, GITHUB_ACTOR, CI_JOB_ID, GITLAB_USER_LOGIN, SUDO_USER, USER, LOGNAME } = env;
   if (GITHUB_RUN_ID !== undefined) return `GitHub run ${GITHUB_RUN_ID} of ${GITHUB_ACTOR ?? 'unknown'}`;
   if (CI_JOB_ID !== undefined) return `GitLab job ${CI_JOB_ID} of ${GITLAB_USER_LOGIN ?? 'unknown'}`;
-  return SUDO_USER ?? USER ?? LOGNAME ?? `uid ${process.getuid?.() ?? 'unknown'}`;
+  return SUDO_USER || USER || LOGNAME || `uid ${process.getuid?.() ?? 'unknown'}`;
 }

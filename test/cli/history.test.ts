@@ -97,11 +97,24 @@ describe('history', () => {
     expect([undone.code, undone.err]).toEqual([1, expect.stringContaining('and there is no --base-url')]);
   });
 
-  it('names who applied by number where the environment has no name, as in a container', async () => {
+  it.each([undefined, ''])(
+    'names who applied by number where the environment has no name (%j), as in a container',
+    async (user) => {
+      manifests(['drop 10.1.0.0/16']);
+      const { USER: _, ...nameless } = env;
+      expect((await world.cli(['m'], { env: user === undefined ? nameless : { ...nameless, USER: user } })).code).toBe(
+        0,
+      );
+      expect((await run('history')).out).toContain(`by uid ${process.getuid?.()}, `);
+    },
+  );
+
+  it('a dry run of undo does not say that it is done', async () => {
     manifests(['drop 10.1.0.0/16']);
-    const { USER: _, ...nameless } = env;
-    expect((await world.cli(['m'], { env: nameless })).code).toBe(0);
-    expect((await run('history')).out).toContain(`by uid ${process.getuid?.()}, `);
+    await run('m');
+    const dry = await run('undo', '--dry-run', '--allow-empty');
+    expect(dry.err).toContain('The manifests still ask for what this undoes: ');
+    expect((await run('undo', '--allow-empty')).err).toContain('The manifests still ask for what was undone: ');
   });
 
   it('says what is wrong with a number that is none, or that is not there', async () => {

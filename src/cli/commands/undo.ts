@@ -28,7 +28,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { plan = null, apply = null } = answer.report?.() ?? {};
   // Where a guard or a person said no, the manifests and the server agree.
   if (settings.dryRun ? !plan?.steps.length : apply === null) return answer;
-  const summary = `The manifests still ask for what was undone: ${await describeHolder(invocation)}.`;
+  const summary = `The manifests still ask for what ${settings.dryRun ? 'this undoes' : 'was undone'}: ${await describeHolder(invocation)}.`;
   const hint = 'Revert the commit in Git too (git revert), or suspend the sidecar until you have.';
   const note = makeNote('undone-not-in-git', summary, hint);
   return { ...answer, notes: (color) => (answer.notes?.(color) ?? '') + renderProblems([note], color) };
