@@ -12,6 +12,7 @@ import {
   type LiveConfiguration,
   mapSecrets,
 } from '../model/configuration.ts';
+import { formatInstant } from '../model/instant.ts';
 import { compareProblems, hasErrors, makeNote, type Place, type Problem } from '../model/problem.ts';
 import { collides, type DesiredRule, formatRuleKey, type LiveRule, type Rule } from '../model/rule.ts';
 import { isInScope, type LiveState } from '../model/state.ts';
@@ -90,7 +91,7 @@ function rulesBefore(
     const beside = blocker ? formatRuleKey(blocker.rule) + (kept.includes(blocker) ? ', made since' : '') : null;
     if (goesBack && !isInScope(rule, scope)) leave(rule, isOutside);
     else if (liveKeys.has(key) && !created.has(key)) leaveAsBefore(rule, 'is live again already');
-    else if (expires !== undefined && expires <= now) leave(rule, `expired at ${new Date(expires).toISOString()}`);
+    else if (expires !== undefined && expires <= now) leave(rule, `expired at ${formatInstant(expires)}`);
     else if (beside !== null) leave(rule, `cannot come back beside ${beside}`);
     else {
       standing.push(former);

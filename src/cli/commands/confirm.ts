@@ -15,7 +15,7 @@ export async function run(given: Invocation): Promise<Answer> {
   const pending = await loadPending(given, files);
   if (pending === null) {
     const summary = `no apply waits to be confirmed in ${given.settings.stateDir ?? path.dirname(files.folder)}`;
-    throw makeFailure('state', summary, 'check --base-url and --state-dir');
+    throw makeFailure('state', summary, 'check --base-url and --state-dir; or it was taken back: reconcile history');
   }
   const { stage, until } = pending;
   if (stage === 'wantsSecret') return await keep(files, pending);
