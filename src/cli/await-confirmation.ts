@@ -20,17 +20,18 @@ export function confirmTermsOf({ settings, terminal }: Invocation): ConfirmTerms
     throw makeFailure('usage', '--confirm-within asks on a terminal, and there is none', hint);
   }
   const command = splitWords(confirmWith);
-  const problem = findCommandProblem(command, terminal);
+  const isCut = /['"]/.test(confirmWith.replace(shellWord, ''));
+  const problem = isCut ? 'a quote in it is not closed' : findCommandProblem(command, terminal);
   if (problem !== null)
     throw makeFailure('usage', `--confirm-with: ${problem}`, 'name a program and its arguments; there is no shell');
   return { withinMs, command };
 }
 
+const shellWord = /(?:[^\s'"]+|'[^']*'|"[^"]*")+/g;
+
 /** Words as a shell splits them, with quotes and nothing else of a shell. */
 function splitWords(text: string): readonly string[] {
-  return [...text.matchAll(/(?:[^\s'"]+|'[^']*'|"[^"]*")+/g)].map(([word]) =>
-    word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'),
-  );
+  return [...text.matchAll(shellWord)].map(([word]) => word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'));
 }
 
 /** Why a command cannot be started; null: it can. */

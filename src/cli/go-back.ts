@@ -1,17 +1,18 @@
 import { systemClock } from '../adapters/clock.ts';
 import type { StateFiles } from '../adapters/state-files.ts';
-import { isSuccess, type Outcome } from '../apply/outcome.ts';
+import type { ApplyReport } from '../apply/outcome.ts';
+import { findUnfinished } from '../controller/pass-ending.ts';
 import { joinSome } from '../model/printable.ts';
 import { makeError, makeNote, type Problem } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
-import { listWaiting } from '../pass/go-back.ts';
 import type { ApplyRecord } from '../pass/history.ts';
-import { formatStep } from '../report/failed-steps.ts';
+import type { Plan } from '../plan/plan.ts';
 import { renderProblems } from '../report/problems.ts';
 import { answerError } from './answer.ts';
 import { type Answer, exitCodes, Failure, type Invocation, type Settings } from './command.ts';
 import { runPass } from './pass-run.ts';
 import { endGoingBack, type PendingApply } from './pending.ts';
+import { answerMore } from './progress.ts';
 
 const againMs = 5000;
 
@@ -40,10 +41,12 @@ export async function takeBack(
       journal = null;
       continue;
     }
-    const isOver = systemClock.now() + againMs >= until || problems.some(({ code }) => hopeless.has(code));
+    const isOver = systemClock.now() >= until || problems.some(({ code }) => hopeless.has(code));
     if (plan !== null || isOver || answer.exit === exitCodes.invalid) return await settleBack(answer, record, files);
     if (tries === 0) terminal.stderr(`${renderProblems(problems, false)}Going back is tried again and again.\n`);
-    await systemClock.sleep(againMs);
+    const silence = answerMore(terminal, () => 'the next try to read the server is waited for');
+    await systemClock.sleep(Math.min(againMs, until - systemClock.now()));
+    silence();
   }
 }
 
@@ -69,56 +72,55 @@ function forceBack({ settings, terminal, ...invocation }: Invocation): Invocatio
 /** How it was taken back, in part where fields want a secret. */
 async function settleBack(answer: Answer, record: ApplyRecord, files: StateFiles): Promise<Answer> {
   const { report } = answer;
-  const { isRead, isBack, isOver, failed } = judgeBack(answer);
-  const waiting = isRead ? listWaiting(record) : [];
+  const { plan = null, apply = null, problems: noted = [] } = report?.() ?? {};
+  const { isBack, isOver } = judgeBack(plan, apply);
+  const isWaiting = ({ code }: Problem): boolean => code === 'waits-for-secret';
+  const waiting = noted.filter(isWaiting).map((one) => ({ ...one, severity: 'error' as const }));
   if (isOver) await endGoingBack(files, waiting.length > 0);
   const isDone = answer.exit === exitCodes.ok;
-  const end = isBack ? describeBack(isDone, waiting.length > 0) : describeOpen(failed, record, isOver);
-  const problems = [...waiting.map(describeWaiting), end];
+  const end = isBack ? describeBack(isDone, noted) : describeOpen(apply, record, isOver);
+  const problems = [...waiting, end];
   return {
     ...answer,
     exit: isDone && waiting.length === 0 ? exitCodes.refused : exitCodes.partial,
     result: end.summary,
     notes: (color: boolean) => (answer.notes?.(color) ?? '') + renderProblems(problems, color),
-    ...(report && { report: () => ({ ...report(), problems: [...report().problems, ...problems] }) }),
+    ...(report && {
+      report: () => ({ ...report(), problems: [...noted.filter((one) => !isWaiting(one)), ...problems] }),
+    }),
   };
 }
 
-/** How far the server has what was before. `isOver`: nothing can be done about the rest. */
-function judgeBack({ report }: Answer) {
-  const { plan = null, apply = null } = report?.() ?? {};
-  const failed = apply?.outcomes.filter((one) => !isSuccess(one)) ?? null;
+/** Whether the server has what was before; and whether nothing can be done about the rest. */
+function judgeBack(plan: Plan | null, apply: ApplyReport | null) {
   const isBack = plan?.steps.length === 0 || apply?.end === 'converged';
+  const unfinished = findUnfinished(apply?.outcomes ?? []);
   // What the server refuses for good would keep every later apply from beginning.
-  const isOver = isBack || (failed !== null && failed.length > 0 && failed.every(({ status }) => status === 422));
-  return { isRead: plan !== null, isBack, isOver, failed };
+  return { isBack, isOver: isBack || (unfinished.length > 0 && unfinished.every(({ status }) => status === 422)) };
 }
 
 /** `isSeen`: nothing says that the kernel may not hold it. */
-function describeBack(isSeen: boolean, isInPart: boolean): Problem {
+function describeBack(isSeen: boolean, noted: readonly Problem[]): Problem {
   if (!isSeen) {
     const summary = 'The server has what was before; that it is in force there could not be seen.';
     return makeError('not-gone-back', summary, '`reconcile doctor --enforcement nft` looks again.');
   }
+  const isInPart = noted.some(({ code }) => code === 'changed-since' || code === 'waits-for-secret');
   const what = isInPart ? 'all else that' : 'what';
   const hint = 'The manifests still ask for it. Change them, or apply them again.';
   return makeNote('went-back', `Went back: ${what} the apply changed is as it was before.`, hint);
 }
 
-function describeWaiting(field: string): Problem {
-  const summary = `\`${field}\` stays as the apply wrote it: the process that knew its secret before is gone.`;
-  const undo = '`reconcile undo N` puts it back and asks for the secret (`reconcile history` has the number)';
-  const back = field === 'saml_identity_providers' ? 'An apply of the commit before puts it back' : undo;
-  return makeError('waits-for-secret', summary, `${back}; \`reconcile confirm\` keeps it.`);
-}
-
-function describeOpen(failed: readonly Outcome[] | null, record: ApplyRecord, isOver: boolean): Problem {
-  const open = failed?.map(({ step }) => formatStep(step)) ?? [
+/** `apply`: how far going back came; null: it wrote nothing. */
+function describeOpen(apply: ApplyReport | null, record: ApplyRecord, isOver: boolean): Problem {
+  const open = apply?.notConverged ?? [
     ...record.created.map(({ rule }) => `${formatRuleKey(rule)} (created)`),
     ...record.deleted.map(({ rule }) => `${formatRuleKey(rule)} (deleted)`),
     ...record.fields,
   ];
-  const summary = `Not all that the apply changed was taken back. Left as the apply made it: ${joinSome(open, 12)}.`;
+  const left = `Not all that the apply changed was taken back. Left as the apply made it: ${joinSome(open, 12)}.`;
+  const unseen = 'Nobody knows whether all that the apply changed was taken back: the result could not be verified.';
+  const summary = open.length === 0 ? unseen : left;
   const hint = isOver
     ? 'The server refused that for good. `reconcile undo N` tries it again (`reconcile history` has the number).'
     : 'The next `reconcile apply` or `reconcile confirm` with this state folder tries again; `reconcile undo` does too.';

@@ -92,9 +92,9 @@ async function addRecord(
   files: StateFiles,
   make: (newest: ApplyRecord | null) => ApplyRecord,
 ): Promise<number | undefined> {
-  for (;;) {
+  for (let tries = 0; ; tries++) {
     const known = await listRecords(files);
-    const number = (known[0] ?? 0) + 1;
+    const number = (known[0] ?? 0) + 1 + tries;
     const newest = await loadNewest(files, known);
     const record = make(newest);
     if (countChanges(record) === 0 && isDeepStrictEqual(record.said, listEnds(newest))) return undefined;
@@ -133,7 +133,7 @@ export async function pruneHistory(files: StateFiles): Promise<number> {
 }
 
 async function listRecords(files: StateFiles): Promise<readonly number[]> {
-  const numbers = (await files.list()).flatMap((name) => /^(\d{1,9})\.json$/.exec(name)?.[1] ?? []).map(Number);
+  const numbers = (await files.list()).flatMap((name) => /^(\d{1,15})\.json$/.exec(name)?.[1] ?? []).map(Number);
   return numbers.sort((a, b) => b - a);
 }
 
@@ -181,5 +181,5 @@ export function describeUser({ env }: Pick<Terminal, 'env'>): string {
   const { GITHUB_RUN_ID, GITHUB_ACTOR, CI_JOB_ID, GITLAB_USER_LOGIN, SUDO_USER, USER, LOGNAME } = env;
   if (GITHUB_RUN_ID !== undefined) return `GitHub run ${GITHUB_RUN_ID} of ${GITHUB_ACTOR ?? 'unknown'}`;
   if (CI_JOB_ID !== undefined) return `GitLab job ${CI_JOB_ID} of ${GITLAB_USER_LOGIN ?? 'unknown'}`;
-  return SUDO_USER ?? USER ?? LOGNAME ?? `uid ${process.getuid?.() ?? 'unknown'}`;
+  return SUDO_USER || USER || LOGNAME || `uid ${process.getuid?.() ?? 'unknown'}`;
 }

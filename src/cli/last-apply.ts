@@ -82,13 +82,9 @@ export async function recordApply(
     server: findServer(invocation.settings),
     revision: content.revision,
     applied_at: new Date(systemClock.wallTime()).toISOString(),
-    rules: state.rules.map(({ rule, name, place, expires }) => ({
-      key: formatRuleKey(rule),
-      name,
-      file: place.file,
-      line: place.line,
-      ...(expires === undefined ? {} : { expires }),
-    })),
+    rules: state.rules.map(({ rule, name, place: { file, line }, expires }) => {
+      return { key: formatRuleKey(rule), name, file, line, expires };
+    }),
     secrets: listSentReferences(state, plan, former),
   };
   const files = new StateFiles(folder, 'oneshot');

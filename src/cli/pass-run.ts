@@ -24,6 +24,7 @@ import { type Answer, chooseExitCode, type Invocation } from './command.ts';
 import { createHistoryWriter, describeUser, type OnRecord } from './history.ts';
 import { findStateFolder, type LastApply, readLastApply, recordApply } from './last-apply.ts';
 import { applyStrict, applyStrictToPass, isInvalid } from './manifests.ts';
+import { settleWaiting } from './pending.ts';
 import { lookUpNames, type PlanNames } from './plan-names.ts';
 import { readRevision } from './revision.ts';
 import { compareWithSaved, movedMeanwhile, type SavedPlan, savePlan } from './saved-plan.ts';
@@ -75,13 +76,21 @@ export async function runPass(given: Invocation, request: PassRequest): Promise<
     const declined = result.end === 'declined' && stale.length === 0;
     const answer = screen.answerWith(report, exitCode(result, run, stale.length > 0), run.obstacle, declined);
     const decision = (await request.trial?.decide(answer)) ?? { isKept: true, answer };
-    if (!request.planOnly && request.back === undefined && decision.isKept)
-      await recordApply(invocation, result, { former: lastApply?.secrets ?? [], logger: wired.pass.logger });
+    if (decision.isKept) await recordRun(run, result, decision.answer);
     return decision.answer;
   } finally {
     screen.end();
     await wired.close();
   }
+}
+
+/** Records what a run that could write left in effect, unless it took an apply back. */
+async function recordRun({ invocation, request, lastApply, wired }: Run, result: PassResult, answer: Answer) {
+  const { planOnly, back } = request;
+  if (planOnly || back?.goesBack) return;
+  const terms = { former: lastApply?.secrets ?? [], logger: wired.pass.logger };
+  if (back === undefined) await recordApply(invocation, result, terms);
+  await settleWaiting(invocation, answer);
 }
 
 /** Runs the pass, and once more when a person lets secrets go where nothing else binds them to. */

@@ -6,9 +6,10 @@ import { StateFiles } from '../adapters/state-files.ts';
 import { isAlive, markProcess } from '../adapters/state-folder.ts';
 import { escapeControls } from '../model/printable.ts';
 import { getErrorCode, isObject } from '../model/result.ts';
+import { listWaiting } from '../pass/go-back.ts';
 import { type ApplyRecord, decodeApplyRecord, encodeApplyRecord } from '../pass/history.ts';
 import { findServer } from './approval.ts';
-import { type Invocation, makeFailure } from './command.ts';
+import { type Answer, exitCodes, type Invocation, makeFailure } from './command.ts';
 import { findStateFolder } from './last-apply.ts';
 
 export interface ConfirmTerms {
@@ -50,10 +51,10 @@ export function openPending(invocation: Invocation): StateFiles {
 
 /** Writes the record of an apply that begins; throws a `Failure` where it cannot, or where one of another process waits. */
 export async function addPending(files: StateFiles, pending: PendingApply): Promise<void> {
-  // One that only waits for a secret makes room.
-  await removePending(files, 'wantsSecret');
   let isOurs: boolean;
   try {
+    // One that only waits for a secret makes room.
+    await files.remove(places.wantsSecret);
     isOurs = !existsSync(files.locate(places.goesBack)) && (await files.add(places.waits, encodePending(pending)));
     if (isOurs) await ownPending(files);
   } catch (error) {
@@ -143,11 +144,18 @@ export async function removePending(files: StateFiles, place: Place): Promise<bo
   });
 }
 
-/** Forgets fields that wait for a secret, once an undo of their apply has put them back. */
-export async function forgetUndone(invocation: Invocation, { at }: ApplyRecord): Promise<void> {
+/** Forgets fields that wait for a secret once a run has brought each of them about; else says that they wait. */
+export async function settleWaiting(invocation: Invocation, { exit = exitCodes.ok, report }: Answer): Promise<void> {
+  if (findStateFolder(invocation) === null) return;
   const files = openPending(invocation);
   const pending = await loadPending(invocation, files);
-  if (pending?.stage === 'wantsSecret' && pending.record.at === at) await removePending(files, 'wantsSecret');
+  if (pending?.stage !== 'wantsSecret') return;
+  const waiting = listWaiting(pending.record);
+  const { desired } = report?.().plan?.changes.find((one) => one.kind === 'Configuration') ?? {};
+  const isSettled = exit === exitCodes.ok && waiting.every((field) => desired?.fields[field] !== undefined);
+  if (isSettled) return void (await files.remove(places.wantsSecret).catch(() => false));
+  const what = `${waiting.join(', ')}: still as an apply left it that was taken back`;
+  invocation.terminal.stderr(`note: ${what}. Keep it: reconcile confirm\n`);
 }
 
 /** Decides that the apply is taken back; false: it was kept already. */

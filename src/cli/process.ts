@@ -81,7 +81,7 @@ async function dropTypedAhead(): Promise<void> {
   const drop = (typed: Buffer): void => {
     if (typed.includes(3)) process.kill(process.pid, 'SIGINT'); // Ctrl-C, while the terminal is raw
   };
-  stdin.setRawMode(true).on('data', drop);
+  stdin.setRawMode(true).on('data', drop).resume();
   // What is there is read in the next turn of the loop; the one after it finds nothing.
   for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve));
   stdin.pause().off('data', drop).setRawMode(false);
@@ -101,7 +101,8 @@ async function ask(asked: string | (() => string), signal: AbortSignal): Promise
       lines.once('close', () => resolve(null));
       lines.once('error', () => resolve(null)); // the terminal is gone
     });
-    // readline takes Ctrl-C from the terminal before the process does.
+    // readline takes Ctrl-C and Ctrl-Z from the terminal before the process does. One that is stopped goes back for nobody.
+    lines.on('SIGTSTP', () => undefined);
     lines.once('SIGINT', () => process.kill(process.pid, 'SIGINT'));
     const answer = await Promise.race([lines.question(question, { signal }), ended]);
     if (answer === null) process.stderr.write('\n'); // the line of the question has no end yet

@@ -98,7 +98,7 @@ export async function tellProgress<T>(
 }
 
 /** Answers signals that stop nothing: the second, or any while an apply is taken back. */
-function answerMore(terminal: Invocation['terminal'], getPhase: () => string): () => void {
+export function answerMore(terminal: Invocation['terminal'], getPhase: () => string): () => void {
   const listener = (): void => {
     if (terminal.unstoppable !== true && !terminal.stop.aborted) return; // the first one stops, and is answered elsewhere
     const end = 'A third Ctrl-C ends at once, and rules may be missing then.';

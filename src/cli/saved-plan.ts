@@ -97,9 +97,8 @@ function distrust(
     const hint = `review it, then add --approve ${now.plan}; a plan that is saved with a token needs no such flag`;
     return stale(summary, hint);
   }
-  if (saved.key !== now.key) {
+  if (saved.key !== now.key)
     return stale('the API token is another one than when the plan was saved: the two cannot be compared', again);
-  }
   if (sealed.server !== origin.server) {
     const summary = `the saved plan was made for ${String(sealed.server)}, and this is ${origin.server}`;
     return stale(summary, 'check --base-url, or plan again for this server');

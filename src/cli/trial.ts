@@ -2,7 +2,6 @@ import { systemClock } from '../adapters/clock.ts';
 import type { StateFiles } from '../adapters/state-files.ts';
 import { escapeControls } from '../model/printable.ts';
 import { formatRuleKey } from '../model/rule.ts';
-import { listWaiting } from '../pass/go-back.ts';
 import { countChanges } from '../pass/history.ts';
 import { writeAnswer } from './answer.ts';
 import { awaitConfirmation, confirmTermsOf, describeLeft, refuseOwned } from './await-confirmation.ts';
@@ -121,14 +120,9 @@ export async function settleEarlier(invocation: Invocation): Promise<Answer | nu
   if (findStateFolder(invocation) === null) return null;
   const files = openPending(invocation);
   const earlier = await loadPending(invocation, files);
-  if (earlier === null) return null;
+  if (earlier === null || earlier.stage === 'wantsSecret') return null;
   const { stage, record, until } = earlier;
   const { stderr } = invocation.terminal;
-  if (stage === 'wantsSecret') {
-    const what = listWaiting(record).join(', ');
-    stderr(`note: ${what}: still as an apply left it that was taken back. Keep it: reconcile confirm\n`);
-    return null;
-  }
   const leftMs = Math.max(0, until - systemClock.wallTime());
   if (stage === 'goesBack' && (await findPendingOwner(files)) !== null) throw goingBackElsewhere();
   await refuseOwned(files, leftMs);

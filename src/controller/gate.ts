@@ -84,10 +84,8 @@ export class Gate {
       if (fight !== null) return fight;
     }
     const deleteWaitMs = isDrift || countDeletes(plan) === 0 ? 0 : order.deleteWaitMs();
-    if (deleteWaitMs > 0) {
-      const message = 'rules would be deleted: waiting until the content has been stable for longer';
-      return held('Settling', message, deleteWaitMs);
-    }
+    const settling = 'rules would be deleted: waiting until the content has been stable for longer';
+    if (deleteWaitMs > 0) return held('Settling', settling, deleteWaitMs);
     const closed = findClosedWindow(windows, plan, clock.wallTime());
     if (closed === null) return null;
     return { ...held('OutsideWindow', closed.message), opensAt: closed.opensAt };

@@ -7,7 +7,7 @@ import { Backoff } from './backoff.ts';
 import { shortenRevision } from './conditions.ts';
 import { notRecorded, type PassOrder, unconfirmedBefore } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
-import { countLiveRules, isInForce, type PassEnding, type Verdict } from './pass-ending.ts';
+import { countLiveRules, isInForce, type PassEnding, type PassRun, type Verdict } from './pass-ending.ts';
 import { logInternalError } from './pass-log.ts';
 import { PassRunner } from './pass-runner.ts';
 import { type LoopRecord, listRevisions, lostRecord, recordEnding, recordGivenUp, recordSecrets } from './record.ts';
@@ -192,10 +192,12 @@ export class Leadership {
   }
 
   /** A try to take back a revision has ended. Where it cannot be done, the next revision need not wait for it. */
-  async triedBack(revision: string, verdict: Verdict): Promise<Verdict> {
+  async triedBack(revision: string, { verdict, result }: PassRun): Promise<Verdict> {
     this.#mayLeave = verdict.kind === 'terminal';
-    if (!isInForce(verdict)) return this.#trial.refuse(revision, verdict.message);
-    await this.#update(nothingPending);
+    const waiting = result?.problems.filter(({ code }) => code === 'waits-for-secret') ?? [];
+    const but = waiting.length === 0 ? '' : `, but for this: ${waiting.map(({ summary }) => summary).join(' ')}`;
+    this.#trial.back = isInForce(verdict) ? `was taken back${but}` : `is not taken back yet: ${verdict.message}`;
+    if (isInForce(verdict)) await this.#update(nothingPending);
     return this.#trial.refuse(revision);
   }
 

@@ -170,7 +170,7 @@ export class Loop {
   /** Takes back what nobody confirmed, and looks again at once: a newer revision may wait. */
   async #takeBack(lead: Leadership, revision: string): Promise<Converged> {
     const run = await runBack(lead, revision);
-    const complaint = await lead.triedBack(revision, run.verdict);
+    const complaint = await lead.triedBack(revision, run);
     return { ...run, complaint, verdict: isInForce(run.verdict) ? { ...run.verdict, waitMs: 0 } : run.verdict };
   }
 

@@ -122,9 +122,8 @@ function judgeApply(result: PassResult): Verdict {
 
 function judgeFailed(report: ApplyReport): Verdict {
   const failed = findUnfinished(report.outcomes).filter((one) => one.outcome !== 'dropped');
-  if (failed.some((one) => one.status === 401)) {
+  if (failed.some((one) => one.status === 401))
     return { kind: 'terminal', reason: 'Unauthorized', message: textOfFailed(report, failed) };
-  }
   if (report.end === 'not-converged' && failed.length === 0) {
     const names = report.notConverged.slice(0, 5).join(', ');
     const message = names === '' ? textOfFailed(report, failed) : `not converged: ${names}`;

@@ -41,9 +41,8 @@ export function logDrift(logger: Logger, plan: Plan): void {
 
 /** One line for each rule that began or ended. */
 export function logTimes(logger: Logger, outcomes: readonly Outcome[]): void {
-  for (const { step, outcome } of outcomes.slice(0, shown)) {
+  for (const { step, outcome } of outcomes.slice(0, shown))
     logger.info('A rule began or ended by its time', { ...makeRequest(step), outcome });
-  }
 }
 
 /** One line for each step that was not carried out, with the server's words. */
@@ -60,9 +59,6 @@ export function logInternalError(logger: Logger, error: unknown): void {
   const lines = isError ? (error.stack ?? '').split('\n') : [];
   logger.error('An internal error ended the pass', {
     error: isError ? error.name : typeof error,
-    frames: lines
-      .filter((line) => /^\s+at /.test(line))
-      .map((line) => line.trim())
-      .slice(0, 6),
+    frames: lines.flatMap((line) => (/^\s+at /.test(line) ? [line.trim()] : [])).slice(0, 6),
   });
 }

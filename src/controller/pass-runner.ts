@@ -81,9 +81,8 @@ export class PassRunner {
     const verdict = this.gate.learn(judge(result, hold), result);
     logFailures(logger, findUnfinished(result.apply?.outcomes ?? []));
     this.#serverWasDown = result.end === 'unreadable' && ['refused', 'reset'].includes(result.failure?.code ?? '');
-    for (const one of result.problems) {
-      if (one.severity === 'warning') logger.debug('A problem was found', { code: one.code, summary: one.summary });
-    }
+    for (const { severity, code, summary } of result.problems)
+      if (severity === 'warning') logger.debug('A problem was found', { code, summary });
     const isDrift = isDriftOf(order, result.desired?.state ?? null);
     return { result, verdict, outcomes: result.apply?.outcomes ?? outcomes, isDrift };
   }

@@ -6,6 +6,7 @@ import type { PassEnding } from './pass-ending.ts';
 const mostGivenUp = 20;
 
 const revision = z.string().regex(/^(?:sha256:)?[0-9a-f]{40,64}$/);
+const digest = z.string().regex(/^[0-9a-f]{64}$/);
 const count = z.number().int().nonnegative();
 /** ms since 1970, as `Date` holds it: one beyond ends whoever writes it as a date. */
 const time = z.number().int().min(0).max(8_640_000_000_000_000);
@@ -39,11 +40,7 @@ export const recordShape = z.object({
   /** Revisions that failed here: an apply of theirs ended in error, or did not converge. The newest last. */
   failed: z.array(revision).max(mostGivenUp).readonly().default([]),
   /** Digest of what the applied revision asked for then; with other values or settings it asks for something else. */
-  appliedDesired: z
-    .string()
-    .regex(/^[0-9a-f]{64}$/)
-    .nullable()
-    .default(null),
+  appliedDesired: digest.nullable().default(null),
   /** The operator's secrets that it sent, and where to: these go there again without a binding. */
   sentSecrets: z.array(binding.readonly()).readonly().default([]),
   /** The time for which its rules were last sorted, by a clock that agreed with the server's. */

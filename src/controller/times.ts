@@ -115,9 +115,8 @@ export async function runBack(lead: Leadership, revision: string): Promise<PassR
   const { history, runner } = lead;
   const content = history.lastGood;
   const first = content === null ? null : await runner.run({ ...lead.order(content), back: 'confirmed' });
-  const begin = (): Promise<null> => Promise.resolve(null);
   const back = first === null ? 'before' : 'rest';
-  const rest = await runner.run({ ...lead.order({ revision, files: [] }), back, begin });
+  const rest = await runner.run({ ...lead.order({ revision, files: [] }), back, begin: async () => null });
   if (first === null) return { ...rest, content };
   if (rest.result?.failure?.code === 'no-record') return { ...first, content };
   const outcomes = [...first.outcomes, ...rest.outcomes];

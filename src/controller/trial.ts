@@ -31,6 +31,8 @@ export class Trial {
   readonly #parts: Parts;
   readonly #stop: AbortSignal;
   #current: Current | null = null;
+  /** How far what it changed is taken back, once its time is over. */
+  back = 'was taken back';
 
   constructor(parts: Parts, stop: AbortSignal) {
     this.#parts = parts;
@@ -51,6 +53,7 @@ export class Trial {
   begin(): void {
     this.#current?.over.abort();
     this.#current = null;
+    this.back = 'was taken back';
   }
 
   /** A pass over it has ended: what it wrote has to be confirmed too, within the same time (`time` so far). Gives that from now on. */
@@ -72,11 +75,10 @@ export class Trial {
     return next;
   }
 
-  /** The verdict on a revision whose time is over. `open`: what keeps it from being taken back. */
-  refuse(revision: string, open = ''): Verdict {
+  /** The verdict on a revision whose time is over. */
+  refuse(revision: string): Verdict {
     const why = this.wordOn(revision) === null || this.said === '' ? '' : ` (${this.said})`;
-    const back = open === '' ? 'was taken back' : `is not taken back yet: ${open}`;
-    const message = `${shortenRevision(revision)} was not confirmed in time${why}, and is not tried again; what it changed ${back}`;
+    const message = `${shortenRevision(revision)} was not confirmed in time${why}, and is not tried again; what it changed ${this.back}`;
     return { kind: 'terminal', reason: 'NotConfirmed', message };
   }
 

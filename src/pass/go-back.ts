@@ -12,9 +12,10 @@ import {
   type LiveConfiguration,
   mapSecrets,
 } from '../model/configuration.ts';
-import { compareProblems, hasErrors, type Place, type Problem } from '../model/problem.ts';
+import { formatInstant } from '../model/instant.ts';
+import { compareProblems, hasErrors, makeNote, type Place, type Problem } from '../model/problem.ts';
 import { collides, type DesiredRule, formatRuleKey, type LiveRule, type Rule } from '../model/rule.ts';
-import type { LiveState } from '../model/state.ts';
+import { isInScope, type LiveState } from '../model/state.ts';
 import { compareField } from '../plan/diff-configuration.ts';
 import { type ApplyRecord, nowhere } from './history.ts';
 
@@ -64,7 +65,7 @@ interface Finding extends BackOrder {
 /** The rules that stay, and those that come back. */
 function rulesBefore(
   live: readonly LiveRule[],
-  { record, known, isRest = false, context: { now, profile }, problems }: Finding,
+  { record, known, goesBack, isRest = false, context: { now, profile, scope }, problems }: Finding,
 ): readonly DesiredRule[] {
   const taken = new Set<string>();
   const liveKeys = new Set(live.map(({ rule }) => formatRuleKey(rule)));
@@ -79,15 +80,18 @@ function rulesBefore(
   };
   const leaveAsBefore = isRest ? (): void => undefined : leave;
   for (const { rule } of record.created)
-    if (!liveKeys.has(formatRuleKey(rule))) leaveAsBefore(rule, 'was created by that apply, and is not live any more');
+    if (!isInScope(rule, scope)) leave(rule, isOutside);
+    else if (!liveKeys.has(formatRuleKey(rule)))
+      leaveAsBefore(rule, 'was created by that apply, and is not live any more');
   const back = record.deleted.flatMap((former): readonly DesiredRule[] => {
     const { rule } = former;
     const key = formatRuleKey(rule);
     const { name = null, expires } = record.said.get(key) ?? {};
     const blocker = profile.refusesCollisions ? standing.find((other) => collides(other.rule, rule)) : undefined;
     const beside = blocker ? formatRuleKey(blocker.rule) + (kept.includes(blocker) ? ', made since' : '') : null;
-    if (liveKeys.has(key) && !created.has(key)) leaveAsBefore(rule, 'is live again already');
-    else if (expires !== undefined && expires <= now) leave(rule, `expired at ${new Date(expires).toISOString()}`);
+    if (goesBack && !isInScope(rule, scope)) leave(rule, isOutside);
+    else if (liveKeys.has(key) && !created.has(key)) leaveAsBefore(rule, 'is live again already');
+    else if (expires !== undefined && expires <= now) leave(rule, `expired at ${formatInstant(expires)}`);
     else if (beside !== null) leave(rule, `cannot come back beside ${beside}`);
     else {
       standing.push(former);
@@ -104,8 +108,17 @@ function rulesBefore(
   return [...stay, ...back];
 }
 
+const isOutside = 'is outside the scope of the settings';
+
 function changedSince(what: string): Problem {
   return { code: 'changed-since', severity: 'note', summary: `Not undone: ${what}.` };
+}
+
+function waitsForSecret(field: ConfigurationField): Problem {
+  const summary = `\`${field}\` stays as the apply wrote it: the process that knew its secret before is gone.`;
+  const undo = '`reconcile undo N` puts it back and asks for the secret (`reconcile history` has the number)';
+  const back = field === 'saml_identity_providers' ? 'An apply of the commit before puts it back' : undo;
+  return makeNote('waits-for-secret', summary, `${back}; \`reconcile confirm\` keeps it.`);
 }
 
 /** The fields that go back, with the secrets of before as far as the record knows them. */
@@ -114,22 +127,26 @@ function configurationBefore(
   { record, goesBack, isRest = false, context, problems }: Finding,
 ): DesiredConfiguration | null {
   const { fields, before, after } = record;
-  if (before === null || after === null || live === null) return null;
+  if (before === null || after === null) return null;
+  if (!context.scope.configuration)
+    for (const field of fields) problems.push(changedSince(`\`${field}\` ${isOutside}`));
+  if (live === null) return null;
   const waiting = new Set(listWaiting(record));
   const unfit = new Set(exportConfiguration(before.fields, context.profile).unfit.map(({ field }) => field));
   const wanted = fields.filter((field) => {
-    if (goesBack && waiting.has(field)) return false;
     // The record holds no secrets, so that providers that differ in nothing else are `hidden`, and others `blocked`.
     const isNot = ({ fields: { [field]: value } }: LiveConfiguration): boolean =>
       ['differs', 'blocked'].includes(compareField(field, value, live.fields[field]));
     const changed = isNot(after);
-    if (changed && isRest && !isNot(before)) return false;
+    const isOpen = goesBack === true && waiting.has(field);
+    if ((changed || isOpen) && isRest && !isNot(before)) return false;
     const isLost = field === 'saml_identity_providers' && waiting.has(field);
     const leave = (why: string): void => void problems.push(changedSince(`\`${field}\` ${why}`));
     if (changed) leave('was changed again');
+    else if (isOpen) problems.push(waitsForSecret(field));
     else if (isLost) leave('needs SAML metadata, which no record holds: put it back from Git');
     else if (unfit.has(field)) leave('had a value that no manifest may have');
-    return !changed && !isLost && !unfit.has(field);
+    return !changed && !isOpen && !isLost && !unfit.has(field);
   });
   if (wanted.length === 0) return null;
   const place = { ...nowhere, file: 'configuration.yaml' };

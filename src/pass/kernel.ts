@@ -29,9 +29,8 @@ export async function observeKernel(
   const { enforcement, clock, stop } = pass;
   if (enforcement === undefined) return undefined;
   const names = collectRuleNames(desired.rules);
-  if (enforcement.repair) {
+  if (enforcement.repair)
     return await waitUntilStill({ ...enforcement, clock, stop, live: live.rules, names, timeoutMs: stillTimeoutMs });
-  }
   return { report: await enforcement.kernel.check(live.rules, names, stop), waitedMs: null };
 }
 

@@ -1,4 +1,14 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/adapters/clock.ts';
@@ -113,6 +123,7 @@ describe('an apply that is to be confirmed', () => {
     });
     expect(back.out).toContain('`default_client_dns` was changed again');
     expect(back.out).toContain('the rule accept 172.16.0.0/12 * was made by others since');
+    expect(back.err).toContain('Went back: all else that the apply changed is as it was before.');
   });
 
   it('--yes answers for the plan, and not for keeping it; a time that is over goes back', async () => {
@@ -156,6 +167,16 @@ describe('an apply that is to be confirmed', () => {
     expect(live()).toEqual(before);
   });
 
+  it.each(["sh -c 'exit 1", 'sh -c "exit 1', `true "it's`])(
+    'a command with a quote that is not closed is wrong usage: %s',
+    async (command) => {
+      const given = { ...env, PATH: process.env['PATH'] ?? '' };
+      const refused = await world.cli(['apply', '--yes', '--confirm-with', command, 'm'], { env: given });
+      expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('a quote in it is not closed')]);
+      expect(live()).toEqual(before);
+    },
+  );
+
   it('is refused where nothing can be kept for the case that it is killed', async () => {
     const path = process.env['PATH'] ?? '';
     const given = { ...env, RECONCILE_STATE_DIR: '', CI: 'true', PATH: path };
@@ -166,6 +187,7 @@ describe('an apply that is to be confirmed', () => {
       env: { ...env, RECONCILE_STATE_DIR: join(world.folder, 'file'), PATH: path },
     });
     expect([unwritable.code, live()]).toEqual([1, before]);
+    expect(unwritable.err).toMatch(/what must be put back if nobody confirms cannot be written in .*\(ENOTDIR\)/);
   });
 });
 
@@ -289,7 +311,7 @@ describe('going back', () => {
   it('going back × expires: a rule that expired meanwhile is not made again, and is named', async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
     const spec = (destination: string, hours: number): string =>
-      `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: to-${destination}}\nspec: {action: accept, destination: ${destination}, expires: "${new Date(Date.now() + hours * 3_600_000).toISOString()}"}\n`;
+      `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: to-${destination}}\nspec: {action: accept, destination: ${destination}, expires: "${new Date(Date.now() + hours * 3_600_000).toISOString().replace(/\.\d+Z/, 'Z')}"}\n`;
     world.write('m/soon.yaml', `${spec('10.1.0.1', 1)}---\n${spec('10.1.0.2', 9)}`);
     manifests(['drop 10.9.0.0/16']);
     await run('m');
@@ -302,7 +324,7 @@ describe('going back', () => {
     const back = await onTrial(answer, '--config', join(world.folder, 'short.yaml'));
     // The longer end of before comes back, though nobody may give one now.
     expect([back.code, live()]).toEqual([3, ['accept 10.1.0.2', 'drop 10.9.0.0/16']]);
-    expect(back.out).toMatch(/Not undone: the rule to-10\.1\.0\.1 .* expired at /);
+    expect(back.out).toMatch(/Not undone: the rule to-10\.1\.0\.1 .* expired at [^.]*Z\./);
   });
 
   it('exit 5, and the report names what is left, when it fails; the next apply goes back by itself', async () => {
@@ -312,12 +334,39 @@ describe('going back', () => {
       return 'n';
     });
     expect(back.code).toBe(5);
-    expect(back.err).toMatch(/\[not-gone-back\] .*Left as the apply made it: .*create drop 10\.1\.0\.0\/16/s);
+    expect(back.err).toMatch(/\[not-gone-back\] .*Left as the apply made it: web-r1, web-r0\.\n/);
+    expect(back.out).toContain('create drop 10.1.0.0/16: ');
     expect(isGoingBack()).toBe(true);
     world.simulator.faults.clear();
     const next = await run('m');
     expect([next.code, live(), isGoingBack()]).toEqual([3, before, false]);
     expect(next.err).toContain('An earlier run was ended while it went back');
+  });
+
+  it('names the rule that the server keeps though it answers to each delete that it is gone', async () => {
+    await prepared();
+    const back = await onTrial(() => {
+      world.simulator.faults.inject({ match: { method: 'DELETE' }, fault: { kind: 'status', status: 204 } });
+      return 'n';
+    });
+    expect([back.code, isGoingBack()]).toEqual([5, true]);
+    expect(back.err).toMatch(/\[not-gone-back\] .*Left as the apply made it: .*, accept 10\.3\.0\.0\/16 \* \(/);
+  });
+
+  it('says that nobody knows the result where the server cannot be read after the last step', async () => {
+    await prepared();
+    const unseen = () => {
+      let writes = 0;
+      world.simulator.onCall(({ method }) => {
+        if (method !== 'GET' && ++writes === 5)
+          world.simulator.faults.inject({ match: { method: 'GET' }, fault: { kind: 'reset-before' } });
+      });
+      return 'n';
+    };
+    const back = await onTrial(unseen, '--total-timeout', '2s', '--concurrency', '1');
+    expect([back.code, live(), isGoingBack()]).toEqual([5, before, true]);
+    expect(back.err).toMatch(/\[not-gone-back\] .*the result could not be verified\.\n/);
+    expect(back.err).not.toContain('Left as the apply made it');
   });
 
   it('says whose a record may be that it cannot use, and what its removal does', async () => {
@@ -339,7 +388,8 @@ describe('going back', () => {
       return 'n';
     });
     expect([back.code, isGoingBack()]).toEqual([5, false]);
-    expect(back.err).toMatch(/\[not-gone-back\] .*Left as the apply made it: .*create drop 10\.1\.0\.0\/16/s);
+    expect(back.err).toMatch(/\[not-gone-back\] .*Left as the apply made it: web-r1, web-r0\.\n/);
+    expect(back.out).toContain('create drop 10.1.0.0/16: ');
     expect(back.err).toContain('`reconcile undo N` tries it again');
     world.simulator.faults.clear();
     expect([(await run('undo', '2', '--yes')).code, live()]).toEqual([0, before]);
@@ -432,10 +482,21 @@ describe('secrets of the Configuration before', () => {
     const { number } = applies.find(({ fields }) => fields.length > 0) as { number: number };
     const secret = { ...env, RECONCILE_SECRET_OIDC_OKTA: 'canary-secret' };
     const undo = ['undo', String(number), '--bind-secret', 'RECONCILE_SECRET_OIDC_OKTA=okta@idp.example'];
-    expect((await world.cli(undo, { env: secret })).code).toBe(0);
+    // As long as it is not put right, each apply says that it waits.
+    manifests(before);
+    const other = await run('m');
+    expect([other.code, other.err]).toEqual([0, expect.stringContaining('still as an apply left it')]);
+    const undone = await world.cli(undo, { env: secret });
+    expect([undone.code, undone.err]).toEqual([0, expect.not.stringContaining('still as an apply left it')]);
     expect(world.simulator.configuration()).toMatchObject({
       openid_connect_providers: [{ label: 'Okta', client_secret: 'canary-secret' }],
     });
+    expect((await run('confirm')).err).toContain('no apply waits to be confirmed');
+    // An apply of manifests that have the field puts it right too.
+    writeFileSync(rest, text);
+    manifests(before, provider('Okta'));
+    const applied = await world.cli(['m', ...bound], { env: { ...env, RECONCILE_SECRET_X: 'canary-secret' } });
+    expect([applied.code, applied.err]).toEqual([0, expect.not.stringContaining('still as an apply left it')]);
     expect((await run('confirm')).err).toContain('no apply waits to be confirmed');
   });
 });
@@ -467,8 +528,11 @@ describe('an apply whose process was killed', () => {
     await killedWaiting('60s');
     const kept = await run('confirm');
     expect([kept.code, kept.out]).toEqual([0, expect.stringMatching(/^Kept: \d+ changes of the apply of /)]);
+    expect(kept.out).toContain('Run `reconcile apply` once: its process was killed before it recorded');
     expect([live(), waits()]).toEqual([after, false]);
-    expect((await run('confirm')).err).toContain(`waits to be confirmed in ${join(world.folder, 'state')}\n`);
+    const again = await run('confirm');
+    expect(again.err).toContain(`waits to be confirmed in ${join(world.folder, 'state')}\n`);
+    expect(again.err).toContain('or it was taken back: reconcile history');
   });
 
   it('waiting × kill -9: the next apply goes on with the wait, and then with its own work (long)', async () => {
@@ -528,14 +592,25 @@ describe('an apply whose process was killed', () => {
     expect([kept.code, kept.err, live()]).toEqual([1, expect.stringContaining(`${pending} cannot be removed`), after]);
   });
 
-  it('says at once what lies outside the scope now, and does not try that for ten minutes as if the server were gone', async () => {
+  it('says what lies outside the scope now, takes back the rest, and keeps no later apply from beginning', async () => {
     await killedWaiting('60s');
     expireNow();
     world.write('narrow.yaml', 'scope: {networks: [10.3.0.0/16], configuration: false}\n');
-    const back = await run('confirm', '--total-timeout', '6s', '--config', join(world.folder, 'narrow.yaml'));
-    expect([back.code, back.err, live()]).toEqual([5, expect.stringContaining('[outside-scope]'), after]);
-    expect(back.err).not.toContain('tried again and again');
-    expect([(await run('confirm')).code, live()]).toEqual([3, before]);
+    const back = await run('confirm', '--config', join(world.folder, 'narrow.yaml'));
+    expect([back.code, live()]).toEqual([3, ['drop 10.0.0.0/8']]);
+    expect(back.err).toContain('Went back: all else that the apply changed is as it was before.');
+    const named = [...back.out.matchAll(/Not undone: (.*) is outside the scope of the settings\./g)].map(
+      ([, what]) => what,
+    );
+    expect(named.sort()).toEqual([
+      '`default_client_dns`',
+      '`default_client_mtu`',
+      'the rule web/r0 (accept 10.2.0.0/16 *)',
+      'the rule web/r1 (drop 10.0.0.0/8 *)',
+      'the rule web/r1 (drop 10.1.0.0/16 *)',
+    ]);
+    expect(world.simulator.configuration()['default_client_mtu']).toBe(1400);
+    expect((await run('m', '--config', join(world.folder, 'narrow.yaml'))).err).not.toContain('An earlier run');
   });
 
   it('says at once why it cannot go back yet (long)', async () => {
@@ -691,7 +766,8 @@ describe('while an apply waits in another process', () => {
     const refused = await run('m');
     expect([refused.code, refused.err]).toEqual([1, expect.stringMatching(/waits to be confirmed \(process \d+\)/)]);
     expect(refused.err).toContain('reconcile confirm');
-    expect((await run('confirm')).code).toBe(0);
+    const kept = await run('confirm');
+    expect([kept.code, kept.out]).toEqual([0, expect.not.stringContaining('Run `reconcile apply`')]);
     expect([(await end).code, live()]).toEqual([0, after]);
   });
 
@@ -763,6 +839,35 @@ describe('signals', () => {
     expect([code, err], err).toEqual([5, expect.stringContaining('Stopping after')]);
   });
 
+  it('going back × SIGTERM, Ctrl-C, SIGHUP: a second Ctrl-C is answered too where the server cannot be read', async () => {
+    const { child, end } = start();
+    await waiting();
+    world.simulator.faults.inject({ match: { method: 'GET' }, fault: { kind: 'status', status: 400 } });
+    let said = '';
+    child.stderr?.on('data', (text) => {
+      said += String(text);
+    });
+    child.kill('SIGINT');
+    await until(() => said.includes('Going back is tried again and again.'));
+    child.kill('SIGINT');
+    await until(() =>
+      said.includes('Still under way (the next try to read the server is waited for), and not stopped.'),
+    );
+    child.kill('SIGINT');
+    expect((await end).code).toBe(5);
+  });
+
+  it('going back is tried once more at its deadline, however near that is', async () => {
+    const { child, end } = start('apply', '--confirm-with', 'false', '--total-timeout', '1s', 'm');
+    await waiting();
+    world.simulator.faults.inject({ match: { method: 'GET' }, fault: { kind: 'status', status: 400 } });
+    child.stderr?.on('data', (text) => {
+      if (String(text).includes('tried again and again')) world.simulator.faults.clear();
+    });
+    child.kill('SIGINT');
+    expect([(await end).code, live()]).toEqual([3, before]);
+  });
+
   it('going back × SIGTERM, Ctrl-C, SIGHUP: a second Ctrl-C is answered, and the third ends the process (long)', async () => {
     const { child, end } = start();
     await waiting();
@@ -830,6 +935,31 @@ describe.skipIf(!hasPty)(`a person at a terminal${hasPty ? '' : ' (skipped: no s
     expect([code, live()], screen).toEqual([3, before]);
   });
 
+  it('a y typed while the apply runs does not keep it: the question after the plan is not there yet', async () => {
+    world.simulator.faults.inject({ fault: { kind: 'delay', milliseconds: 150 } });
+    const { code, screen } = await runOnTerminal(['apply', '--confirm-within', '2s', 'm'], {
+      cwd: world.folder,
+      env: { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token },
+      type: [
+        [/Apply .*\[y\/N\] /, 'y\r'],
+        [/applying: /, 'y\r'],
+      ],
+      columns: 120,
+    });
+    expect([code, live(), screen]).toEqual([3, before, expect.stringContaining('Nobody answered')]);
+  });
+
+  it('Ctrl-Z at the question does not stop the wait: a process that is stopped goes back for nobody', async () => {
+    const { code, screen } = await runOnTerminal(['apply', '--yes', '--confirm-within', '2s', 'm'], {
+      cwd: world.folder,
+      env: { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token },
+      type: [[/going back in \d:\d\d /, '\u001a']],
+      columns: 120,
+      isJob: true,
+    });
+    expect([code, live(), screen]).toEqual([3, before, expect.stringContaining('Nobody answered')]);
+  });
+
   it('a terminal that is gone, as when the change cut the ssh session off, goes back (long)', async () => {
     await runOnTerminal(['apply', '--confirm-within', '5m', 'm'], {
       cwd: world.folder,
@@ -869,6 +999,21 @@ describe('while another process holds the lease that the settings name', () => {
       const refused = await onTrial('y');
       expect([refused.code, refused.err]).toEqual([3, expect.stringContaining('sidecar-7 holds the lease')]);
       expect([live(), waits()]).toEqual([before, false]);
+    },
+  );
+
+  it.each(['lease.owner', 'lease.lock'])(
+    'an apply to be confirmed × a sidecar that holds the lease: %s cannot be read: exit 1, and nothing is written',
+    async (name) => {
+      const file = join(world.folder, name);
+      rmSync(file, { recursive: true });
+      // Whoever runs the tests may read what belongs to others: these answer EISDIR and ELOOP.
+      if (name === 'lease.owner') mkdirSync(file);
+      else symlinkSync(name, file);
+      const refused = await onTrial('y');
+      expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('nobody knows who holds the lease')]);
+      expect([live(), waits()]).toEqual([before, false]);
+      rmSync(file, { recursive: true });
     },
   );
 

@@ -40,23 +40,7 @@ it('keeps the record of each of two applies, though all were pruned while the fi
   const [first, later] = liveRules('accept 10.0.0.1', 'accept 10.0.0.2').map((live) => ({ ...live, id }));
   if (first === undefined || later === undefined) throw new Error('two rules');
   const folder = mkdtempSync(join(tmpdir(), 'reconcile-history-'));
-  const logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
-  const begin = async (live: typeof first, by: string) => {
-    const deletion = {
-      ...{ type: 'delete', id: live.id, live, change: 0, after: [], gap: null, mayRebuild: false },
-    } as Step;
-    const plan = { steps: [deletion], changes: [] } as unknown as Plan;
-    const history = createHistoryWriter(
-      folder,
-      logger,
-      async () => {},
-      () => undefined,
-    );
-    const approved = history.recordApproved(async () => true, { by, server: null, revision: null });
-    await approved(plan, null as never, { plan: 'digest' } as never);
-    const outcomes = [{ step: deletion, outcome: 'done', status: 204 }];
-    return () => history.end({ plan, apply: { end: 'converged', outcomes } as unknown as ApplyReport } as PassResult);
-  };
+  const begin = (live: typeof first, by: string) => beginApply(folder, live, by);
   const files = new StateFiles(folder, 'history');
   try {
     const endFirst = await begin(first, 'first');
@@ -71,3 +55,40 @@ it('keeps the record of each of two applies, though all were pruned while the fi
     rmSync(folder, { recursive: true });
   }
 });
+
+it.each(['999999999', '999999999999999'])(
+  'an apply ends though somebody put a record of number %s there',
+  async (number) => {
+    const id = '00000000-0000-4000-8000-000000000001';
+    const [rule] = liveRules('accept 10.0.0.1').map((live) => ({ ...live, id }));
+    if (rule === undefined) throw new Error('a rule');
+    const folder = mkdtempSync(join(tmpdir(), 'reconcile-history-'));
+    const files = new StateFiles(folder, 'history');
+    try {
+      await files.write(`${number}.json`, {});
+      for (const by of ['first', 'second', 'third']) await (await beginApply(folder, rule, by))();
+      expect(await files.list()).toHaveLength(4);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  },
+);
+
+/** Records what an apply that deletes this rule is about to do; the function records its end. */
+async function beginApply(folder: string, live: ReturnType<typeof liveRules>[number], by: string) {
+  const deletion = {
+    ...{ type: 'delete', id: live.id, live, change: 0, after: [], gap: null, mayRebuild: false },
+  } as Step;
+  const plan = { steps: [deletion], changes: [] } as unknown as Plan;
+  const logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+  const history = createHistoryWriter(
+    folder,
+    logger,
+    async () => {},
+    () => undefined,
+  );
+  const approved = history.recordApproved(async () => true, { by, server: null, revision: null });
+  await approved(plan, null as never, { plan: 'digest' } as never);
+  const outcomes = [{ step: deletion, outcome: 'done', status: 204 }];
+  return () => history.end({ plan, apply: { end: 'converged', outcomes } as unknown as ApplyReport } as PassResult);
+}

@@ -97,11 +97,24 @@ describe('history', () => {
     expect([undone.code, undone.err]).toEqual([1, expect.stringContaining('and there is no --base-url')]);
   });
 
-  it('names who applied by number where the environment has no name, as in a container', async () => {
+  it.each([undefined, ''])(
+    'names who applied by number where the environment has no name (%j), as in a container',
+    async (user) => {
+      manifests(['drop 10.1.0.0/16']);
+      const { USER: _, ...nameless } = env;
+      expect((await world.cli(['m'], { env: user === undefined ? nameless : { ...nameless, USER: user } })).code).toBe(
+        0,
+      );
+      expect((await run('history')).out).toContain(`by uid ${process.getuid?.()}, `);
+    },
+  );
+
+  it('a dry run of undo does not say that it is done', async () => {
     manifests(['drop 10.1.0.0/16']);
-    const { USER: _, ...nameless } = env;
-    expect((await world.cli(['m'], { env: nameless })).code).toBe(0);
-    expect((await run('history')).out).toContain(`by uid ${process.getuid?.()}, `);
+    await run('m');
+    const dry = await run('undo', '--dry-run', '--allow-empty');
+    expect(dry.err).toContain('The manifests still ask for what this undoes: ');
+    expect((await run('undo', '--allow-empty')).err).toContain('The manifests still ask for what was undone: ');
   });
 
   it('says what is wrong with a number that is none, or that is not there', async () => {
@@ -461,6 +474,18 @@ describe('undo', () => {
       expect.stringContaining('The rule `web-r1` is outside the scope'),
       ['drop 10.1.0.0/16'],
     ]);
+  });
+
+  it('names what it leaves because it is outside the scope now', async () => {
+    world.write('settings.yaml', 'scope: {networks: [10.1.0.0/16, 10.3.0.0/16], configuration: false}\n');
+    manifests(['drop 10.1.0.0/16'], '{default_client_mtu: 1300}');
+    await run('m');
+    manifests(['drop 10.1.0.0/16', 'accept 10.2.0.0/16', 'drop 10.3.0.0/16'], '{default_client_mtu: 1400}');
+    await run('m');
+    const undone = await run('undo', '--config', join(world.folder, 'settings.yaml'));
+    expect([undone.code, live()], undone.out + undone.err).toEqual([0, ['accept 10.2.0.0/16', 'drop 10.1.0.0/16']]);
+    for (const what of ['the rule web/r1 (accept 10.2.0.0/16 *)', '`default_client_mtu`'])
+      expect(undone.out).toContain(`Not undone: ${what} is outside the scope of the settings.`);
   });
 
   it('puts rules of users back, too', async () => {

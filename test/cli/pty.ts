@@ -25,10 +25,12 @@ export function runOnTerminal(
     readonly columns?: number;
     /** Takes the terminal away when this stands on the screen, as the end of an ssh session does. */
     readonly hangUp?: RegExp;
+    /** As a job of a shell, which Ctrl-Z can stop. */
+    readonly isJob?: boolean;
   },
 ): Promise<PtyRun> {
-  const { cwd, env, type = [], columns = 80, hangUp } = options;
-  const line = `stty cols ${columns} rows 24; exec ${[process.execPath, entry, ...args].map(quoted).join(' ')}`;
+  const { cwd, env, type = [], columns = 80, hangUp, isJob = false } = options;
+  const line = `stty cols ${columns} rows 24; ${isJob ? 'set -m;' : 'exec'} ${[process.execPath, entry, ...args].map(quoted).join(' ')}`;
   const child = spawn('script', ['-qefc', line, '/dev/null'], {
     cwd,
     env: { PATH: process.env['PATH'] ?? '', TERM: 'xterm', SHELL: '/bin/sh', ...env },

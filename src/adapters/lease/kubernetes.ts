@@ -195,11 +195,7 @@ function createLeaseApi(settings: KubernetesLeaseSettings) {
     const response = await request(url, {
       method,
       dispatcher: connect(),
-      headers: {
-        authorization: `Bearer ${token}`,
-        accept: 'application/json',
-        'content-type': 'application/json',
-      },
+      headers: { authorization: `Bearer ${token}`, accept: 'application/json', 'content-type': 'application/json' },
       body: body === undefined ? null : JSON.stringify(body),
       signal: AbortSignal.timeout(timeoutMs),
     }).catch((error: unknown) => {

@@ -2,7 +2,7 @@ import { readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import { lock } from 'proper-lockfile';
 import type { Lease, LeaseHolder } from '../../controller/lease.ts';
 import type { RecordText } from '../../controller/record.ts';
-import { getErrorCode } from '../../model/result.ts';
+import { getErrorCode, replaceError } from '../../model/result.ts';
 import { openRecordText, saysSuspended } from '../record-store.ts';
 import { chooseRenewal, keepLease, type LeaseSettings, type LeaseStore, NotRenewed, type Tenure } from './renewed.ts';
 
@@ -21,10 +21,10 @@ export function holdLockFile(settings: LockFileSettings): Lease {
   return keepLease(settings, new LockFileStore(settings));
 }
 
-/** Who holds the lock, without taking part; null: nobody does. */
+/** Who holds the lock, without taking part; null: nobody does. Rejects where that cannot be seen. */
 export async function lookAtLockFile({ path, durationMs, clock }: LockFileSettings): Promise<LeaseHolder | null> {
-  const found = await stat(`${path}.lock`).catch(() => null);
-  const name = await readFile(`${path}.owner`, 'utf8').catch(() => '');
+  const found = await stat(`${path}.lock`).catch(replaceError('ENOENT', null));
+  const name = await readFile(`${path}.owner`, 'utf8').catch(replaceError('ENOENT', ''));
   if (found === null || name === '' || clock.wallTime() - found.mtimeMs > durationMs) return null;
   const record = await openRecordText(`${path}.record`)
     .read()

@@ -15,7 +15,7 @@ export async function run(given: Invocation): Promise<Answer> {
   const pending = await loadPending(given, files);
   if (pending === null) {
     const summary = `no apply waits to be confirmed in ${given.settings.stateDir ?? path.dirname(files.folder)}`;
-    throw makeFailure('state', summary, 'check --base-url and --state-dir');
+    throw makeFailure('state', summary, 'check --base-url and --state-dir; or it was taken back: reconcile history');
   }
   const { stage, until } = pending;
   if (stage === 'wantsSecret') return await keep(files, pending);
@@ -34,7 +34,10 @@ async function keep(files: StateFiles, { record, stage }: EarlierApply): Promise
   if (!(await removePending(files, isRest ? 'wantsSecret' : 'waits')))
     throw comesTooLate('that apply was confirmed a moment ago, or is being taken back');
   const what = isRest ? listWaiting(record).join(', ') : count(countChanges(record), 'change');
-  const text = `Kept: ${what} of the apply of ${record.at.slice(0, 19)}Z by ${record.by}.${describeCut(stage)}\n`;
+  // Guards let rules end that the last record of a whole run has.
+  const isCut = !isRest && (await findPendingOwner(files)) === null;
+  const next = isCut ? ' Run `reconcile apply` once: its process was killed before it recorded what is in effect.' : '';
+  const text = `Kept: ${what} of the apply of ${record.at.slice(0, 19)}Z by ${record.by}.${describeCut(stage)}${next}\n`;
   return {
     text: () => text,
     report: () => ({ ...makeProblemReport([]), headline: text.trimEnd() }),

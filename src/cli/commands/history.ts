@@ -39,7 +39,7 @@ export function findHistory(invocation: Invocation): StateFiles {
 /** The record of an apply by its number, as a person writes it. */
 export async function findRecord(files: StateFiles, text: string): Promise<NumberedRecord> {
   const hint = '`reconcile history` lists them';
-  if (!/^[1-9]\d{0,8}$/.test(text))
+  if (!/^[1-9]\d{0,14}$/.test(text))
     throw makeFailure('usage', `\`${escapeControls(text)}\` is not the number of an apply`, hint);
   const loaded = await loadRecord(files, Number(text));
   if (loaded.ok) return loaded.value;

@@ -5,7 +5,6 @@ import { findServer } from '../approval.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
 import { loadLast, type NumberedRecord } from '../history.ts';
 import { runPass } from '../pass-run.ts';
-import { forgetUndone } from '../pending.ts';
 import { settleEarlier } from '../trial.ts';
 import { lookAtLease } from '../watch/lease-settings.ts';
 import { findHistory, findRecord } from './history.ts';
@@ -29,8 +28,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { plan = null, apply = null } = answer.report?.() ?? {};
   // Where a guard or a person said no, the manifests and the server agree.
   if (settings.dryRun ? !plan?.steps.length : apply === null) return answer;
-  if (apply?.end === 'converged') await forgetUndone(invocation, record);
-  const summary = `The manifests still ask for what was undone: ${await describeHolder(invocation)}.`;
+  const summary = `The manifests still ask for what ${settings.dryRun ? 'this undoes' : 'was undone'}: ${await describeHolder(invocation)}.`;
   const hint = 'Revert the commit in Git too (git revert), or suspend the sidecar until you have.';
   const note = makeNote('undone-not-in-git', summary, hint);
   return { ...answer, notes: (color) => (answer.notes?.(color) ?? '') + renderProblems([note], color) };

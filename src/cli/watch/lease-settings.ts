@@ -47,34 +47,23 @@ function locateLease(
   const common = { identity: `${hostname()}_${randomUUID()}`, durationMs, clock: systemClock, ...events };
   if (durationMs < shortestMs)
     throw makeFailure('bad-setting', `--lease-duration must be at least ${shortestMs / 1000} s`);
-  if (durationMs < 4 * settings.timeout) {
-    events.logger.warn('The lease is short: a request may still be under way when another replica takes it', {
-      leaseDurationMs: durationMs,
-      atLeastMs: 4 * settings.timeout,
-    });
-  }
-  if (text.startsWith('file:') && text.length > 5) {
-    return { ...common, path: path.resolve(terminal.cwd, text.slice(5)) };
-  }
+  const atLeastMs = 4 * settings.timeout;
+  const short = 'The lease is short: a request may still be under way when another replica takes it';
+  if (durationMs < atLeastMs) events.logger.warn(short, { leaseDurationMs: durationMs, atLeastMs });
+  const [, file] = /^file:(.+)$/s.exec(text) ?? [];
+  if (file !== undefined) return { ...common, path: path.resolve(terminal.cwd, file) };
   const found = /^kubernetes:(?:([a-z0-9-]+)\/)?([a-z0-9.-]+)$/.exec(text);
   if (found === null)
     throw makeFailure('bad-setting', `--lease must be none, file:PATH or kubernetes:[NAMESPACE/]NAME, not "${text}"`);
   const cluster = clusterOf(settings, terminal.env);
-  return {
-    ...common,
-    ...cluster,
-    namespace: found[1] ?? ownNamespace(cluster.tokenFile),
-    name: found[2] ?? '',
-  };
+  return { ...common, ...cluster, namespace: found[1] ?? ownNamespace(cluster.tokenFile), name: found[2] ?? '' };
 }
 
 function clusterOf(settings: Settings, env: Terminal['env']) {
   const given = settings.file?.nested.kubernetes;
   if (given !== undefined) {
-    if (!isSafeAddress(given.server)) {
-      const wanted = 'must be https (http only to this machine): a token is sent there';
-      throw makeFailure('bad-setting', `kubernetes.server ${wanted}`);
-    }
+    const wanted = 'must be https (http only to this machine): a token is sent there';
+    if (!isSafeAddress(given.server)) throw makeFailure('bad-setting', `kubernetes.server ${wanted}`);
     const below = (file: string): string => path.resolve(settings.file?.folder ?? '', file);
     return {
       server: given.server.replace(/\/+$/, ''),
@@ -84,12 +73,10 @@ function clusterOf(settings: Settings, env: Terminal['env']) {
   }
   const host = env['KUBERNETES_SERVICE_HOST'];
   if (host === undefined) throw outside('there is no KUBERNETES_SERVICE_HOST');
-  for (const name of ['token', 'ca.crt']) {
-    if (!existsSync(`${serviceAccount}/${name}`)) throw outside(`${serviceAccount}/${name} is not there`);
-  }
+  const [tokenFile, caFile] = [`${serviceAccount}/token`, `${serviceAccount}/ca.crt`];
+  for (const file of [tokenFile, caFile]) if (!existsSync(file)) throw outside(`${file} is not there`);
   const name = host.includes(':') ? `[${host}]` : host;
-  const server = `https://${name}:${env['KUBERNETES_SERVICE_PORT'] ?? '443'}`;
-  return { server, tokenFile: `${serviceAccount}/token`, caFile: `${serviceAccount}/ca.crt` };
+  return { server: `https://${name}:${env['KUBERNETES_SERVICE_PORT'] ?? '443'}`, tokenFile, caFile };
 }
 
 function outside(because: string): Failure {

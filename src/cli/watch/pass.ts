@@ -8,7 +8,6 @@ import { assemble } from '../../desired/desired.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 import type { FingerprintKey } from '../../model/secret.ts';
 import type { DesiredState } from '../../model/state.ts';
-import { listWaiting } from '../../pass/go-back.ts';
 import { type ApplyRecord, joinApplyRecords, type LookUpFormer } from '../../pass/history.ts';
 import type { PassDependencies, PassResult } from '../../pass/pass.ts';
 import { endPass, readDesired } from '../../pass/stages.ts';
@@ -139,14 +138,16 @@ async function parseEarly({ files }: SourceContent, { parse, desired }: Pick<Pas
   }
 }
 
+const staysCodes = new Set<string>(['changed-since', 'waits-for-secret']);
+
 function logStays(logger: Logger, { problems }: PassResult): void {
-  for (const { summary } of problems.filter(({ code }) => code === 'changed-since').slice(0, 50))
+  for (const { summary } of problems.filter(({ code }) => staysCodes.has(code)).slice(0, 50))
     logger.warn('Something is not taken back', { detail: summary });
 }
 
 /** How a pass differs where it takes something back, or ends rules: manifests of before, and a state made from a record, are taken as they are. */
 async function prepareBack(
-  { invocation, root, recent, logger }: PassWiring,
+  { invocation, root, recent }: PassWiring,
   { content: { revision }, back, part }: LoopPassRequest,
 ): Promise<Result<Partial<PassDependencies>, ReadFailure>> {
   if (back === undefined && part !== 'ends' && part !== 'revocations') return ok({});
@@ -156,8 +157,6 @@ async function prepareBack(
   const record = await recent.join(revision);
   const message = `what ${revision} changed is not recorded here`;
   if (record === null) return fail({ code: 'no-record', status: null, message });
-  for (const field of listWaiting(record))
-    logger.error('A field is not taken back: its former secret is not known here', { field });
   return ok({ ...own, takesBack: { record, goesBack: true, isRest: back === 'rest' } });
 }
 

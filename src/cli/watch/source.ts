@@ -38,9 +38,8 @@ function readGitSettings(
   const remote = checked(parseRemote(url, settings.gitAllow), problems);
   const target = checked(parseRef(settings.gitRef), problems);
   const parts = checked(parseGitPath(settings.gitPath), problems);
-  if (remote?.protocol === 'ssh' && settings.gitKnownHosts === null) {
+  if (remote?.protocol === 'ssh' && settings.gitKnownHosts === null)
     problems.push(wrong('for ssh the server’s key must be known: give --git-known-hosts'));
-  }
   if (remote === null || target === null || parts === null || problems.length > 0) throw new Failure(problems);
   return {
     remote,

@@ -105,6 +105,33 @@ describe('confirmWith over a directory', () => {
     expect(history.out).toContain('sidecar, going back');
   });
 
+  it('says which field of the Configuration stays, because the process that knew its secret was killed (long)', async () => {
+    const provider = (label: string): string =>
+      `{openid_connect_providers: [{id: okta, label: ${label}, client_id: c, client_secret: {env: RECONCILE_SECRET_X}, discovery_document_uri: "https://idp.example/x", auto_create_users: false}]}`;
+    const bound = ['--bind-secret', 'RECONCILE_SECRET_X=okta@idp.example', 'm'];
+    const start = (command: string, secret: string) => {
+      const { args, env } = once(command, '', bound);
+      return { args, env: { ...env, RECONCILE_SECRET_X: secret } };
+    };
+    world.write('m/rules.yaml', rulesOf(...before) + configuration(provider('Okta')));
+    const first = start('exit 0', 'canary-secret');
+    expect((await world.cli(first.args, first)).code).toBe(0);
+    world.write('m/rules.yaml', rulesOf(...after) + configuration(provider('Renamed')));
+    const { args, env } = start('kill -9 $PPID', 'another-secret');
+    const child = spawnReconcile(args, {
+      cwd: world.folder,
+      env: { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token },
+    });
+    await ended(child);
+    const next = start('exit 1', 'another-secret');
+    const back = await world.cli(next.args, next);
+    expect([back.code, live()], back.err).toEqual([3, before]);
+    expect(back.err).toMatch(
+      /Something is not taken back detail="`openid_connect_providers` stays as the apply wrote it/,
+    );
+    expect(back.err).toMatch(/what it changed was taken back, but for this: `openid_connect_providers` stays/);
+  });
+
   it('confirmWith going back × expires: a rule that expired meanwhile is not made again', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const until = new Date(Date.now() + 3_600_000).toISOString();
