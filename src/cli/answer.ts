@@ -151,7 +151,7 @@ async function internalError(error: unknown): Promise<Problem> {
   const path =
     isObject(error) && ['EACCES', 'ELOOP', 'ENAMETOOLONG', 'ENOTDIR'].includes(code) ? error['path'] : undefined;
   if (typeof path === 'string') {
-    const hint = 'check the path, its links, and who may read its folders';
+    const hint = 'check the path, its links, and its permissions';
     return { code: 'unreadable-file', severity: 'error', summary: `${path} cannot be read (${code})`, hint };
   }
   const { name, stack, message } = error instanceof Error ? error : { name: typeof error, stack: '', message: '' };

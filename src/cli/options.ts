@@ -121,7 +121,7 @@ const enforcement = {
 } as const satisfies OptionTable;
 
 const apply = {
-  yes: { kind: 'switch', short: 'y', help: 'apply without asking; needed without a terminal' },
+  yes: { kind: 'switch', short: 'y', help: 'do not ask; needed without a terminal' },
   totalTimeout: { kind: 'duration', default: 600_000, help: 'deadline of reading, and of the apply' },
   concurrency: { kind: 'count', min: 1, max: 64, default: 8, help: 'requests at once' },
   pace: { kind: 'count', min: 1, max: 100_000, help: 'writes a second at most (default: not paced)' },
@@ -156,7 +156,7 @@ const own = {
   },
   mergeBase: { kind: 'switch', help: 'compare from where the two branches parted' },
   snapshot: { kind: 'path', help: 'a snapshot instead of the server; no token' },
-  live: { kind: 'path', help: 'the same as --snapshot, as 0.1 had it' },
+  live: { kind: 'path', help: 'the same as --snapshot (as in 0.1)' },
   dryRun: { kind: 'switch', help: 'only the plan; write nothing' },
   forget: { kind: 'switch', flag: '--prune', help: 'remove all records' },
   probe: { kind: 'switch', help: 'ask only whether it makes progress (/healthz)' },
@@ -198,7 +198,7 @@ const common = {
   output: {
     kind: 'list',
     value: 'FORMAT[=FILE]',
-    help: 'text, json, markdown, html, csv or github; repeat for several (default: text)',
+    help: 'text, json, markdown, html, csv or github; repeat for more (default: text)',
     words: ['text', 'json', 'markdown', 'html', 'csv', 'github'],
   },
   logFormat: { kind: 'choice', choices: ['text', 'json'], default: 'text', help: 'format of the log' },

@@ -102,7 +102,7 @@ async function ask(asked: string | (() => string), signal: AbortSignal): Promise
       lines.once('error', () => resolve(null)); // the terminal is gone
     });
     // readline takes Ctrl-C and Ctrl-Z from the terminal before the process does. One that is stopped goes back for nobody.
-    lines.on('SIGTSTP', () => undefined);
+    lines.on('SIGTSTP', () => {});
     lines.once('SIGINT', () => process.kill(process.pid, 'SIGINT'));
     const answer = await Promise.race([lines.question(question, { signal }), ended]);
     if (answer === null) process.stderr.write('\n'); // the line of the question has no end yet
