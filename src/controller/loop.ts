@@ -11,7 +11,7 @@ import { viewRecord } from './record.ts';
 import { explainSourceError, type RevisionSelection } from './revision-selection.ts';
 import { type Status, viewPass } from './status.ts';
 import { StatusBoard } from './status-board.ts';
-import { makeAgenda, runBack, runWithTimes } from './times.ts';
+import { makeAgenda, runBack, runRecorded, runWithTimes } from './times.ts';
 import type { Trigger } from './trigger.ts';
 
 /** How one turn went. `unsettled`: it will be judged when the content has stood still, for the same triggers. */
@@ -157,7 +157,8 @@ export class Loop {
   async #converge(lead: Leadership, { content, complaint, back }: RevisionSelection): Promise<Converged | null> {
     const { lastGood } = lead.history;
     if (back !== undefined) return await this.#takeBack(lead, back);
-    if (content === null) return complaint && { content, verdict: complaint, complaint };
+    if (content === null)
+      return complaint && { ...(await runRecorded(lead, [])), content, verdict: complaint, complaint };
     this.#reconciling('Progressing', `working on ${shortenRevision(content.revision)}`);
     if (complaint === null) this.#board.revisions({ attempted: content.revision });
     const run = await runWithTimes(lead, content, this.#parts);
@@ -185,7 +186,7 @@ export class Loop {
     const revisions = viewRecord(leadership.record);
     this.#board.revisions(revisions);
     if (verdict.kind === 'good') this.#board.update({ lastSuccessAt: clock.wallTime() });
-    const agenda = makeAgenda(end, leadership.base, clock.wallTime(), settings().noticeMs);
+    const agenda = makeAgenda(end, leadership.base ?? end.recorded ?? null, clock.wallTime(), settings().noticeMs);
     this.#board.update({ ...agenda.view, confirmBy: leadership.confirmBy });
     backoff.ended(end.verdict.kind === 'transient' ? end.verdict : verdict);
     const view = viewPass(end, verdict, clock, this.#board.status.revisions.observed);

@@ -3,6 +3,7 @@ import { type Boundary, type DesiredState, findNextBoundary, listBoundaries } fr
 import type { TimesPart } from '../pass/pass.ts';
 import type { SourceContent } from '../ports.ts';
 import type { ConditionReason } from './conditions.ts';
+import type { PassOrder } from './gate.ts';
 import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { isInForce, type PassEnding, type PassRun, pickWorst } from './pass-ending.ts';
@@ -15,6 +16,7 @@ const heldForAll: ReadonlySet<ConditionReason> = new Set([
   'RecordFailed',
   'Unauthorized',
   'ClockDiffers',
+  'AwaitingConfirmation', // what nobody confirmed is taken back first
 ]);
 
 /**
@@ -26,7 +28,7 @@ const heldForAll: ReadonlySet<ConditionReason> = new Set([
  * | refused, waiting or stalled, over the revision in force   | what began or ended, after it                 |
  * | the same over a newer revision                            | what ended by the revision in force, after it |
  *
- * Where that waits in turn, the ends of what accepted are a plan of their own: that opens nothing.
+ * Of a directory, the content of the revision in force is gone after a start.
  */
 export async function runWithTimes(
   lead: Leadership,
@@ -36,30 +38,53 @@ export async function runWithTimes(
   const { base, runner, record } = lead;
   const now = clock.wallTime();
   const isReported = settings().onDrift === 'report' && content.revision === record.appliedRevision;
-  const runTimes = async (of: SourceContent, part: TimesPart): Promise<PassRun['outcomes']> => {
+  const runKnown = async (of: SourceContent, part: TimesPart): Promise<PassRun['outcomes']> => {
     // Of a record under other settings no base is known.
     const turned = base === null ? (await build(of, null))?.expired : listBoundaries(base, base.at ?? now, now);
     if (!turned?.length) return [];
-    const run = await runner.runTimes(lead.order(of), part);
+    const run = await runTimes(lead, lead.order(of), part);
     if (run.verdict.kind === 'good') await lead.turned(of, run.result?.desired?.state ?? null);
-    if (!waits(run)) return run.outcomes;
-    // Where drift is only reported, a rule counts as begun once it is written: its absence would be drift before.
-    const begin = isReported ? { begin: () => Promise.resolve(null) } : {};
-    const revocations = await runner.runTimes({ ...lead.order(of), ...begin }, 'revocations');
-    return [...run.outcomes, ...revocations.outcomes];
+    return run.outcomes;
   };
-  const before = isReported ? await runTimes(content, 'boundaries') : [];
+  const before = isReported ? await runKnown(content, 'boundaries') : [];
   const run = await runner.run(lead.order(content));
   const { lastGood } = lead.history;
   const isInvalid = run.verdict.reason === 'ManifestsInvalid';
   const isSame = lastGood?.revision === content.revision;
   // After an invalid newer revision a pass over the one in force follows.
-  const isLeft = waits(run) && before.length === 0 && (isSame || !isInvalid);
+  const isLeft = waits(run) && before.length === 0 && (isSame || !isInvalid || lastGood === null);
   const part = isSame && !isInvalid ? 'boundaries' : 'ends';
-  const after = isLeft && lastGood !== null ? await runTimes(lastGood, part) : [];
-  const all = { ...run, outcomes: [...before, ...run.outcomes, ...after] };
+  const after = isLeft && lastGood !== null ? await runKnown(lastGood, part) : [];
+  const gone = isLeft && lastGood === null ? await runRecorded(lead, content.files) : { outcomes: [] };
+  const all = { ...run, ...gone, outcomes: [...before, ...run.outcomes, ...after, ...gone.outcomes] };
   return { ...all, turned: base === null ? [] : listTurned(base, all, now) };
 }
+
+/** Ends what ended by the revision in force, whose content is gone: by the history, without one by these files. */
+export async function runRecorded(
+  lead: Leadership,
+  files: SourceContent['files'],
+): Promise<Pick<PassRun, 'outcomes' | 'recorded'>> {
+  const { inForceRevision: revision } = lead.record;
+  if (revision === null) return { outcomes: [] };
+  const run = (of: SourceContent['files']): Promise<PassRun> =>
+    runTimes(lead, { ...lead.order({ revision, files: of }), begin: beginNothing }, 'ends');
+  const first = await run([]);
+  const recorded = first.result?.desired?.state ?? null;
+  const { outcomes } = recorded === null ? await run(files) : first;
+  return { outcomes, recorded };
+}
+
+/** Where these times wait in turn, the ends of what accepted are a plan of their own: that opens nothing. */
+async function runTimes({ runner }: Leadership, order: PassOrder, part: TimesPart): Promise<PassRun> {
+  const run = await runner.runTimes(order, part);
+  if (!waits(run)) return run;
+  // A rule counts as begun once it is written: its absence would be drift before.
+  const revocations = await runner.runTimes({ ...order, begin: beginNothing }, 'revocations');
+  return { ...run, outcomes: [...run.outcomes, ...revocations.outcomes] };
+}
+
+const beginNothing = (): Promise<null> => Promise.resolve(null);
 
 /** Whether what ended need not wait for this run to get through. */
 function waits({ verdict }: PassRun): boolean {
@@ -115,9 +140,8 @@ export async function runBack(lead: Leadership, revision: string): Promise<PassR
   const { history, runner } = lead;
   const content = history.lastGood;
   const first = content === null ? null : await runner.run({ ...lead.order(content), back: 'confirmed' });
-  const begin = (): Promise<null> => Promise.resolve(null);
   const back = first === null ? 'before' : 'rest';
-  const rest = await runner.run({ ...lead.order({ revision, files: [] }), back, begin });
+  const rest = await runner.run({ ...lead.order({ revision, files: [] }), back, begin: beginNothing });
   if (first === null) return { ...rest, content };
   if (rest.result?.failure?.code === 'no-record') return { ...first, content };
   const outcomes = [...first.outcomes, ...rest.outcomes];

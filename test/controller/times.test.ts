@@ -33,6 +33,11 @@ let record: LoopRecord;
 let turns: Turn[];
 let now: number;
 let stop: AbortController;
+/** Where the history lies, and whether the manifests are those of a directory, which gives out no earlier content. */
+let historyIn: string | null;
+let isDirectory: boolean;
+/** The source cannot be read. */
+let isAway: boolean;
 
 function contentOf(text: string): SourceContent {
   const bytes = new TextEncoder().encode(text);
@@ -59,7 +64,7 @@ async function start(...flags: string[]): Promise<void> {
     journal: { path: '', write: () => Promise.resolve() },
     logger: silent,
     root: world.folder,
-    recent: new RecentApplies(null),
+    recent: new RecentApplies(historyIn),
     openGaps: new Set(),
   });
   const clock: Clock = {
@@ -75,9 +80,11 @@ async function start(...flags: string[]): Promise<void> {
       description: 'test',
       read: () => {
         contents.set(newest.revision, newest);
-        return Promise.resolve({ content: newest, problems: [] });
+        return Promise.resolve({ content: isAway ? null : newest, problems: [] });
       },
-      readAt: (revision) => Promise.resolve({ content: contents.get(revision) ?? null, problems: [] }),
+      ...(!isDirectory && {
+        readAt: (revision: string) => Promise.resolve({ content: contents.get(revision) ?? null, problems: [] }),
+      }),
     },
     pass: passes.run,
     confirm: () => Promise.resolve(null),
@@ -139,6 +146,7 @@ beforeEach(async () => {
   settings = defaultSettings;
   record = emptyRecord;
   turns = [];
+  [historyIn, isDirectory, isAway] = [null, false, false];
   newest = contentOf(
     timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) +
       timed('later', '10.2.0.0/16', { notBefore: now + 24 * hour }) +
@@ -385,5 +393,70 @@ describe('rules that begin and end, in a sidecar', () => {
         .slice(calls)
         .every(({ method }) => method === 'GET'),
     ).toBe(true);
+  });
+});
+
+describe('rules that end, in a sidecar that starts anew and reads a directory', () => {
+  const all = ['10.1.0.0/16', '10.8.0.0/16', '10.9.0.0/16'];
+  const left = ['10.8.0.0/16', '10.9.0.0/16'];
+  const always = (): LoopSettings['windows'] => {
+    const schedule = parseSchedule('* * * * *', 'UTC');
+    if (!schedule.ok) throw new Error(schedule.error);
+    return [{ kind: 'deny', schedule: schedule.value, durationMs: hour, scope: ['rules', 'configuration'] }];
+  };
+  const restart = async (...flags: string[]): Promise<void> => {
+    stop.abort();
+    await running;
+    await start(...flags);
+  };
+  const changes: Readonly<Record<string, () => void>> = {
+    ManifestsInvalid: () => (newest = contentOf('nonsense: [')),
+    Refused: () => (newest = contentOf(rule('other-0', 'action: drop, destination: 10.8.0.0/16'))),
+    OutsideWindow: () => {
+      settings = { ...settings, windows: always() };
+      newest = contentOf(
+        timed('guest', '10.1.0.0/16', { expires: now + 99 * hour }) +
+          rule('new', 'action: accept, destination: 10.8.1.0/24') +
+          others,
+      );
+    },
+    SourceFailed: () => (isAway = true),
+  };
+
+  it.each(Object.entries(changes))(
+    'end at their time by the history, whatever guards count, while the newest revision is %s',
+    async (reason, change) => {
+      [historyIn, isDirectory] = [world.folder, true];
+      await start('--max-deletes', '0');
+      const inForce = record.inForceRevision;
+      change();
+      await restart('--max-deletes', '0');
+      expect([loop.status().conditions.Ready.reason, live()]).toEqual([reason, all]);
+      expect(loop.status().nextBoundaryAt).toBe(now + 24 * hour);
+      expect([await passAt(now + 25 * hour), live()]).toEqual([reason, left]);
+      expect([await passAt(now + 26 * hour), live()]).toEqual([reason, left]);
+      expect(record).toMatchObject({ appliedRevision: inForce, inForceRevision: inForce });
+    },
+  );
+
+  it('end by the newest revision, which waits, where there is no history', async () => {
+    isDirectory = true;
+    await start();
+    settings = { ...settings, windows: always() };
+    const text = new TextDecoder().decode(newest.files[0]?.bytes);
+    newest = contentOf(text + rule('new', 'action: accept, destination: 10.8.1.0/24'));
+    await restart();
+    const inForce = record.inForceRevision;
+    expect([await passAt(now + 25 * hour), live()]).toEqual(['OutsideWindow', left]);
+    expect(record.inForceRevision).toBe(inForce);
+  });
+
+  it('end not by the history of a replica after which another one applied something else', async () => {
+    [historyIn, isDirectory] = [world.folder, true];
+    await start();
+    changes['ManifestsInvalid']?.();
+    record = { ...record, appliedRevision: 'sha256:other', inForceRevision: 'sha256:other' };
+    await restart('--lease', 'file:lease');
+    expect([await passAt(now + 25 * hour), live()]).toEqual(['ManifestsInvalid', all]);
   });
 });

@@ -9,7 +9,7 @@ import { fail, ok, type Result } from '../../model/result.ts';
 import type { FingerprintKey } from '../../model/secret.ts';
 import type { DesiredState } from '../../model/state.ts';
 import { listWaiting } from '../../pass/go-back.ts';
-import { type ApplyRecord, joinApplyRecords, type LookUpFormer } from '../../pass/history.ts';
+import { type ApplyRecord, joinApplyRecords, type LookUpFormer, listEnds } from '../../pass/history.ts';
 import type { PassDependencies, PassResult } from '../../pass/pass.ts';
 import { endPass, readDesired } from '../../pass/stages.ts';
 import { indexBase } from '../../plan/origin.ts';
@@ -19,7 +19,7 @@ import { findServer } from '../approval.ts';
 import { findCommandProblem } from '../await-confirmation.ts';
 import { Failure, type Invocation, makeFailure } from '../command.ts';
 import { liftDemands } from '../go-back.ts';
-import { createHistoryWriter, readHistory } from '../history.ts';
+import { createHistoryWriter, loadNewest, readHistory } from '../history.ts';
 import { makeDesiredContext } from '../manifests.ts';
 import { readPlanOptions } from '../plan-settings.ts';
 import { wireEnforcement, wireShared } from '../wire.ts';
@@ -42,6 +42,13 @@ export class RecentApplies {
     if (record.by !== sidecarNames.apply) return;
     this.#own = [...this.#own.filter(({ at, revision }) => at !== record.at && revision === record.revision), record];
   };
+
+  /** The newest record, where a sidecar wrote it: it knows which rules end. */
+  async loadNewest(): Promise<ApplyRecord | null> {
+    const folder = this.stateFolder;
+    const newest = folder === null ? null : await loadNewest(new StateFiles(folder, 'history')).catch(() => null);
+    return newest?.by === sidecarNames.apply ? newest : null;
+  }
 
   /** What all of them changed together; null: nothing is recorded of this revision. */
   async join(revision: string): Promise<ApplyRecord | null> {
@@ -147,11 +154,22 @@ function logStays(logger: Logger, { problems }: PassResult): void {
 /** How a pass differs where it takes something back, or ends rules: manifests of before, and a state made from a record, are taken as they are. */
 async function prepareBack(
   { invocation, root, recent, logger }: PassWiring,
-  { content: { revision }, back, part }: LoopPassRequest,
+  { content: { revision, files }, base, record: { inForceRevision }, back, part }: LoopPassRequest,
 ): Promise<Result<Partial<PassDependencies>, ReadFailure>> {
-  if (back === undefined && part !== 'ends' && part !== 'revocations') return ok({});
+  // Beside a lease, another replica may have applied since.
+  const isOurs = (one: ApplyRecord): boolean =>
+    one.revision === inForceRevision || invocation.settings.lease === 'none';
+  const found = base === null ? await recent.loadNewest() : null;
+  const newest = found !== null && isOurs(found) ? found : null;
+  const applied = newest === null ? {} : { appliedRules: listEnds(newest) };
+  if (back === undefined && part !== 'ends' && part !== 'revocations') return ok(applied);
   const desired = makeDesiredContext({ ...invocation, settings: liftDemands(invocation.settings) }, root);
-  const own = { desired, strict: false };
+  const own = { ...applied, desired, strict: false };
+  // What is gone is known by the history alone.
+  if (back === undefined && files.length === 0 && newest !== null) {
+    const record = { ...newest, created: [], deleted: [], fields: [] };
+    return ok({ ...own, takesBack: { record, endsAsSaid: true } });
+  }
   if (back === undefined || back === 'confirmed') return ok(own);
   const record = await recent.join(revision);
   const message = `what ${revision} changed is not recorded here`;
