@@ -382,6 +382,23 @@ describe('rules that begin and end, in a sidecar', () => {
     expect(loop.status().nextBoundaryAt).toBeNull();
   });
 
+  it('no access is given by one of two clocks that differ, nor given anew after its end', async () => {
+    await start();
+    const agreed = record.agreedAt;
+    world.simulator.faults.inject({ fault: { kind: 'wrong-date', milliseconds: -hour / 2 } });
+    expect(await passAt(now + hour)).toBe('InSync');
+    expect(record.agreedAt).toBe(agreed);
+    const text = new TextDecoder().decode(newest.files[0]?.bytes);
+    newest = contentOf(text + timed('new', '10.3.0.0/16', { notBefore: now + hour * 0.75 }));
+    record = { ...record, agreedAt: now + hour };
+    stop.abort();
+    await running;
+    await start();
+    expect([loop.status().conditions.Ready.reason, live()]).toEqual(['ClockDiffers', before]);
+    await deleteGuest();
+    expect([await passAt(now + 48 * hour), live()]).toEqual(['ClockDiffers', ['10.3.0.0/16', ...after.slice(1)]]);
+  });
+
   it('an end that the newest revision put off is not cut in between', async () => {
     await start();
     newest = contentOf(timed('guest', '10.1.0.0/16', { expires: now + 48 * hour }) + others);
