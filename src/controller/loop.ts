@@ -41,6 +41,8 @@ export class Loop {
   readonly #announce: ReturnType<typeof createAnnouncer>;
   /** Null while another replica holds the lease. */
   #lead: Leadership | null = null;
+  /** When the last pass asked to look again in any case. */
+  #wakeAt = Number.POSITIVE_INFINITY;
 
   constructor(parts: LoopParts) {
     this.#parts = parts;
@@ -127,8 +129,11 @@ export class Loop {
     if (selection.settlingMs !== null) this.#reconciling('Settling', 'waiting until the content is stable');
     if (selection.early !== undefined) void this.#parts.prepare(selection.early);
     const revision = selection.back ?? selection.content?.revision;
-    if (revision !== undefined && !lead.backoff.begin(revision, selection.complaint !== null, triggers))
-      return { waitMs: Math.min(selection.settlingMs ?? interval, lead.backoff.leftMs()), judged: null };
+    const { backoff } = lead;
+    if (revision !== undefined && !backoff.begin(revision, selection.complaint !== null, triggers)) {
+      const waitMs = Math.min(selection.settlingMs ?? interval, backoff.leftMs());
+      return { waitMs, judged: null, at: this.#wakeAt };
+    }
     const started = { triggers, started: clock.wallTime(), from: clock.now() };
     const end = await this.#converge(lead, selection);
     if (end === null) return { waitMs: selection.settlingMs ?? 0, judged: null, unsettled: true };
@@ -199,6 +204,7 @@ export class Loop {
     const isNew = before !== null && before !== revisions.applied;
     const soon = await leadership.announce(agenda.soon, base);
     this.#announce(end, { isNew, soon, status: this.status() });
+    this.#wakeAt = agenda.wakeAt;
     const interval = pickInterval(settings().intervalMs, clock.random());
     const retryMs = backoff.pending ? backoff.leftMs() : interval;
     return { waitMs: Math.min(interval, retryMs, end.verdict.waitMs ?? interval), judged: verdict, at: agenda.wakeAt };
