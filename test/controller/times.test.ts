@@ -338,6 +338,22 @@ describe('rules that begin and end, in a sidecar', () => {
     },
   );
 
+  it('a user who is gone after the end of the only rule that names them holds nothing up', async () => {
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const users = `${world.simulator.url}/v0/users`;
+    const body = JSON.stringify({ user: { email: 'u@example.test' } });
+    const made = (await (await fetch(users, { method: 'POST', headers, body })).json()) as { data: { id: string } };
+    const own = timed('own', '10.3.0.0/16, user: u@example.test', { expires: now + 24 * hour });
+    newest = contentOf(own + others);
+    await start();
+    expect(live()).toEqual(['10.3.0.0/16', '10.8.0.0/16', '10.9.0.0/16']);
+    expect([await passAt(now + 24 * hour), live()]).toEqual(['Applied', ['10.8.0.0/16', '10.9.0.0/16']]);
+    expect((await fetch(`${users}/${made.data.id}`, { method: 'DELETE', headers })).ok).toBe(true);
+    expect(await passAt(now + 25 * hour)).toBe('InSync');
+    newest = contentOf(own + others + rule('new', 'action: accept, destination: 10.4.0.0/16'));
+    expect([await passAt(now + 26 * hour), live()]).toEqual(['Applied', ['10.4.0.0/16', '10.8.0.0/16', '10.9.0.0/16']]);
+  });
+
   it.each(['require: [owner]', 'maxExpiry: 1h'])('end though the settings ask for more since: %s', async (text) => {
     const long = timed('long', '10.3.0.0/16', { expires: now + 900 * hour });
     newest = contentOf(timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) + long + others);
