@@ -48,7 +48,10 @@ export async function reconcile(
   const planned = planStates(input, { ...built.value, desired: inForce });
   if (planned.desired.state === null) return endPass('invalid', { content, desired: planned.desired });
   const { plan, digest } = planned;
-  const found = { content, desired: inForce, live, plan, digest, kernel, problems, serverAheadMs };
+  const seen = { content, desired: inForce, live, plan, kernel, problems, serverAheadMs };
+  // Without a digest nobody can approve it.
+  if (clock.clockDiffers !== undefined) return endPass('refused', seen);
+  const found = { ...seen, digest };
   if (plan.refusals.length > 0 && !whole.approvals?.includes(digest.plan)) return endPass('refused', found);
   if (plan.steps.length === 0) {
     return endPass('in-sync', { ...found, kernel: await awaitKernel(pass, state, kernel, null) });

@@ -59,6 +59,17 @@ describe('a one-shot run, where our clock and the server’s differ', () => {
     expect([after.code, live()]).toEqual([0, passed > day ? ['10.9.0.0/16'] : both]);
   });
 
+  it('no digest approves an end that no clock can tell, and none is offered', async () => {
+    vi.setSystemTime(Date.now() + 2 * day);
+    const { digest } = (await world.cli(['--plan', 'm', ...flags, '--output', 'json'])).json();
+    wrong(-2 * day);
+    const refused = await world.cli(['m', ...flags]);
+    expect([refused.code, refused.out]).toEqual([3, expect.not.stringContaining('--approve')]);
+    const approved = await world.cli(['m', ...flags, '--approve', digest ?? '']);
+    expect([approved.code, live()]).toEqual([3, both]);
+    expect(approved.out + approved.err).not.toContain('for a different plan');
+  });
+
   it('nobody’s access begins', async () => {
     const now = Date.now();
     world.write(
