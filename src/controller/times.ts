@@ -1,6 +1,6 @@
 import { formatRuleKey } from '../model/rule.ts';
 import { type Boundary, type DesiredState, findNextBoundary, listBoundaries } from '../model/state.ts';
-import type { TimesPart } from '../pass/pass.ts';
+import type { PassResult, TimesPart } from '../pass/pass.ts';
 import type { SourceContent } from '../ports.ts';
 import type { ConditionReason } from './conditions.ts';
 import type { PassOrder } from './gate.ts';
@@ -38,10 +38,10 @@ export async function runWithTimes(
   const { base, runner, record } = lead;
   const now = clock.wallTime();
   const isReported = settings().onDrift === 'report' && content.revision === record.appliedRevision;
-  const runKnown = async (of: SourceContent, part: TimesPart): Promise<PassRun['outcomes']> => {
+  const runKnown = async (of: SourceContent, part: TimesPart, held = 0): Promise<PassRun['outcomes']> => {
     // Of a record under other settings no base is known.
     const turned = base === null ? (await build(of, null))?.expired : listBoundaries(base, base.at ?? now, now);
-    if (!turned?.length) return [];
+    if (!turned?.length && held === 0) return [];
     const run = await runTimes(lead, lead.order(of), part);
     if (run.verdict.kind === 'good') await lead.turned(of, run.result?.desired?.state ?? null);
     return run.outcomes;
@@ -54,7 +54,9 @@ export async function runWithTimes(
   // After an invalid newer revision a pass over the one in force follows.
   const isLeft = waits(run) && before.length === 0 && (isSame || !isInvalid || lastGood === null);
   const part = isSame && !isInvalid ? 'boundaries' : 'ends';
-  const after = isLeft && lastGood !== null ? await runKnown(lastGood, part) : [];
+  // What has ended long ago may be live again.
+  const held = findEnds(run.result).length;
+  const after = isLeft && lastGood !== null ? await runKnown(lastGood, part, held) : [];
   const gone = isLeft && lastGood === null ? await runRecorded(lead, content.files) : { outcomes: [] };
   const all = { ...run, ...gone, outcomes: [...before, ...run.outcomes, ...after, ...gone.outcomes] };
   return { ...all, turned: base === null ? [] : listTurned(base, all, now) };
@@ -101,6 +103,11 @@ function listTurned(before: DesiredState, { outcomes, result }: PassRun, now: nu
   );
 }
 
+/** What a plan deletes because it has ended. */
+function findEnds(result: PassResult | null = null) {
+  return (result?.plan?.changes ?? []).filter(({ action, origin }) => action === 'delete' && origin === 'expired');
+}
+
 /**
  * What times say after a pass: to the status, of which rules people are told beforehand (`noticeMs`), and when to look again in any case
  * (ms since 1970): neither a window that opens nor a rule that begins or ends is left for the next look, nor is the time at which that is
@@ -118,9 +125,6 @@ export function makeAgenda(
   const deleted = new Set(
     outcomes.flatMap(({ step, outcome }) => (step.type === 'delete' && outcome === 'done' ? [step.live.id] : [])),
   );
-  const ends = (result?.plan?.changes ?? []).filter(
-    ({ action, origin }) => action === 'delete' && origin === 'expired',
-  );
   // What the plan has next was sorted for a time that may have passed.
   const isDoubted = reason === 'ClockDiffers' || result?.problems.some(({ code }) => code === 'clock-differs');
   const nextBoundaryAt = isDoubted ? never : next;
@@ -128,7 +132,7 @@ export function makeAgenda(
     view: {
       windowOpensAt: opensAt,
       nextBoundaryAt: Number.isFinite(nextBoundaryAt) ? nextBoundaryAt : null,
-      heldEnds: ends.filter(({ id }) => id !== null && !deleted.has(id)).length,
+      heldEnds: findEnds(result).filter(({ id }) => id !== null && !deleted.has(id)).length,
     },
     soon: listBoundaries(inForce, now, now + noticeMs),
     wakeAt: Math.min(opensAt ?? never, nextBoundaryAt, findNextBoundary(inForce, now + noticeMs) - noticeMs),

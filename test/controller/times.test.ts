@@ -377,6 +377,17 @@ describe('rules that begin and end, in a sidecar', () => {
     expect(await passAt(now + 26 * hour)).toBe('DriftReported');
   });
 
+  it('a rule that has ended and is made by hand again goes under --on-drift report too', async () => {
+    settings = { ...settings, onDrift: 'report' };
+    await start('--prune', 'none');
+    await passAt(now + 25 * hour);
+    world.simulator.seed([{ action: 'accept', destination: '10.1.0.0/16' }]);
+    world.simulator.seed([{ action: 'accept', destination: '10.4.0.0/16' }]);
+    await passAt(now + 26 * hour);
+    expect(live()).toEqual(['10.2.0.0/16', '10.4.0.0/16', '10.8.0.0/16', '10.9.0.0/16']);
+    expect(loop.status().heldEnds).toBe(0);
+  });
+
   it('do not happen while --suspend holds, which the status and a metric tell', async () => {
     await start();
     settings = { ...settings, suspended: true };
