@@ -19,8 +19,6 @@ interface Turned {
   readonly waitMs: number;
   readonly judged: Verdict | null;
   readonly unsettled?: boolean;
-  /** The time on the wall at which it looks again in any case (ms since 1970). */
-  readonly at?: number;
 }
 
 // A pass that shows no progress for this long hangs: no request, gap, wait for the filter or Git call takes so long.
@@ -41,7 +39,7 @@ export class Loop {
   readonly #announce: ReturnType<typeof createAnnouncer>;
   /** Null while another replica holds the lease. */
   #lead: Leadership | null = null;
-  /** When the last pass asked to look again in any case. */
+  /** The time on the wall at which it looks again in any case (ms since 1970), as of the last pass. */
   #wakeAt = Number.POSITIVE_INFINITY;
 
   constructor(parts: LoopParts) {
@@ -82,14 +80,14 @@ export class Loop {
     let triggers: ReadonlySet<Trigger> = new Set<Trigger>(['start']);
     let verdict: Verdict = { kind: 'held', reason: 'Stopped', message: 'stopped before a pass' };
     while (!stop.aborted) {
-      const { waitMs, judged, unsettled: again, at } = await this.#turn(triggers);
+      const { waitMs, judged, unsettled: again } = await this.#turn(triggers);
       if (judged !== null) verdict = judged;
       this.#board.touch();
       // The command may have confirmed it before this turn was over.
       const isSettled = judged !== null && !unsettled.has(judged.reason) && this.#board.status.confirmBy === null;
       if (once && isSettled) break;
       const isRetry = this.#lead?.backoff.pending === true;
-      const next = await wakes.next(waitMs, isRetry ? 'retry' : 'interval', at);
+      const next = await wakes.next(waitMs, isRetry ? 'retry' : 'interval', again ? undefined : this.#wakeAt);
       triggers = again ? new Set([...triggers, ...next].filter((one) => one !== 'interval')) : next;
     }
     await this.#parts.lease.release();
@@ -101,7 +99,7 @@ export class Loop {
     const { lease, store, logger, badSettings } = this.#parts;
     const signal = lease.signal();
     if (!lease.mayStart() || signal.aborted) {
-      this.#lead = null;
+      [this.#lead, this.#wakeAt] = [null, Number.POSITIVE_INFINITY];
       this.#board.standBy(describeStandby(lease), badSettings());
       return null;
     }
@@ -129,11 +127,8 @@ export class Loop {
     if (selection.settlingMs !== null) this.#reconciling('Settling', 'waiting until the content is stable');
     if (selection.early !== undefined) void this.#parts.prepare(selection.early);
     const revision = selection.back ?? selection.content?.revision;
-    const { backoff } = lead;
-    if (revision !== undefined && !backoff.begin(revision, selection.complaint !== null, triggers)) {
-      const waitMs = Math.min(selection.settlingMs ?? interval, backoff.leftMs());
-      return { waitMs, judged: null, at: this.#wakeAt };
-    }
+    if (revision !== undefined && !lead.backoff.begin(revision, selection.complaint !== null, triggers))
+      return { waitMs: Math.min(selection.settlingMs ?? interval, lead.backoff.leftMs()), judged: null };
     const started = { triggers, started: clock.wallTime(), from: clock.now() };
     const end = await this.#converge(lead, selection);
     if (end === null) return { waitMs: selection.settlingMs ?? 0, judged: null, unsettled: true };
@@ -207,7 +202,7 @@ export class Loop {
     this.#wakeAt = agenda.wakeAt;
     const interval = pickInterval(settings().intervalMs, clock.random());
     const retryMs = backoff.pending ? backoff.leftMs() : interval;
-    return { waitMs: Math.min(interval, retryMs, end.verdict.waitMs ?? interval), judged: verdict, at: agenda.wakeAt };
+    return { waitMs: Math.min(interval, retryMs, end.verdict.waitMs ?? interval), judged: verdict };
   }
 
   #reconciling(reason: 'Settling' | 'Progressing', message: string): void {

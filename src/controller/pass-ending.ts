@@ -106,6 +106,17 @@ export function isInForce({ kind, reason }: Verdict): boolean {
   return kind === 'good' || reason === 'SecretMissing' || (reason === 'ClockDiffers' && kind === 'held');
 }
 
+/** Nothing may be written, or nothing can be told, or what nobody confirmed is taken back first. */
+const heldForAll: ReadonlySet<ConditionReason> = new Set([
+  ...(['Suspended', 'Standby', 'Stopped', 'RecordFailed', 'Unauthorized', 'ClockDiffers'] as const),
+  'AwaitingConfirmation',
+]);
+
+/** Whether what ended need not wait for this run to get through. */
+export function waits({ verdict }: PassRun): boolean {
+  return !isInForce(verdict) && verdict.kind !== 'transient' && !heldForAll.has(verdict.reason);
+}
+
 function judgeApply(result: PassResult): Verdict {
   const report = result.apply;
   if (report === null) return { kind: 'transient', reason: 'ApplyFailed', message: 'the apply gave no report' };

@@ -2,22 +2,10 @@ import { formatRuleKey } from '../model/rule.ts';
 import { type Boundary, type DesiredState, findNextBoundary, listBoundaries } from '../model/state.ts';
 import type { PassResult, TimesPart } from '../pass/pass.ts';
 import type { SourceContent } from '../ports.ts';
-import type { ConditionReason } from './conditions.ts';
-import type { PassOrder } from './gate.ts';
+import { beginNothing } from './gate.ts';
 import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
-import { isInForce, type PassEnding, type PassRun, pickWorst } from './pass-ending.ts';
-
-/** Nothing may be written, or nothing can be told. */
-const heldForAll: ReadonlySet<ConditionReason> = new Set([
-  'Suspended',
-  'Standby',
-  'Stopped',
-  'RecordFailed',
-  'Unauthorized',
-  'ClockDiffers',
-  'AwaitingConfirmation', // what nobody confirmed is taken back first
-]);
+import { type PassEnding, type PassRun, pickWorst, waits } from './pass-ending.ts';
 
 /**
  * One pass over a content, and the times of the revision in force as a plan of their own where they would wait with it:
@@ -42,7 +30,7 @@ export async function runWithTimes(
     // Of a record under other settings no base is known.
     const turned = base === null ? (await build(of, null))?.expired : listBoundaries(base, base.at ?? now, now);
     if (!turned?.length && held === 0) return [];
-    const run = await runTimes(lead, lead.order(of), part);
+    const run = await runner.runTimes(lead.order(of), part);
     if (run.verdict.kind === 'good') await lead.turned(of, run.result?.desired?.state ?? null);
     return run.outcomes;
   };
@@ -70,27 +58,11 @@ export async function runRecorded(
   const { inForceRevision: revision } = lead.record;
   if (revision === null) return { outcomes: [] };
   const run = (of: SourceContent['files']): Promise<PassRun> =>
-    runTimes(lead, { ...lead.order({ revision, files: of }), begin: beginNothing }, 'ends');
+    lead.runner.runTimes({ ...lead.order({ revision, files: of }), begin: beginNothing }, 'ends');
   const first = await run([]);
   const recorded = first.result?.desired?.state ?? null;
   const { outcomes } = recorded === null ? await run(files) : first;
   return { outcomes, recorded };
-}
-
-/** Where these times wait in turn, the ends of what accepted are a plan of their own: that opens nothing. */
-async function runTimes({ runner }: Leadership, order: PassOrder, part: TimesPart): Promise<PassRun> {
-  const run = await runner.runTimes(order, part);
-  if (!waits(run)) return run;
-  // A rule counts as begun once it is written: its absence would be drift before.
-  const revocations = await runner.runTimes({ ...order, begin: beginNothing }, 'revocations');
-  return { ...run, outcomes: [...run.outcomes, ...revocations.outcomes] };
-}
-
-const beginNothing = (): Promise<null> => Promise.resolve(null);
-
-/** Whether what ended need not wait for this run to get through. */
-function waits({ verdict }: PassRun): boolean {
-  return !isInForce(verdict) && verdict.kind !== 'transient' && !heldForAll.has(verdict.reason);
 }
 
 /** Rules of the state before that began or ended since, and were created or deleted for it. */

@@ -41,8 +41,7 @@ export function createTriggers(clock: Clock) {
         await clock.sleep(Math.min(left, untilAt, Number.isFinite(at) ? lookMs : left), waiting.signal);
         waiting = null;
       }
-      const because = at > clock.wallTime() ? otherwise : 'time';
-      const taken = pending.size === 0 ? new Set<Trigger>([because]) : pending;
+      const taken = pending.size > 0 ? pending : new Set<Trigger>([at > clock.wallTime() ? otherwise : 'time']);
       pending = new Set();
       return taken;
     },

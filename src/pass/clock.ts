@@ -3,6 +3,7 @@ import { makeState } from '../desired/desired.ts';
 import { makeWarning, type Problem } from '../model/problem.ts';
 import { type DesiredRule, formatRuleKey, isDesiredAt } from '../model/rule.ts';
 import { type DesiredState, listAllRules } from '../model/state.ts';
+import type { Refusal } from '../plan/plan.ts';
 import type { PassDependencies } from './pass.ts';
 
 /** Clocks that differ by more end and begin nothing, ms. */
@@ -12,8 +13,8 @@ export const mostApartMs = 300_000;
 export interface TimedDesired {
   readonly state: DesiredState;
   readonly problems: readonly Problem[];
-  /** Why the plan is refused. */
-  readonly clockDiffers?: string;
+  /** Why nothing may be written, whoever approves it. */
+  readonly refusal?: Refusal;
 }
 
 /**
@@ -38,8 +39,9 @@ export function checkClock(
   if (at === undefined || Math.abs(apart) <= mostApartMs || !pass.desired.scope.rules) return { state, problems: [] };
   const both = [at, at + apart];
   const doubt = findDoubt(state, [...both, agreedAt ?? at], apart);
+  const hint = 'Set the clock that is wrong, this machine or the server (`reconcile doctor` compares them).';
   if (agreedAt === undefined || baseApplied !== true)
-    return { state, problems: [], ...(doubt && { clockDiffers: doubt.summary }) };
+    return { state, problems: [], ...(doubt && { refusal: { code: 'clock-differs', summary: doubt.summary, hint } }) };
   // The last agreed time stays what it was.
   if (doubt === null) return { state: { ...state, at: agreedAt }, problems: [] };
   const then = makeState(listAllRules(state), agreedAt, state);

@@ -56,8 +56,6 @@ export interface PlanInput {
   readonly notEnforced?: ReadonlySet<string>;
   /** What a look at the kernel found, as a sentence, where it does not hold exactly the live rules and this plan does not mend that. */
   readonly kernelDiffers?: string;
-  /** Why it cannot be told which rules are in force, as a sentence. */
-  readonly clockDiffers?: string;
 }
 
 /** The defaults of the command line. */

@@ -43,11 +43,11 @@ export class RecentApplies {
     this.#own = [...this.#own.filter(({ at, revision }) => at !== record.at && revision === record.revision), record];
   };
 
-  /** The newest record, where a sidecar wrote it: it knows which rules end. */
-  async loadNewest(): Promise<ApplyRecord | null> {
-    const folder = this.stateFolder;
-    const newest = folder === null ? null : await loadNewest(new StateFiles(folder, 'history')).catch(() => null);
-    return newest?.by === sidecarNames.apply ? newest : null;
+  /** The newest record, where a sidecar wrote it for this revision (null: for any): it knows which rules end. */
+  async loadNewest(revision: string | null): Promise<ApplyRecord | null> {
+    if (this.stateFolder === null) return null;
+    const newest = await loadNewest(new StateFiles(this.stateFolder, 'history')).catch(() => null);
+    return newest?.by === sidecarNames.apply && newest.revision === (revision ?? newest.revision) ? newest : null;
   }
 
   /** What all of them changed together; null: nothing is recorded of this revision. */
@@ -157,10 +157,8 @@ async function prepareBack(
   { content: { revision, files }, base, record: { inForceRevision }, back, part }: LoopPassRequest,
 ): Promise<Result<Partial<PassDependencies>, ReadFailure>> {
   // Beside a lease, another replica may have applied since.
-  const isOurs = (one: ApplyRecord): boolean =>
-    one.revision === inForceRevision || invocation.settings.lease === 'none';
-  const found = base === null ? await recent.loadNewest() : null;
-  const newest = found !== null && isOurs(found) ? found : null;
+  const inForce = invocation.settings.lease === 'none' ? null : (inForceRevision ?? '');
+  const newest = base === null ? await recent.loadNewest(inForce) : null;
   const applied = newest === null ? {} : { appliedRules: listEnds(newest) };
   if (back === undefined && part !== 'ends' && part !== 'revocations') return ok(applied);
   const desired = makeDesiredContext({ ...invocation, settings: liftDemands(invocation.settings) }, root);
