@@ -25,7 +25,7 @@ export interface TimedDesired {
  * |--------|---------|----------------------|------------------------------------------------------------|
  * | agree, or the server says no time | | | the state now                                              |
  * | differ | none    | any                  | the state now: the same by both clocks                     |
- * | differ | some    | of the last applied  | the state as of then, but that nothing is created that one of the clocks does not hold; with the problem `clock-differs` |
+ * | differ | some    | of the last applied  | the state as of then; created is only what both clocks hold |
  * | differ | some    | none, or a one-shot's| nothing: refused, since others may have applied since then |
  */
 export function checkClock(
@@ -39,9 +39,7 @@ export function checkClock(
   if (at === undefined || Math.abs(apart) <= mostApartMs || !pass.desired.scope.rules) return { state, problems: [] };
   const both = [at, at + apart];
   const doubt = findDoubt(state, [...both, agreedAt ?? at], apart);
-  const hint = 'Set the clock that is wrong, this machine or the server (`reconcile doctor` compares them).';
-  if (agreedAt === undefined || baseApplied !== true)
-    return { state, problems: [], ...(doubt && { refusal: { code: 'clock-differs', summary: doubt.summary, hint } }) };
+  if (agreedAt === undefined || baseApplied !== true) return { state, problems: [], ...(doubt && { refusal: doubt }) };
   // The last agreed time stays what it was.
   if (doubt === null) return { state: { ...state, at: agreedAt }, problems: [] };
   const then = makeState(listAllRules(state), agreedAt, state);
@@ -52,7 +50,7 @@ export function checkClock(
 }
 
 /** What cannot be told while the clocks are that far apart; null: nothing. */
-function findDoubt(state: DesiredState, times: readonly number[], apart: number): Problem | null {
+function findDoubt(state: DesiredState, times: readonly number[], apart: number) {
   const [first, ...others] = listAllRules(state).filter(
     (rule) => new Set(times.map((time) => isDesiredAt(rule, time))).size > 1,
   );
@@ -62,5 +60,5 @@ function findDoubt(state: DesiredState, times: readonly number[], apart: number)
   const summary = `The clocks of this machine and of the server differ by ${minutes} minutes: whether ${which} is in force cannot be told.`;
   const hint =
     'It stays as it was when the clocks last agreed. Set the clock that is wrong; `reconcile doctor` compares them.';
-  return makeWarning('clock-differs', summary, hint, first.place);
+  return { ...makeWarning('clock-differs', summary, hint, first.place), hint };
 }
