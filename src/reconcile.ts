@@ -39,16 +39,20 @@ export async function reconcile(
   if (!reading.ok) return endPass('unreadable', { content, desired, failure: reading.error });
   const { live, serverAheadMs } = reading.value;
 
-  const { problems, state: then, ...clock } = checkClock(desired.state, reading.value, asked.pass);
+  const { problems, state: then, refusal } = checkClock(desired.state, reading.value, asked.pass);
   const inForce = { ...desired, state: then };
   const { pass, state } = restrictToTimes(asked.pass, restrictToPart(whole, then).state, live);
 
   const kernel = await observeKernel(pass, state, live);
-  const input = makePlanInput(state, live, pass, { ...findKernelHints(pass, kernel), ...clock });
+  const input = makePlanInput(state, live, pass, findKernelHints(pass, kernel));
   const planned = planStates(input, { ...built.value, desired: inForce });
   if (planned.desired.state === null) return endPass('invalid', { content, desired: planned.desired });
   const { plan, digest } = planned;
-  const found = { content, desired: inForce, live, plan, digest, kernel, problems, serverAheadMs };
+  const seen = { content, desired: inForce, live, kernel, problems, serverAheadMs };
+  // Without a digest nobody can approve it.
+  if (refusal !== undefined)
+    return endPass('refused', { ...seen, plan: { ...plan, refusals: [refusal, ...plan.refusals] } });
+  const found = { ...seen, plan, digest };
   if (plan.refusals.length > 0 && !whole.approvals?.includes(digest.plan)) return endPass('refused', found);
   if (plan.steps.length === 0) {
     return endPass('in-sync', { ...found, kernel: await awaitKernel(pass, state, kernel, null) });

@@ -108,8 +108,8 @@ async function addRecord(
 }
 
 /** The newest that can be read. */
-async function loadNewest(files: StateFiles, numbers: readonly number[]): Promise<NumberedRecord | null> {
-  for (const number of numbers) {
+export async function loadNewest(files: StateFiles, numbers?: readonly number[]): Promise<NumberedRecord | null> {
+  for (const number of numbers ?? (await listRecords(files))) {
     const record = await loadRecord(files, number);
     if (record.ok) return record.value;
   }

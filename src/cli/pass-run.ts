@@ -215,7 +215,7 @@ function reportOf(result: PassResult, run: Run, stale: readonly Problem[]): RunR
   const { invocation, request, base, obstacle, wired } = run;
   const { settings } = invocation;
   const failure = result.failure === null ? [] : [wired.explain(result.failure)];
-  const other = result.end === 'refused' && settings.approve.length > 0 ? [approvesAnother] : [];
+  const other = result.end === 'refused' && result.digest && settings.approve.length > 0 ? [approvesAnother] : [];
   const problems = [
     ...applyStrict(base?.problems ?? [], settings),
     // What the kernel lacks keeps no apply from writing, so that only a plan is strict about it.

@@ -35,6 +35,9 @@ export interface PassOrder extends PassGoal {
   readonly deleteWaitMs: () => number;
 }
 
+/** Of an order of which nothing is remembered. */
+export const beginNothing: PassOrder['begin'] = () => Promise.resolve(null);
+
 /** Remembers, while this replica leads, what failed for good, never converged, or is undone by another writer each time. */
 export class Gate {
   readonly #parts: Pick<LoopParts, 'clock' | 'lease' | 'settings'>;

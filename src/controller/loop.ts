@@ -11,7 +11,7 @@ import { viewRecord } from './record.ts';
 import { explainSourceError, type RevisionSelection } from './revision-selection.ts';
 import { type Status, viewPass } from './status.ts';
 import { StatusBoard } from './status-board.ts';
-import { makeAgenda, runBack, runWithTimes } from './times.ts';
+import { makeAgenda, runBack, runRecorded, runWithTimes } from './times.ts';
 import type { Trigger } from './trigger.ts';
 
 /** How one turn went. `unsettled`: it will be judged when the content has stood still, for the same triggers. */
@@ -19,8 +19,6 @@ interface Turned {
   readonly waitMs: number;
   readonly judged: Verdict | null;
   readonly unsettled?: boolean;
-  /** The time on the wall at which it looks again in any case (ms since 1970). */
-  readonly at?: number;
 }
 
 // A pass that shows no progress for this long hangs: no request, gap, wait for the filter or Git call takes so long.
@@ -41,6 +39,8 @@ export class Loop {
   readonly #announce: ReturnType<typeof createAnnouncer>;
   /** Null while another replica holds the lease. */
   #lead: Leadership | null = null;
+  /** The time on the wall at which it looks again in any case (ms since 1970), as of the last pass. */
+  #wakeAt = Number.POSITIVE_INFINITY;
 
   constructor(parts: LoopParts) {
     this.#parts = parts;
@@ -80,14 +80,14 @@ export class Loop {
     let triggers: ReadonlySet<Trigger> = new Set<Trigger>(['start']);
     let verdict: Verdict = { kind: 'held', reason: 'Stopped', message: 'stopped before a pass' };
     while (!stop.aborted) {
-      const { waitMs, judged, unsettled: again, at } = await this.#turn(triggers);
+      const { waitMs, judged, unsettled: again } = await this.#turn(triggers);
       if (judged !== null) verdict = judged;
       this.#board.touch();
       // The command may have confirmed it before this turn was over.
       const isSettled = judged !== null && !unsettled.has(judged.reason) && this.#board.status.confirmBy === null;
       if (once && isSettled) break;
       const isRetry = this.#lead?.backoff.pending === true;
-      const next = await wakes.next(waitMs, isRetry ? 'retry' : 'interval', at);
+      const next = await wakes.next(waitMs, isRetry ? 'retry' : 'interval', again ? undefined : this.#wakeAt);
       triggers = again ? new Set([...triggers, ...next].filter((one) => one !== 'interval')) : next;
     }
     await this.#parts.lease.release();
@@ -99,7 +99,7 @@ export class Loop {
     const { lease, store, logger, badSettings } = this.#parts;
     const signal = lease.signal();
     if (!lease.mayStart() || signal.aborted) {
-      this.#lead = null;
+      [this.#lead, this.#wakeAt] = [null, Number.POSITIVE_INFINITY];
       this.#board.standBy(describeStandby(lease), badSettings());
       return null;
     }
@@ -157,7 +157,8 @@ export class Loop {
   async #converge(lead: Leadership, { content, complaint, back }: RevisionSelection): Promise<Converged | null> {
     const { lastGood } = lead.history;
     if (back !== undefined) return await this.#takeBack(lead, back);
-    if (content === null) return complaint && { content, verdict: complaint, complaint };
+    if (content === null)
+      return complaint && { ...(await runRecorded(lead, [])), content, verdict: complaint, complaint };
     this.#reconciling('Progressing', `working on ${shortenRevision(content.revision)}`);
     if (complaint === null) this.#board.revisions({ attempted: content.revision });
     const run = await runWithTimes(lead, content, this.#parts);
@@ -185,7 +186,7 @@ export class Loop {
     const revisions = viewRecord(leadership.record);
     this.#board.revisions(revisions);
     if (verdict.kind === 'good') this.#board.update({ lastSuccessAt: clock.wallTime() });
-    const agenda = makeAgenda(end, leadership.base, clock.wallTime(), settings().noticeMs);
+    const agenda = makeAgenda(end, leadership.base ?? end.recorded ?? null, clock.wallTime(), settings().noticeMs);
     this.#board.update({ ...agenda.view, confirmBy: leadership.confirmBy });
     backoff.ended(end.verdict.kind === 'transient' ? end.verdict : verdict);
     const view = viewPass(end, verdict, clock, this.#board.status.revisions.observed);
@@ -198,9 +199,10 @@ export class Loop {
     const isNew = before !== null && before !== revisions.applied;
     const soon = await leadership.announce(agenda.soon, base);
     this.#announce(end, { isNew, soon, status: this.status() });
+    this.#wakeAt = agenda.wakeAt;
     const interval = pickInterval(settings().intervalMs, clock.random());
     const retryMs = backoff.pending ? backoff.leftMs() : interval;
-    return { waitMs: Math.min(interval, retryMs, end.verdict.waitMs ?? interval), judged: verdict, at: agenda.wakeAt };
+    return { waitMs: Math.min(interval, retryMs, end.verdict.waitMs ?? interval), judged: verdict };
   }
 
   #reconciling(reason: 'Settling' | 'Progressing', message: string): void {

@@ -1,7 +1,7 @@
 import type { ApplyReport, Outcome } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
 import { assertNever } from '../model/result.ts';
-import type { Boundary } from '../model/state.ts';
+import type { Boundary, DesiredState } from '../model/state.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { formatStepKey } from '../plan/plan.ts';
 import type { SourceContent } from '../ports.ts';
@@ -36,6 +36,8 @@ export interface PassRun {
   readonly apart?: { readonly rules: PassRun; readonly configuration: PassRun };
   /** Rules that it let begin and end by themselves. */
   readonly turned?: readonly Boundary[];
+  /** What is live, with the ends that the history knows, where the content of the revision in force is gone. */
+  readonly recorded?: DesiredState | null;
 }
 
 /** What a turn came to; of what was run, as much as there is. */
@@ -102,6 +104,17 @@ function goodBut(result: PassResult, reason: Verdict['reason'], message: string)
 /** Whether all of the revision that can be written is in effect; of rules that wait for a clock, what they were before. */
 export function isInForce({ kind, reason }: Verdict): boolean {
   return kind === 'good' || reason === 'SecretMissing' || (reason === 'ClockDiffers' && kind === 'held');
+}
+
+/** Nothing may be written, or nothing can be told, or what nobody confirmed is taken back first. */
+const heldForAll: ReadonlySet<ConditionReason> = new Set([
+  ...(['Suspended', 'Standby', 'Stopped', 'RecordFailed', 'Unauthorized', 'ClockDiffers'] as const),
+  'AwaitingConfirmation',
+]);
+
+/** Whether what ended need not wait for this run to get through. */
+export function waits({ verdict }: PassRun): boolean {
+  return !isInForce(verdict) && verdict.kind !== 'transient' && !heldForAll.has(verdict.reason);
 }
 
 function judgeApply(result: PassResult): Verdict {

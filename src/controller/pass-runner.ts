@@ -2,10 +2,10 @@ import type { Outcome } from '../apply/outcome.ts';
 import type { Secret } from '../model/secret.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { PassPart, TimesPart } from '../pass/pass.ts';
-import { Gate, type PassOrder } from './gate.ts';
+import { beginNothing, Gate, type PassOrder } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { createGapClock } from './observer.ts';
-import { findUnfinished, joinRuns, judge, mayBeOnePart, type PassRun, type Verdict } from './pass-ending.ts';
+import { findUnfinished, joinRuns, judge, mayBeOnePart, type PassRun, type Verdict, waits } from './pass-ending.ts';
 import { logDrift, logFailures, logInternalError, logTimes, logUnknownRules } from './pass-log.ts';
 import type { StatusBoard } from './status-board.ts';
 
@@ -31,11 +31,14 @@ export class PassRunner {
     return joinRuns(await this.#runOne(order, 'rules'), await this.#runOne(order, 'configuration'));
   }
 
-  /** Applies what began or ended by time, as a plan of its own. */
+  /** Applies what began or ended by time. Where that waits, what accepted ends by itself: that opens nothing. */
   async runTimes(order: PassOrder, part: TimesPart): Promise<PassRun> {
     const run = await this.#runOne({ ...order, deleteWaitMs: () => 0 }, part);
     logTimes(this.#parts.logger, run.outcomes);
-    return run;
+    if (part === 'revocations' || !waits(run)) return run;
+    // A rule counts as begun once it is written: its absence would be drift before.
+    const { outcomes } = await this.runTimes({ ...order, begin: beginNothing }, 'revocations');
+    return { ...run, outcomes: [...run.outcomes, ...outcomes] };
   }
 
   async #runOne(order: PassOrder, part?: PassPart): Promise<PassRun> {

@@ -1,21 +1,11 @@
 import { formatRuleKey } from '../model/rule.ts';
 import { type Boundary, type DesiredState, findNextBoundary, listBoundaries } from '../model/state.ts';
-import type { TimesPart } from '../pass/pass.ts';
+import type { PassResult, TimesPart } from '../pass/pass.ts';
 import type { SourceContent } from '../ports.ts';
-import type { ConditionReason } from './conditions.ts';
+import { beginNothing } from './gate.ts';
 import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
-import { isInForce, type PassEnding, type PassRun, pickWorst } from './pass-ending.ts';
-
-/** Nothing may be written, or nothing can be told. */
-const heldForAll: ReadonlySet<ConditionReason> = new Set([
-  'Suspended',
-  'Standby',
-  'Stopped',
-  'RecordFailed',
-  'Unauthorized',
-  'ClockDiffers',
-]);
+import { type PassEnding, type PassRun, pickWorst, waits } from './pass-ending.ts';
 
 /**
  * One pass over a content, and the times of the revision in force as a plan of their own where they would wait with it:
@@ -26,7 +16,7 @@ const heldForAll: ReadonlySet<ConditionReason> = new Set([
  * | refused, waiting or stalled, over the revision in force   | what began or ended, after it                 |
  * | the same over a newer revision                            | what ended by the revision in force, after it |
  *
- * Where that waits in turn, the ends of what accepted are a plan of their own: that opens nothing.
+ * Of a directory, the content of the revision in force is gone after a start.
  */
 export async function runWithTimes(
   lead: Leadership,
@@ -36,34 +26,43 @@ export async function runWithTimes(
   const { base, runner, record } = lead;
   const now = clock.wallTime();
   const isReported = settings().onDrift === 'report' && content.revision === record.appliedRevision;
-  const runTimes = async (of: SourceContent, part: TimesPart): Promise<PassRun['outcomes']> => {
+  const runKnown = async (of: SourceContent, part: TimesPart, held = 0): Promise<PassRun['outcomes']> => {
     // Of a record under other settings no base is known.
     const turned = base === null ? (await build(of, null))?.expired : listBoundaries(base, base.at ?? now, now);
-    if (!turned?.length) return [];
+    if (!turned?.length && held === 0) return [];
     const run = await runner.runTimes(lead.order(of), part);
     if (run.verdict.kind === 'good') await lead.turned(of, run.result?.desired?.state ?? null);
-    if (!waits(run)) return run.outcomes;
-    // Where drift is only reported, a rule counts as begun once it is written: its absence would be drift before.
-    const begin = isReported ? { begin: () => Promise.resolve(null) } : {};
-    const revocations = await runner.runTimes({ ...lead.order(of), ...begin }, 'revocations');
-    return [...run.outcomes, ...revocations.outcomes];
+    return run.outcomes;
   };
-  const before = isReported ? await runTimes(content, 'boundaries') : [];
+  const before = isReported ? await runKnown(content, 'boundaries') : [];
   const run = await runner.run(lead.order(content));
   const { lastGood } = lead.history;
   const isInvalid = run.verdict.reason === 'ManifestsInvalid';
   const isSame = lastGood?.revision === content.revision;
   // After an invalid newer revision a pass over the one in force follows.
-  const isLeft = waits(run) && before.length === 0 && (isSame || !isInvalid);
+  const isLeft = waits(run) && before.length === 0 && (isSame || !isInvalid || lastGood === null);
   const part = isSame && !isInvalid ? 'boundaries' : 'ends';
-  const after = isLeft && lastGood !== null ? await runTimes(lastGood, part) : [];
-  const all = { ...run, outcomes: [...before, ...run.outcomes, ...after] };
+  // What has ended long ago may be live again.
+  const held = findEnds(run.result).length;
+  const after = isLeft && lastGood !== null ? await runKnown(lastGood, part, held) : [];
+  const gone = isLeft && lastGood === null ? await runRecorded(lead, content.files) : { outcomes: [] };
+  const all = { ...run, ...gone, outcomes: [...before, ...run.outcomes, ...after, ...gone.outcomes] };
   return { ...all, turned: base === null ? [] : listTurned(base, all, now) };
 }
 
-/** Whether what ended need not wait for this run to get through. */
-function waits({ verdict }: PassRun): boolean {
-  return !isInForce(verdict) && verdict.kind !== 'transient' && !heldForAll.has(verdict.reason);
+/** Ends what ended by the revision in force, whose content is gone: by the history, without one by these files. */
+export async function runRecorded(
+  lead: Leadership,
+  files: SourceContent['files'],
+): Promise<Pick<PassRun, 'outcomes' | 'recorded'>> {
+  const { inForceRevision: revision } = lead.record;
+  if (revision === null) return { outcomes: [] };
+  const run = (of: SourceContent['files']): Promise<PassRun> =>
+    lead.runner.runTimes({ ...lead.order({ revision, files: of }), begin: beginNothing }, 'ends');
+  const first = await run([]);
+  const recorded = first.result?.desired?.state ?? null;
+  const { outcomes } = recorded === null ? await run(files) : first;
+  return { outcomes, recorded };
 }
 
 /** Rules of the state before that began or ended since, and were created or deleted for it. */
@@ -74,6 +73,11 @@ function listTurned(before: DesiredState, { outcomes, result }: PassRun, now: nu
   return listBoundaries(before, 0, Math.max(now, result?.desired?.state?.at ?? 0)).filter(({ rule, what }) =>
     (what === 'ends' ? gone : made).has(formatRuleKey(rule.rule)),
   );
+}
+
+/** What a plan deletes because it has ended. */
+function findEnds(result: PassResult | null = null) {
+  return (result?.plan?.changes ?? []).filter(({ action, origin }) => action === 'delete' && origin === 'expired');
 }
 
 /**
@@ -93,9 +97,6 @@ export function makeAgenda(
   const deleted = new Set(
     outcomes.flatMap(({ step, outcome }) => (step.type === 'delete' && outcome === 'done' ? [step.live.id] : [])),
   );
-  const ends = (result?.plan?.changes ?? []).filter(
-    ({ action, origin }) => action === 'delete' && origin === 'expired',
-  );
   // What the plan has next was sorted for a time that may have passed.
   const isDoubted = reason === 'ClockDiffers' || result?.problems.some(({ code }) => code === 'clock-differs');
   const nextBoundaryAt = isDoubted ? never : next;
@@ -103,7 +104,7 @@ export function makeAgenda(
     view: {
       windowOpensAt: opensAt,
       nextBoundaryAt: Number.isFinite(nextBoundaryAt) ? nextBoundaryAt : null,
-      heldEnds: ends.filter(({ id }) => id !== null && !deleted.has(id)).length,
+      heldEnds: findEnds(result).filter(({ id }) => id !== null && !deleted.has(id)).length,
     },
     soon: listBoundaries(inForce, now, now + noticeMs),
     wakeAt: Math.min(opensAt ?? never, nextBoundaryAt, findNextBoundary(inForce, now + noticeMs) - noticeMs),
@@ -116,7 +117,7 @@ export async function runBack(lead: Leadership, revision: string): Promise<PassR
   const content = history.lastGood;
   const first = content === null ? null : await runner.run({ ...lead.order(content), back: 'confirmed' });
   const back = first === null ? 'before' : 'rest';
-  const rest = await runner.run({ ...lead.order({ revision, files: [] }), back, begin: async () => null });
+  const rest = await runner.run({ ...lead.order({ revision, files: [] }), back, begin: beginNothing });
   if (first === null) return { ...rest, content };
   if (rest.result?.failure?.code === 'no-record') return { ...first, content };
   const outcomes = [...first.outcomes, ...rest.outcomes];

@@ -5,6 +5,7 @@ export type Trigger =
   | 'start'
   | 'interval'
   | 'retry'
+  | 'time'
   | 'file'
   | 'webhook'
   | 'signal'
@@ -30,7 +31,7 @@ export function createTriggers(clock: Clock) {
       pending.add(trigger);
       waiting?.abort();
     },
-    /** Waits until something woke the loop, or `ms` have passed or it is `at` (then: `otherwise`); takes all that came together. */
+    /** Waits until something woke the loop, or `ms` have passed or it is `at` (then: `otherwise`, or `time`); takes all that came together. */
     async next(ms: number, otherwise: Trigger, at = Number.POSITIVE_INFINITY): Promise<ReadonlySet<Trigger>> {
       const end = clock.now() + ms;
       for (let left = ms; pending.size === 0 && left > 0; left = end - clock.now()) {
@@ -40,7 +41,7 @@ export function createTriggers(clock: Clock) {
         await clock.sleep(Math.min(left, untilAt, Number.isFinite(at) ? lookMs : left), waiting.signal);
         waiting = null;
       }
-      const taken = pending.size === 0 ? new Set<Trigger>([otherwise]) : pending;
+      const taken = pending.size > 0 ? pending : new Set<Trigger>([at > clock.wallTime() ? otherwise : 'time']);
       pending = new Set();
       return taken;
     },

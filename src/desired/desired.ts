@@ -129,7 +129,7 @@ function expandManifests(files: readonly FileManifests[], users: KnownUsers | nu
   const layered = applyLayers(files, context.overlay ?? null);
   const names = new Names(layered.manifests, context.profile, users);
   const problems: Problem[] = [...layered.files.flatMap((file) => file.problems), ...layered.problems];
-  const rules = expandAll(layered.manifests, names);
+  const rules = expandAll(layered.manifests, names, context.now);
   keepFirst(
     rules,
     ({ name }) => name,
@@ -138,7 +138,7 @@ function expandManifests(files: readonly FileManifests[], users: KnownUsers | nu
   return { layered, names, problems, rules };
 }
 
-function expandAll(manifests: readonly Manifest[], names: Names): DesiredRule[] {
+function expandAll(manifests: readonly Manifest[], names: Names, now: number): DesiredRule[] {
   const rules: DesiredRule[] = [];
   for (const manifest of manifests) {
     if (manifest.kind !== 'Rule' && manifest.kind !== 'RuleSet') continue;
@@ -151,6 +151,10 @@ function expandAll(manifests: readonly Manifest[], names: Names): DesiredRule[] 
       }
       if (expanded.length === 0 && names.problems.length === before)
         names.problems.push(expandsToNothing(template.name, template.place));
+      // A user whose access has ended may be gone.
+      const isOver = template.expires !== undefined && template.expires <= now;
+      for (const one of isOver ? names.problems.splice(before) : [])
+        if (one.code !== 'unknown-user') names.problems.push(one);
       for (const rule of expanded) rules.push(rule);
     }
   }

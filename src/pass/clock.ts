@@ -1,8 +1,9 @@
 import type { LiveReading } from '../apply/read.ts';
 import { makeState } from '../desired/desired.ts';
 import { makeWarning, type Problem } from '../model/problem.ts';
-import { isDesiredAt } from '../model/rule.ts';
+import { type DesiredRule, formatRuleKey, isDesiredAt } from '../model/rule.ts';
 import { type DesiredState, listAllRules } from '../model/state.ts';
+import type { Refusal } from '../plan/plan.ts';
 import type { PassDependencies } from './pass.ts';
 
 /** Clocks that differ by more end and begin nothing, ms. */
@@ -12,8 +13,8 @@ export const mostApartMs = 300_000;
 export interface TimedDesired {
   readonly state: DesiredState;
   readonly problems: readonly Problem[];
-  /** Why the plan is refused. */
-  readonly clockDiffers?: string;
+  /** Why nothing may be written, whoever approves it. */
+  readonly refusal?: Refusal;
 }
 
 /**
@@ -24,32 +25,40 @@ export interface TimedDesired {
  * |--------|---------|----------------------|------------------------------------------------------------|
  * | agree, or the server says no time | | | the state now                                              |
  * | differ | none    | any                  | the state now: the same by both clocks                     |
- * | differ | some    | of the last applied  | the state as of then, with the problem `clock-differs`     |
+ * | differ | some    | of the last applied  | the state as of then; created is only what both clocks hold |
  * | differ | some    | none, or a one-shot's| nothing: refused, since others may have applied since then |
  */
-export function checkClock(state: DesiredState, { serverAheadMs }: LiveReading, pass: PassDependencies): TimedDesired {
+export function checkClock(
+  state: DesiredState,
+  { live, serverAheadMs = 0 }: LiveReading,
+  pass: PassDependencies,
+): TimedDesired {
   const { agreedAt, baseApplied } = pass;
-  const apart = serverAheadMs === undefined || pass.at !== undefined ? 0 : serverAheadMs;
-  const doubt = pass.desired.scope.rules ? findDoubt(state, apart, agreedAt) : null;
-  if (doubt === null) return { state, problems: [] };
-  if (agreedAt === undefined || baseApplied !== true) return { state, problems: [], clockDiffers: doubt.summary };
-  return { state: makeState(listAllRules(state), agreedAt, state), problems: [doubt] };
+  const { at } = state;
+  const apart = pass.at === undefined ? serverAheadMs : 0;
+  if (at === undefined || Math.abs(apart) <= mostApartMs || !pass.desired.scope.rules) return { state, problems: [] };
+  const both = [at, at + apart];
+  const doubt = findDoubt(state, [...both, agreedAt ?? at], apart);
+  if (agreedAt === undefined || baseApplied !== true) return { state, problems: [], ...(doubt && { refusal: doubt }) };
+  // The last agreed time stays what it was.
+  if (doubt === null) return { state: { ...state, at: agreedAt }, problems: [] };
+  const then = makeState(listAllRules(state), agreedAt, state);
+  const held = new Set(live.rules.map(({ rule }) => formatRuleKey(rule)));
+  const isHeld = (one: DesiredRule): boolean => both.every((time) => isDesiredAt(one, time));
+  const rules = then.rules.filter((one) => held.has(formatRuleKey(one.rule)) || isHeld(one));
+  return { state: { ...then, rules }, problems: [doubt] };
 }
 
-/** What cannot be told while the server's clock is that far from ours; null: nothing. */
-function findDoubt(state: DesiredState, serverAheadMs: number, agreedAt: number | undefined): Problem | null {
-  const apartMs = Math.abs(serverAheadMs);
-  const { at } = state;
-  if (at === undefined || apartMs <= mostApartMs) return null;
-  const times = [at + serverAheadMs, agreedAt ?? at];
-  const [first, ...others] = listAllRules(state).filter((rule) =>
-    times.some((time) => isDesiredAt(rule, time) !== isDesiredAt(rule, at)),
+/** What cannot be told while the clocks are that far apart; null: nothing. */
+function findDoubt(state: DesiredState, times: readonly number[], apart: number) {
+  const [first, ...others] = listAllRules(state).filter(
+    (rule) => new Set(times.map((time) => isDesiredAt(rule, time))).size > 1,
   );
   if (first === undefined) return null;
   const which = `\`${first.name}\`${others.length === 0 ? '' : ` and ${others.length} more`}`;
-  const minutes = Math.round(apartMs / 60_000);
+  const minutes = Math.round(Math.abs(apart) / 60_000);
   const summary = `The clocks of this machine and of the server differ by ${minutes} minutes: whether ${which} is in force cannot be told.`;
   const hint =
     'It stays as it was when the clocks last agreed. Set the clock that is wrong; `reconcile doctor` compares them.';
-  return makeWarning('clock-differs', summary, hint, first.place);
+  return { ...makeWarning('clock-differs', summary, hint, first.place), hint };
 }

@@ -28,6 +28,8 @@ export interface BackOrder {
   readonly known?: ReadonlySet<string>;
   /** Another way back came first: what is as before by now is no news. */
   readonly isRest?: boolean;
+  /** What is live ends when the record says so. */
+  readonly endsAsSaid?: true;
 }
 
 /** The fields that an apply wrote and whose secrets of before its record does not hold. */
@@ -65,7 +67,7 @@ interface Finding extends BackOrder {
 /** The rules that stay, and those that come back. */
 function rulesBefore(
   live: readonly LiveRule[],
-  { record, known, goesBack, isRest = false, context: { now, profile, scope }, problems }: Finding,
+  { record, known, goesBack, isRest = false, endsAsSaid, context: { now, profile, scope }, problems }: Finding,
 ): readonly DesiredRule[] {
   const taken = new Set<string>();
   const liveKeys = new Set(live.map(({ rule }) => formatRuleKey(rule)));
@@ -103,7 +105,9 @@ function rulesBefore(
   const stay = kept.map(({ rule }) => {
     const key = formatRuleKey(rule);
     if (known?.has(key) === false) problems.push(changedSince(`the rule ${key} was made by others since`));
-    return { name: makeUnique(`kept/${slugify(key)}`, taken), rule, place: nowhere };
+    const { name, expires } = (endsAsSaid && record.said.get(key)) || { name: null };
+    const own = makeUnique(name ?? `kept/${slugify(key)}`, taken);
+    return { name: own, rule, place: nowhere, ...(expires === undefined ? {} : { expires }) };
   });
   return [...stay, ...back];
 }

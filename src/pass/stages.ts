@@ -122,7 +122,8 @@ export function restrictToTimes(
   state: DesiredState,
   live: LiveState,
 ): { readonly pass: PassDependencies; readonly state: DesiredState } {
-  const { part, agreedAt = Number.POSITIVE_INFINITY, options } = pass;
+  const { takesBack: _, ...rest } = pass;
+  const { part, agreedAt = Number.POSITIVE_INFINITY, options } = rest;
   if (part === undefined || part === 'rules' || part === 'configuration' || part === 'managed') return { pass, state };
   const held = new Set(live.rules.map(({ rule }) => formatRuleKey(rule)));
   const began = (from: number | undefined): boolean => part === 'boundaries' && from !== undefined && from > agreedAt;
@@ -130,7 +131,7 @@ export function restrictToTimes(
   const expired = (state.expired ?? []).filter(({ rule }) => part !== 'revocations' || rule.action === 'accept');
   const prune = new Set(expired.map(({ rule }) => formatRuleKey(rule)));
   return {
-    pass: { ...pass, options: { ...options, prune } },
+    pass: { ...rest, options: { ...options, prune } },
     state: { ...state, rules, tests: part === 'revocations' ? [] : state.tests },
   };
 }

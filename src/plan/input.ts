@@ -2,7 +2,6 @@ import type { Network } from '../model/address.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import type { PortRange } from '../model/port-range.ts';
 import type { Profile } from '../model/profile.ts';
-import type { RuleNotes } from '../model/rule.ts';
 import type { FingerprintKey } from '../model/secret.ts';
 import type { DesiredState, LiveState, Protocol, Scope } from '../model/state.ts';
 
@@ -49,7 +48,7 @@ export interface PlanInput {
   /** Whether the base is known to have been applied completely (a record of it, not a Git ref): what is missing then drifted. */
   readonly baseApplied?: boolean;
   /** Rules that are known to have been applied, and when they end (ms since 1970), by `formatRuleKey`; at least those that end. */
-  readonly appliedRules?: ReadonlyMap<string, Pick<RuleNotes, 'expires'>>;
+  readonly appliedRules?: ReadonlyMap<string, { readonly expires?: number | undefined }>;
   readonly profile: Profile;
   readonly scope: Scope;
   readonly options: PlanOptions;
@@ -57,8 +56,6 @@ export interface PlanInput {
   readonly notEnforced?: ReadonlySet<string>;
   /** What a look at the kernel found, as a sentence, where it does not hold exactly the live rules and this plan does not mend that. */
   readonly kernelDiffers?: string;
-  /** Why it cannot be told which rules are in force, as a sentence. */
-  readonly clockDiffers?: string;
 }
 
 /** The defaults of the command line. */

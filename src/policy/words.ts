@@ -1,3 +1,4 @@
+import { formatInstant } from '../model/instant.ts';
 import { formatPortRange } from '../model/port-range.ts';
 import type { PolicyCase } from '../model/state.ts';
 import type { CaseFailure } from './tests.ts';
@@ -15,12 +16,11 @@ export function describePacket({ user, address, protocol, port }: Packet, names:
 }
 
 /** The traffic of a case: `10.0.0.0/8 tcp 443 from alice`. */
-export function describeCase({ user, destination, protocols, ports }: PolicyCase, names: UserNames): string {
-  const every = ports.low === 0 && ports.high === 65_535;
-  const portText = every ? '' : ` ${formatPortRange(ports).replaceAll(' ', '')}`;
+export function describeCase({ user, destination, protocols, ports, at }: PolicyCase, names: UserNames): string {
+  const portText = ports.low === 0 && ports.high === 65_535 ? '' : ` ${formatPortRange(ports).replaceAll(' ', '')}`;
   const what = protocols.length === 3 ? '' : ` ${protocols.join(' and ')}${portText}`;
   const source = user === null ? 'nobody' : user === 'any' ? 'any user' : (names.get(user) ?? user);
-  return `${destination.text}${what} from ${source}`;
+  return `${destination.text}${what} from ${source}${at === undefined ? '' : ` at ${formatInstant(at.time)}`}`;
 }
 
 /** Why a case fails, as one sentence; `rule` is what the deciding rule goes by. */

@@ -1,4 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { apiToken, ensureBuilt, makeWorld, rules, startSidecar, until } from '../controller/support/sidecar.ts';
@@ -57,6 +59,17 @@ describe('a one-shot run, where our clock and the server’s differ', () => {
     expect([after.code, live()]).toEqual([0, passed > day ? ['10.9.0.0/16'] : both]);
   });
 
+  it('no digest approves an end that no clock can tell, and none is offered', async () => {
+    vi.setSystemTime(Date.now() + 2 * day);
+    const { digest } = (await world.cli(['--plan', 'm', ...flags, '--output', 'json'])).json();
+    wrong(-2 * day);
+    const refused = await world.cli(['m', ...flags]);
+    expect([refused.code, refused.out]).toEqual([3, expect.not.stringContaining('--approve')]);
+    const approved = await world.cli(['m', ...flags, '--approve', digest ?? '']);
+    expect([approved.code, live()]).toEqual([3, both]);
+    expect(approved.out + approved.err).not.toContain('for a different plan');
+  });
+
   it('nobody’s access begins', async () => {
     const now = Date.now();
     world.write(
@@ -89,6 +102,18 @@ describe('a one-shot run, where our clock and the server’s differ', () => {
     const run = await world.cli(['doctor']);
     expect(run.code).toBe(1);
     expect(run.out).toContain('while they differ by more than 5 minutes, no rule begins or ends');
+  });
+
+  it('doctor says that they agree, of a server that says its time below /v0 alone, and that a clock is unknown', async () => {
+    expect((await world.cli(['doctor'])).out).toContain('ok clock: agrees with the server');
+    const mute = createServer((_, response) => {
+      response.sendDate = false;
+      response.end('{"data":[]}');
+    });
+    await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve));
+    const env = { RECONCILE_BASE_URL: `http://127.0.0.1:${(mute.address() as AddressInfo).port}/` };
+    expect((await world.cli(['doctor'], { env })).out).toContain('clock: unknown');
+    mute.close();
   });
 });
 

@@ -97,6 +97,7 @@ describe('times on the command line', () => {
     world.write('m/t.yaml', tests('2099-01-01', 'accept'));
     const run = await world.cli(['test', 'm']);
     expect([run.code, run.out]).toEqual([3, expect.stringContaining('closed')]);
+    expect(run.out).toContain('10.1.2.3 from nobody at 2098-12-31T23:00:00Z;');
     const plan = await world.cli(['--plan', '--output', 'json', 'm']);
     expect([plan.code, plan.json().refusals.map(({ code }) => code)]).toEqual([3, ['policy-test-failed']]);
     world.write('m/t.yaml', tests('2099-02-30', 'accept'));
@@ -305,6 +306,7 @@ spec:
 
   it.each([
     [['lab/guest', 'm', '--until', '2099-12-31'], 'lab/guest would end at 2099-07-01T00:00:00Z all the same'],
+    [['own', 'm', '--until', '2099-01-01'], 'extend first what ends earlier: the set, or rules with their own end'],
     [['lab/gest', 'm', '--until', '2099-01-01'], 'lab/guest'],
     [['lab/guest', 'm', '--until', '2099-07-01'], 'lab/guest would end at 2099-07-01T00:00:00Z all the same'],
     [['lab/guest', 'm', '--until', '2099-07-01T00:00:01Z'], 'would end at 2099-07-01T00:00:00Z all the same'],
@@ -320,6 +322,9 @@ spec:
   ])('refuses %j, and the file stays as it is', async (words, says) => {
     world.write('m/a.yaml', set);
     world.write('m/none.yaml', 'apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: none}\nspec:\n  rules: []\n');
+    const own = '{name: x, action: accept, destination: 10.9.0.0/16, expires: 2098-01-01}';
+    const head = 'apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: own}\nspec:\n';
+    world.write('m/own.yaml', `${head}  rules:\n    - ${own}\n`);
     world.write('s.yaml', 'maxExpiry: 4w\n');
     const run = await world.cli(['extend', ...words]);
     expect(run.code).not.toBe(0);

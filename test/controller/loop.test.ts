@@ -272,6 +272,31 @@ describe('the loop', () => {
     await end(fake);
   });
 
+  it('a rule that begins or ends while a failure waits to be tried again is acted on within a second, once', async () => {
+    const fake = fakeLoop();
+    let boundary = Number.POSITIVE_INFINITY;
+    fake.answer = () => {
+      const next = boundary > fake.clock.wallTime() ? { nextBoundary: boundary } : {};
+      return { kind: 'apply', plan: { ...planOf(['+10.0.0.1']), ...next }, end: 'failed', status: 503 };
+    };
+    fake.settings = { ...defaultSettings, intervalMs: 3_600_000 };
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 11);
+    boundary = fake.clock.wallTime() + 325_000;
+    await fake.clock.until(() => fake.requests.length === 12);
+    const left = boundary - fake.clock.wallTime();
+    expect(left).toBeGreaterThan(2000);
+    fake.triggers.wake('file');
+    await fake.clock.pass(left - 2000);
+    expect(fake.requests.length).toBe(12);
+    await fake.clock.pass(2000);
+    expect(fake.requests.length).toBe(13);
+    expect(fake.loop.status().passes[0]?.triggers).toEqual(['time']);
+    await fake.clock.pass(100_000);
+    expect(fake.requests.length).toBe(13);
+    await end(fake);
+  });
+
   it('keeps the last good revision in force while the newest has errors, and looks at both with each pass', async () => {
     const fake = fakeLoop();
     start(fake);

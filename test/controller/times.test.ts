@@ -33,6 +33,11 @@ let record: LoopRecord;
 let turns: Turn[];
 let now: number;
 let stop: AbortController;
+/** Where the history lies, and whether the manifests are those of a directory, which gives out no earlier content. */
+let historyIn: string | null;
+let isDirectory: boolean;
+/** The source cannot be read. */
+let isAway: boolean;
 
 function contentOf(text: string): SourceContent {
   const bytes = new TextEncoder().encode(text);
@@ -59,7 +64,7 @@ async function start(...flags: string[]): Promise<void> {
     journal: { path: '', write: () => Promise.resolve() },
     logger: silent,
     root: world.folder,
-    recent: new RecentApplies(null),
+    recent: new RecentApplies(historyIn),
     openGaps: new Set(),
   });
   const clock: Clock = {
@@ -75,9 +80,11 @@ async function start(...flags: string[]): Promise<void> {
       description: 'test',
       read: () => {
         contents.set(newest.revision, newest);
-        return Promise.resolve({ content: newest, problems: [] });
+        return Promise.resolve({ content: isAway ? null : newest, problems: [] });
       },
-      readAt: (revision) => Promise.resolve({ content: contents.get(revision) ?? null, problems: [] }),
+      ...(!isDirectory && {
+        readAt: (revision: string) => Promise.resolve({ content: contents.get(revision) ?? null, problems: [] }),
+      }),
     },
     pass: passes.run,
     confirm: () => Promise.resolve(null),
@@ -139,6 +146,7 @@ beforeEach(async () => {
   settings = defaultSettings;
   record = emptyRecord;
   turns = [];
+  [historyIn, isDirectory, isAway] = [null, false, false];
   newest = contentOf(
     timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) +
       timed('later', '10.2.0.0/16', { notBefore: now + 24 * hour }) +
@@ -330,6 +338,22 @@ describe('rules that begin and end, in a sidecar', () => {
     },
   );
 
+  it('a user who is gone after the end of the only rule that names them holds nothing up', async () => {
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const users = `${world.simulator.url}/v0/users`;
+    const body = JSON.stringify({ user: { email: 'u@example.test' } });
+    const made = (await (await fetch(users, { method: 'POST', headers, body })).json()) as { data: { id: string } };
+    const own = timed('own', '10.3.0.0/16, user: u@example.test', { expires: now + 24 * hour });
+    newest = contentOf(own + others);
+    await start();
+    expect(live()).toEqual(['10.3.0.0/16', '10.8.0.0/16', '10.9.0.0/16']);
+    expect([await passAt(now + 24 * hour), live()]).toEqual(['Applied', ['10.8.0.0/16', '10.9.0.0/16']]);
+    expect((await fetch(`${users}/${made.data.id}`, { method: 'DELETE', headers })).ok).toBe(true);
+    expect(await passAt(now + 25 * hour)).toBe('InSync');
+    newest = contentOf(own + others + rule('new', 'action: accept, destination: 10.4.0.0/16'));
+    expect([await passAt(now + 26 * hour), live()]).toEqual(['Applied', ['10.4.0.0/16', '10.8.0.0/16', '10.9.0.0/16']]);
+  });
+
   it.each(['require: [owner]', 'maxExpiry: 1h'])('end though the settings ask for more since: %s', async (text) => {
     const long = timed('long', '10.3.0.0/16', { expires: now + 900 * hour });
     newest = contentOf(timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) + long + others);
@@ -353,6 +377,17 @@ describe('rules that begin and end, in a sidecar', () => {
     expect(await passAt(now + 26 * hour)).toBe('DriftReported');
   });
 
+  it('a rule that has ended and is made by hand again goes under --on-drift report too', async () => {
+    settings = { ...settings, onDrift: 'report' };
+    await start('--prune', 'none');
+    await passAt(now + 25 * hour);
+    world.simulator.seed([{ action: 'accept', destination: '10.1.0.0/16' }]);
+    world.simulator.seed([{ action: 'accept', destination: '10.4.0.0/16' }]);
+    await passAt(now + 26 * hour);
+    expect(live()).toEqual(['10.2.0.0/16', '10.4.0.0/16', '10.8.0.0/16', '10.9.0.0/16']);
+    expect(loop.status().heldEnds).toBe(0);
+  });
+
   it('do not happen while --suspend holds, which the status and a metric tell', async () => {
     await start();
     settings = { ...settings, suspended: true };
@@ -374,6 +409,23 @@ describe('rules that begin and end, in a sidecar', () => {
     expect(loop.status().nextBoundaryAt).toBeNull();
   });
 
+  it('no access is given by one of two clocks that differ, nor given anew after its end', async () => {
+    await start();
+    const agreed = record.agreedAt;
+    world.simulator.faults.inject({ fault: { kind: 'wrong-date', milliseconds: -hour / 2 } });
+    expect(await passAt(now + hour)).toBe('InSync');
+    expect(record.agreedAt).toBe(agreed);
+    const text = new TextDecoder().decode(newest.files[0]?.bytes);
+    newest = contentOf(text + timed('new', '10.3.0.0/16', { notBefore: now + hour * 0.75 }));
+    record = { ...record, agreedAt: now + hour };
+    stop.abort();
+    await running;
+    await start();
+    expect([loop.status().conditions.Ready.reason, live()]).toEqual(['ClockDiffers', before]);
+    await deleteGuest();
+    expect([await passAt(now + 48 * hour), live()]).toEqual(['ClockDiffers', ['10.3.0.0/16', ...after.slice(1)]]);
+  });
+
   it('an end that the newest revision put off is not cut in between', async () => {
     await start();
     newest = contentOf(timed('guest', '10.1.0.0/16', { expires: now + 48 * hour }) + others);
@@ -385,5 +437,70 @@ describe('rules that begin and end, in a sidecar', () => {
         .slice(calls)
         .every(({ method }) => method === 'GET'),
     ).toBe(true);
+  });
+});
+
+describe('rules that end, in a sidecar that starts anew and reads a directory', () => {
+  const all = ['10.1.0.0/16', '10.8.0.0/16', '10.9.0.0/16'];
+  const left = ['10.8.0.0/16', '10.9.0.0/16'];
+  const always = (): LoopSettings['windows'] => {
+    const schedule = parseSchedule('* * * * *', 'UTC');
+    if (!schedule.ok) throw new Error(schedule.error);
+    return [{ kind: 'deny', schedule: schedule.value, durationMs: hour, scope: ['rules', 'configuration'] }];
+  };
+  const restart = async (...flags: string[]): Promise<void> => {
+    stop.abort();
+    await running;
+    await start(...flags);
+  };
+  const changes: Readonly<Record<string, () => void>> = {
+    ManifestsInvalid: () => (newest = contentOf('nonsense: [')),
+    Refused: () => (newest = contentOf(rule('other-0', 'action: drop, destination: 10.8.0.0/16'))),
+    OutsideWindow: () => {
+      settings = { ...settings, windows: always() };
+      newest = contentOf(
+        timed('guest', '10.1.0.0/16', { expires: now + 99 * hour }) +
+          rule('new', 'action: accept, destination: 10.8.1.0/24') +
+          others,
+      );
+    },
+    SourceFailed: () => (isAway = true),
+  };
+
+  it.each(Object.entries(changes))(
+    'end at their time by the history, whatever guards count, while the newest revision is %s',
+    async (reason, change) => {
+      [historyIn, isDirectory] = [world.folder, true];
+      await start('--max-deletes', '0');
+      const inForce = record.inForceRevision;
+      change();
+      await restart('--max-deletes', '0');
+      expect([loop.status().conditions.Ready.reason, live()]).toEqual([reason, all]);
+      expect(loop.status().nextBoundaryAt).toBe(now + 24 * hour);
+      expect([await passAt(now + 25 * hour), live()]).toEqual([reason, left]);
+      expect([await passAt(now + 26 * hour), live()]).toEqual([reason, left]);
+      expect(record).toMatchObject({ appliedRevision: inForce, inForceRevision: inForce });
+    },
+  );
+
+  it('end by the newest revision, which waits, where there is no history', async () => {
+    isDirectory = true;
+    await start();
+    settings = { ...settings, windows: always() };
+    const text = new TextDecoder().decode(newest.files[0]?.bytes);
+    newest = contentOf(text + rule('new', 'action: accept, destination: 10.8.1.0/24'));
+    await restart();
+    const inForce = record.inForceRevision;
+    expect([await passAt(now + 25 * hour), live()]).toEqual(['OutsideWindow', left]);
+    expect(record.inForceRevision).toBe(inForce);
+  });
+
+  it('end not by the history of a replica after which another one applied something else', async () => {
+    [historyIn, isDirectory] = [world.folder, true];
+    await start();
+    changes['ManifestsInvalid']?.();
+    record = { ...record, appliedRevision: 'sha256:other', inForceRevision: 'sha256:other' };
+    await restart('--lease', 'file:lease');
+    expect([await passAt(now + 25 * hour), live()]).toEqual(['ManifestsInvalid', all]);
   });
 });

@@ -31,8 +31,8 @@ describe('waiting for a time on the wall', () => {
     ['it is further away than the wait', {}, 2 * hour, hour],
   ])('%s', async (_, jumps, ahead, expected) => {
     const clock = clockWith(jumps);
-    await createTriggers(clock).next(hour, 'interval', clock.wallTime() + ahead);
-    expect(clock.now()).toBe(expected);
+    const why = await createTriggers(clock).next(hour, 'interval', clock.wallTime() + ahead);
+    expect([clock.now(), [...why]]).toEqual([expected, [ahead > hour ? 'interval' : 'time']]);
   });
 
   it('without one, a single timer is set', async () => {

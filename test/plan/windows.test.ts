@@ -171,7 +171,10 @@ const window = (
 function planOf(what: { opens?: boolean; closes?: boolean; configures?: boolean; exposes?: boolean }): Plan {
   const traffic = { user: null, destinations: ['10.0.0.1'], protocol: 'tcp', ports: null };
   return {
-    effect: { opens: what.opens ? [traffic] : [], closes: what.closes ? [traffic] : [] },
+    effect: {
+      opens: what.opens ? [traffic] : [],
+      closes: what.closes ? [traffic, { ...traffic, protocol: 'udp' }] : [],
+    },
     exposure: what.exposes ? [{ direction: 'opened' }] : [],
     steps: what.configures ? [{ type: 'configure' }] : [],
   } as unknown as Plan;
@@ -320,7 +323,7 @@ describe('windows', () => {
   it('says what waits, until when, and which revocations wait with it', () => {
     const closed = findClosedWindow([friday], planOf({ opens: true, closes: true }), at('2026-11-20T12:00Z'));
     expect(closed?.message).toBe(
-      'outside the window: this plan opens traffic, and it waits until 2026-11-21T00:00:00Z; what it closes (1 entry of traffic) waits with it',
+      'outside the window: this plan opens traffic, and it waits until 2026-11-21T00:00:00Z; what it closes waits with it: 10.0.0.1',
     );
   });
 });

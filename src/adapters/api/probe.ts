@@ -49,16 +49,14 @@ function reasonOf(code: string): string {
   return /^E(?!PROTO|RR_)[A-Z]+$/.test(code) ? `no connection (${code})` : explainTlsError(code);
 }
 
-/** The server's clock from the Date header of any answer, and the round trip, ms; null when there is none. No token is sent. */
+/** The server's clock from the Date header of any answer (NaN without one), and the round trip, ms; null without an answer. No token is sent. */
 export async function readServerTime(
   url: URL,
   { caFile, signal, timeoutMs, now }: Probe & { readonly now: () => number },
 ): Promise<{ readonly serverTime: number; readonly tookMs: number } | null> {
   const started = now();
   const answer = await get(url, { caFile, timeoutMs, signal });
-  const date = answer.ok ? answer.value.headers['date'] : undefined;
-  const serverTime = typeof date === 'string' ? Date.parse(date) : Number.NaN;
-  return Number.isNaN(serverTime) ? null : { serverTime, tookMs: now() - started };
+  return answer.ok ? { serverTime: Date.parse(String(answer.value.headers['date'])), tookMs: now() - started } : null;
 }
 
 function readAuthority(caFile: string | null): { readonly ca?: Buffer } {

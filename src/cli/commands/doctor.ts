@@ -5,7 +5,7 @@ import { exportConfiguration } from '../../desired/export-configuration.ts';
 import { listEnforcementProblems } from '../../enforcement/problems.ts';
 import { diagnoseConfiguration, diagnoseRules } from '../../live/diagnose.ts';
 import type { LiveConfiguration } from '../../model/configuration.ts';
-import { hasErrors, makeError, makeWarning, type Problem } from '../../model/problem.ts';
+import { hasErrors, makeError, makeNote, makeWarning, type Problem } from '../../model/problem.ts';
 import type { Profile } from '../../model/profile.ts';
 import type { LiveRule } from '../../model/rule.ts';
 import { wholeScope } from '../../model/state.ts';
@@ -80,9 +80,14 @@ async function examineConnection(url: URL, { settings, terminal }: Invocation): 
     url.protocol === 'https:'
       ? examineCertificate(url, await readCertificate(url, probe))
       : [`address: ${url.host} by plain http, which nothing encrypts`];
-  const time = await readServerTime(url, { ...probe, now: systemClock.now });
+  // A path that nothing answers may have no Date.
+  const asked = new URL(`${url.href.replace(/\/$/, '')}/v0/rules`);
+  const time = await readServerTime(asked, { ...probe, now: systemClock.now });
   if (time === null) return found;
   const off = Math.abs(time.serverTime - systemClock.wallTime());
+  const alone = 'rules begin and end by the clock of this machine alone';
+  if (Number.isNaN(off))
+    return [...found, makeNote('clock', "clock: unknown; no answer says the server's time", alone)];
   if (off <= 60_000)
     return [...found, `clock: agrees with the server's; one request takes ${Math.round(time.tookMs)} ms`];
   const summary = `this machine's clock and the server's differ by ${formatAge(off)}`;

@@ -49,7 +49,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const isPast = asked <= systemClock.wallTime();
   if (isPast || latest < asked - (value === until ? 14 * 3_600_000 : 0)) {
     const when = formatInstant(latest);
-    const hint = isPast ? 'that has passed' : 'extend the set first: its rules never end later than it does';
+    const hint = isPast ? 'that has passed' : 'extend first what ends earlier: the set, or rules with their own end';
     throw makeFailure('expires-first', `${name} would end at ${when} all the same`, hint);
   }
   await replaceFile(one.path, new TextDecoder('utf-8', { ignoreBOM: true }).decode(one.bytes));

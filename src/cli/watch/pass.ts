@@ -8,7 +8,7 @@ import { assemble } from '../../desired/desired.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 import type { FingerprintKey } from '../../model/secret.ts';
 import type { DesiredState } from '../../model/state.ts';
-import { type ApplyRecord, joinApplyRecords, type LookUpFormer } from '../../pass/history.ts';
+import { type ApplyRecord, joinApplyRecords, type LookUpFormer, listEnds } from '../../pass/history.ts';
 import type { PassDependencies, PassResult } from '../../pass/pass.ts';
 import { endPass, readDesired } from '../../pass/stages.ts';
 import { indexBase } from '../../plan/origin.ts';
@@ -18,7 +18,7 @@ import { findServer } from '../approval.ts';
 import { findCommandProblem } from '../await-confirmation.ts';
 import { Failure, type Invocation, makeFailure } from '../command.ts';
 import { liftDemands } from '../go-back.ts';
-import { createHistoryWriter, readHistory } from '../history.ts';
+import { createHistoryWriter, loadNewest, readHistory } from '../history.ts';
 import { makeDesiredContext } from '../manifests.ts';
 import { readPlanOptions } from '../plan-settings.ts';
 import { wireEnforcement, wireShared } from '../wire.ts';
@@ -41,6 +41,13 @@ export class RecentApplies {
     if (record.by !== sidecarNames.apply) return;
     this.#own = [...this.#own.filter(({ at, revision }) => at !== record.at && revision === record.revision), record];
   };
+
+  /** The newest record, where a sidecar wrote it for this revision (null: for any): it knows which rules end. */
+  async loadNewest(revision: string | null): Promise<ApplyRecord | null> {
+    if (this.stateFolder === null) return null;
+    const newest = await loadNewest(new StateFiles(this.stateFolder, 'history')).catch(() => null);
+    return newest?.by === sidecarNames.apply && newest.revision === (revision ?? newest.revision) ? newest : null;
+  }
 
   /** What all of them changed together; null: nothing is recorded of this revision. */
   async join(revision: string): Promise<ApplyRecord | null> {
@@ -148,11 +155,20 @@ function logStays(logger: Logger, { problems }: PassResult): void {
 /** How a pass differs where it takes something back, or ends rules: manifests of before, and a state made from a record, are taken as they are. */
 async function prepareBack(
   { invocation, root, recent }: PassWiring,
-  { content: { revision }, back, part }: LoopPassRequest,
+  { content: { revision, files }, base, record: { inForceRevision }, back, part }: LoopPassRequest,
 ): Promise<Result<Partial<PassDependencies>, ReadFailure>> {
-  if (back === undefined && part !== 'ends' && part !== 'revocations') return ok({});
+  // Beside a lease, another replica may have applied since.
+  const inForce = invocation.settings.lease === 'none' ? null : (inForceRevision ?? '');
+  const newest = base === null ? await recent.loadNewest(inForce) : null;
+  const applied = newest === null ? {} : { appliedRules: listEnds(newest) };
+  if (back === undefined && part !== 'ends' && part !== 'revocations') return ok(applied);
   const desired = makeDesiredContext({ ...invocation, settings: liftDemands(invocation.settings) }, root);
-  const own = { desired, strict: false };
+  const own = { ...applied, desired, strict: false };
+  // What is gone is known by the history alone.
+  if (back === undefined && files.length === 0 && newest !== null) {
+    const record = { ...newest, created: [], deleted: [], fields: [] };
+    return ok({ ...own, takesBack: { record, endsAsSaid: true } });
+  }
   if (back === undefined || back === 'confirmed') return ok(own);
   const record = await recent.join(revision);
   const message = `what ${revision} changed is not recorded here`;

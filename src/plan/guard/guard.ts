@@ -13,7 +13,6 @@ export function guardPlan(guarded: Guarded): readonly Refusal[] {
   const { goesBack = false } = guarded.input.options;
   const unless = (refuse: (of: Guarded) => readonly Refusal[]): readonly Refusal[] => (goesBack ? [] : refuse(guarded));
   return [
-    ...refuseClocks(guarded.input),
     ...refuseCollisions(guarded.input, guarded.changes),
     ...unless(deleteRefusals),
     ...unless(changeRefusals),
@@ -24,12 +23,6 @@ export function guardPlan(guarded: Guarded): readonly Refusal[] {
     ...unless(exposureRefusals),
     ...unless(failOnRefusals),
   ];
-}
-
-function refuseClocks({ clockDiffers }: PlanInput): readonly Refusal[] {
-  if (clockDiffers === undefined) return [];
-  const hint = 'Set the clock that is wrong, this machine or the server (`reconcile doctor` compares them).';
-  return [{ code: 'clock-differs', summary: clockDiffers, hint }];
 }
 
 /** From this many live rules in scope a share counts, and so does the loss of all of them. */

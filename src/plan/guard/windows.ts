@@ -1,5 +1,6 @@
 import { Cron } from 'croner';
 import { formatInstant } from '../../model/instant.ts';
+import { joinSome } from '../../model/printable.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 import type { Plan } from '../plan.ts';
 
@@ -30,9 +31,8 @@ export function findClosedWindow(windows: readonly Window[], plan: Plan, now: nu
   if (opensAt === now) return null;
   const does = needs.map((one) => one.does).join(' and ');
   const until = opensAt === null ? 'no window was found that lets it pass' : `it waits until ${formatInstant(opensAt)}`;
-  const { length } = plan.effect.closes;
-  const waiting =
-    length === 0 ? '' : `; what it closes (${length} ${length === 1 ? 'entry' : 'entries'} of traffic) waits with it`;
+  const closes = [...new Set(plan.effect.closes.flatMap(({ destinations }) => destinations))];
+  const waiting = closes.length === 0 ? '' : `; what it closes waits with it: ${joinSome(closes, 3)}`;
   return { opensAt, message: `outside the window: this plan ${does}, and ${until}${waiting}` };
 }
 
