@@ -75,10 +75,7 @@ export function listReferencedFiles({ manifests }: ParsedFiles): readonly string
   const paths = new Set<string | null>();
   for (const manifest of manifests.flatMap((file) => file.manifests)) {
     if (manifest.kind !== 'Configuration') continue;
-    mapSecrets(
-      manifest.fields,
-      (source) => source.from === 'file' && paths.add(pathInSource(source.name, source.place)),
-    );
+    mapSecrets(manifest.fields, (one) => one.from === 'file' && paths.add(pathInSource(one.name, one.place)));
   }
   return [...paths].filter((path) => path !== null).sort(compareText);
 }

@@ -24,10 +24,7 @@ function problemsOfKind(findings: readonly Finding[]): readonly Problem[] {
   const [first] = findings;
   const left = findings.length - shown.length;
   if (first === undefined || left <= 0) return shown;
-  return [
-    ...shown,
-    { code: codeOf(first.kind), severity: 'warning', summary: `${left} more differences of this kind.` },
-  ];
+  return [...shown, { code: codeOf(first.kind), severity: 'warning', summary: `${left} more of this kind.` }];
 }
 
 function problemOf(finding: Finding): Problem {

@@ -20,7 +20,7 @@ const addressSentences: Readonly<Record<AddressFault, Words>> = {
   },
   zone: {
     summary: 'This address has a zone (`%…`), which the server drops silently.',
-    hint: 'Write the address without it.',
+    hint: 'Write it without.',
   },
   mask: {
     summary: 'The mask of this network is out of bounds or not a plain number.',

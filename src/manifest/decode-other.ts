@@ -98,10 +98,7 @@ export function decodeOverlay(decoding: Decoding, root: Node): OverlayManifest {
       reportAt(decoding, node, makeError('outside-root', summary, hint));
     } else bases.push({ value: base, place: getPlace(decoding, node) });
   }
-  const remove = itemsOf(findChild(spec, 'remove')).map((node) => ({
-    value: node.text,
-    place: getPlace(decoding, node),
-  }));
+  const remove = itemsOf(findChild(spec, 'remove')).map((one) => ({ value: one.text, place: getPlace(decoding, one) }));
   return { kind: 'Overlay', ...named, bases, remove };
 }
 

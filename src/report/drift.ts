@@ -47,10 +47,7 @@ export function tellDrift({ changes }: Plan, names: UserNames, hasBase: boolean)
       }),
     document: () =>
       drifted.map(({ change: { kind, name, id, fields, source }, kind: drift }) => {
-        const sides = Object.entries(fields).map(([field, { before, after }]) => [
-          field,
-          { applied: after, live: before },
-        ]);
+        const sides = Object.entries(fields).map(([key, { before, after }]) => [key, { applied: after, live: before }]);
         const place = source === null ? null : { file: source.file, line: source.line };
         return { kind, name, id, drift, fields: Object.fromEntries(sides), source: place };
       }),

@@ -34,10 +34,7 @@ function problemOf(ended: Outcome, plan: Plan | null): Problem {
 
 function meaningOf(outcome: Outcome['outcome'], status: number | null): readonly [code: ProblemCode, hint: string] {
   if (outcome === 'unknown')
-    return [
-      'step-unknown',
-      'nobody knows whether it was carried out; run again: the next plan starts from what is live',
-    ];
+    return ['step-unknown', 'nobody knows whether it was carried out; run again: a plan starts from what is live'];
   if (status === 401) return ['unauthorized', 'make a new API token as an administrator; `reconcile doctor` says more'];
   if (status === 403) return ['step-forbidden', forbiddenHint];
   if (status === 422)

@@ -44,10 +44,7 @@ export class NftTable {
   async deleteUser(userId: string): Done {
     if (!this.#known.delete(userId)) return true;
     const others = [...this.#known];
-    const names = [
-      ...sets.map((set) => nameOf(`user${userId}_`, set)),
-      ...families.map((one) => devicesOf(userId, one)),
-    ];
+    const names = [...sets.map((set) => nameOf(`user${userId}_`, set)), ...families.map((ip) => devicesOf(userId, ip))];
     const jumps = others.flatMap(jumpsTo).map((jump) => `add rule inet firezone forward ${jump}`);
     return await this.#run(
       [

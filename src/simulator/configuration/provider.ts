@@ -161,10 +161,7 @@ const yes = { cast: castBoolean, default: true } as const;
 export const samlField = makeProvidersField({
   fields: {
     auto_create_users: { cast: castBoolean, required: true },
-    base_url: {
-      cast: (term) => (term === null ? { value: defaultBaseUrl } : castString(term)),
-      default: defaultBaseUrl,
-    },
+    base_url: { cast: (one) => (one === null ? { value: defaultBaseUrl } : castString(one)), default: defaultBaseUrl },
     id: required,
     label: required,
     metadata: required,
