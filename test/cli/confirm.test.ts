@@ -463,6 +463,16 @@ describe('secrets of the Configuration before', () => {
     );
   });
 
+  it('do not matter for a field that others changed since: it waits for nothing, and is named', async () => {
+    await killedWaiting('20s', ...bound);
+    expireNow();
+    await call('PATCH', '/v0/configuration', { configuration: { openid_connect_providers: [] } });
+    const resumed = await run('m', ...bound);
+    expect([resumed.code, live(), resumed.err]).toEqual([3, before, expect.not.stringContaining('waits-for-secret')]);
+    expect(resumed.out).toContain('Not undone: `openid_connect_providers` was changed again.');
+    expect((await run('confirm')).err).toContain('no apply waits to be confirmed');
+  });
+
   it('going back × kill -9, and a secret that was in memory: that field stays, is named, and waits for undo or confirm', async () => {
     await killedWaiting('20s', ...bound);
     expireNow();
