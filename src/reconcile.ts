@@ -50,7 +50,7 @@ export async function reconcile(
   const { plan, digest } = planned;
   const seen = { content, desired: inForce, live, kernel, problems, serverAheadMs };
   // Without a digest nobody can approve it.
-  if (refusal !== undefined)
+  if (refusal !== null)
     return endPass('refused', { ...seen, plan: { ...plan, refusals: [refusal, ...plan.refusals] } });
   const found = { ...seen, plan, digest };
   if (plan.refusals.length > 0 && !whole.approvals?.includes(digest.plan)) return endPass('refused', found);

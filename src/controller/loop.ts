@@ -14,13 +14,6 @@ import { StatusBoard } from './status-board.ts';
 import { makeAgenda, runBack, runRecorded, runWithTimes } from './times.ts';
 import type { Trigger } from './trigger.ts';
 
-/** How one turn went. `unsettled`: it will be judged when the content has stood still, for the same triggers. */
-interface Turned {
-  readonly waitMs: number;
-  readonly judged: Verdict | null;
-  readonly unsettled?: boolean;
-}
-
 // A pass that shows no progress for this long hangs: no request, gap, wait for the filter or Git call takes so long.
 const stuckMs = 600_000;
 
@@ -112,8 +105,8 @@ export class Loop {
     return this.#lead;
   }
 
-  /** Looks at the source, chooses what is to be in effect, converges, judges. */
-  async #turn(triggers: ReadonlySet<Trigger>): Promise<Turned> {
+  /** Looks at the source, chooses what is to be in effect, converges, judges. `unsettled`: that waits until the content stands still. */
+  async #turn(triggers: ReadonlySet<Trigger>) {
     const { clock, settings } = this.#parts;
     const interval = pickInterval(settings().intervalMs, clock.random());
     await this.#takeLead(); // said before the source is asked, which may take long
@@ -175,7 +168,7 @@ export class Loop {
     return { ...run, complaint, verdict: isInForce(run.verdict) ? { ...run.verdict, waitMs: 0 } : run.verdict };
   }
 
-  async #conclude(leadership: Leadership, ended: PassEnding): Promise<Turned> {
+  async #conclude(leadership: Leadership, ended: PassEnding) {
     const { clock, settings, observer, logger, badSettings } = this.#parts;
     const { backoff, record, base } = leadership;
     const end = await leadership.ended(ended);

@@ -1,21 +1,12 @@
 import type { LiveReading } from '../apply/read.ts';
 import { makeState } from '../desired/desired.ts';
-import { makeWarning, type Problem } from '../model/problem.ts';
+import { makeWarning } from '../model/problem.ts';
 import { type DesiredRule, formatRuleKey, isDesiredAt } from '../model/rule.ts';
 import { type DesiredState, listAllRules } from '../model/state.ts';
-import type { Refusal } from '../plan/plan.ts';
 import type { PassDependencies } from './pass.ts';
 
 /** Clocks that differ by more end and begin nothing, ms. */
 export const mostApartMs = 300_000;
-
-/** What is asked for, and what is said, after a look at the server's clock. */
-export interface TimedDesired {
-  readonly state: DesiredState;
-  readonly problems: readonly Problem[];
-  /** Why nothing may be written, whoever approves it. */
-  readonly refusal?: Refusal;
-}
 
 /**
  * While our clock and the server's differ, no rule begins or ends. `turning`: a rule is in force by one of the clocks or at the last
@@ -27,26 +18,25 @@ export interface TimedDesired {
  * | differ | none    | any                  | the state now: the same by both clocks                     |
  * | differ | some    | of the last applied  | the state as of then; created is only what both clocks hold |
  * | differ | some    | none, or a one-shot's| nothing: refused, since others may have applied since then |
+ *
+ * `refusal`: why nothing may be written, whoever approves it.
  */
-export function checkClock(
-  state: DesiredState,
-  { live, serverAheadMs = 0 }: LiveReading,
-  pass: PassDependencies,
-): TimedDesired {
+export function checkClock(state: DesiredState, { live, serverAheadMs = 0 }: LiveReading, pass: PassDependencies) {
   const { agreedAt, baseApplied } = pass;
   const { at } = state;
   const apart = pass.at === undefined ? serverAheadMs : 0;
-  if (at === undefined || Math.abs(apart) <= mostApartMs || !pass.desired.scope.rules) return { state, problems: [] };
+  if (at === undefined || Math.abs(apart) <= mostApartMs || !pass.desired.scope.rules)
+    return { state, problems: [], refusal: null };
   const both = [at, at + apart];
   const doubt = findDoubt(state, [...both, agreedAt ?? at], apart);
-  if (agreedAt === undefined || baseApplied !== true) return { state, problems: [], ...(doubt && { refusal: doubt }) };
+  if (agreedAt === undefined || baseApplied !== true) return { state, problems: [], refusal: doubt };
   // The last agreed time stays what it was.
-  if (doubt === null) return { state: { ...state, at: agreedAt }, problems: [] };
+  if (doubt === null) return { state: { ...state, at: agreedAt }, problems: [], refusal: null };
   const then = makeState(listAllRules(state), agreedAt, state);
   const held = new Set(live.rules.map(({ rule }) => formatRuleKey(rule)));
   const isHeld = (one: DesiredRule): boolean => both.every((time) => isDesiredAt(one, time));
   const rules = then.rules.filter((one) => held.has(formatRuleKey(one.rule)) || isHeld(one));
-  return { state: { ...then, rules }, problems: [doubt] };
+  return { state: { ...then, rules }, problems: [doubt], refusal: null };
 }
 
 /** What cannot be told while the clocks are that far apart; null: nothing. */

@@ -37,13 +37,10 @@ export function findClosedWindow(windows: readonly Window[], plan: Plan, now: nu
 }
 
 /** When a window is next in force; `from` may have passed. */
-export interface NextWindow extends Pick<Window, 'kind' | 'scope'> {
-  readonly from: number;
-  readonly to: number;
-}
+export type NextWindow = ReturnType<typeof listNextWindows>[number];
 
 /** The next time of each window, for those that have one within eight days. */
-export function listNextWindows(windows: readonly Window[], now: number): readonly NextWindow[] {
+export function listNextWindows(windows: readonly Window[], now: number) {
   return windows.flatMap((window) => {
     const { kind, scope, durationMs } = window;
     const from = findStart(window, now - durationMs);
