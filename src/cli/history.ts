@@ -116,6 +116,13 @@ export async function loadNewest(files: StateFiles, numbers?: readonly number[])
   return null;
 }
 
+/** When rules end by the newest record, where that is of this server. */
+export async function loadEnds(stateFolder: string | null, server: string | null): Promise<ApplyRecord['said']> {
+  if (stateFolder === null) return new Map();
+  const newest = await loadNewest(new StateFiles(stateFolder, 'history')).catch(() => null);
+  return listEnds(newest?.server === server ? newest : null);
+}
+
 /** Removes all records; one without changes stays, or is made, where rules are to end. Returns how many it removed. */
 export async function pruneHistory(files: StateFiles): Promise<number> {
   const numbers = await listRecords(files);

@@ -4,6 +4,7 @@ import { escapeControls } from '../model/printable.ts';
 import { compareProblems, type Problem } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import type { BackOrder } from '../pass/go-back.ts';
+import type { ApplyRecord, SaidOfRule } from '../pass/history.ts';
 import type { Approve, PassResult } from '../pass/pass.ts';
 import { holdsBack, type Plan } from '../plan/plan.ts';
 import type { SourceContent } from '../ports.ts';
@@ -21,7 +22,7 @@ import {
 } from './approval.ts';
 import { type Base, loadBase } from './base.ts';
 import { type Answer, chooseExitCode, type Invocation } from './command.ts';
-import { createHistoryWriter, describeUser, type OnRecord } from './history.ts';
+import { createHistoryWriter, describeUser, loadEnds, type OnRecord } from './history.ts';
 import { findStateFolder, type LastApply, readLastApply, recordApply } from './last-apply.ts';
 import { applyStrict, applyStrictToPass, isInvalid } from './manifests.ts';
 import { settleWaiting } from './pending.ts';
@@ -59,6 +60,7 @@ export async function runPass(given: Invocation, request: PassRequest): Promise<
   try {
     const base = await loadBase(invocation, request.path, wired.pass);
     const lastApply = await readLastApply(invocation);
+    const ends = await loadEnds(findStateFolder(invocation), findServer(invocation.settings));
     const history = createHistoryWriter(
       findStateFolder(invocation),
       wired.pass.logger,
@@ -66,7 +68,7 @@ export async function runPass(given: Invocation, request: PassRequest): Promise<
       (rule) => lastApply?.rules.get(formatRuleKey(rule)),
     );
     const begun = { answered: null, obstacle: null, names: null };
-    const run: Run = { invocation, request, screen, wired, base, lastApply, history, ...begun };
+    const run: Run = { invocation, request, screen, wired, base, lastApply, ends, history, ...begun };
     const result = await runBound(run);
     const stale = staleness(run, result);
     if (result.plan !== null) await nameAll(run, result.plan, result.desired);
@@ -95,7 +97,7 @@ async function recordRun({ invocation, request, lastApply, wired }: Run, result:
 
 /** Runs the pass, and once more when a person lets secrets go where nothing else binds them to. */
 async function runBound(run: Run): Promise<PassResult> {
-  const { request, base, screen, lastApply, invocation, wired } = run;
+  const { request, base, screen, lastApply, ends, invocation, wired } = run;
   const approve = request.planOnly ? null : (content: SourceContent) => approveOf(run, content);
   const nothing = request.back === undefined ? null : { revision: request.written, files: [] };
   const attempt = (granted: readonly SecretBinding[]): Promise<PassResult> => {
@@ -105,7 +107,8 @@ async function runBound(run: Run): Promise<PassResult> {
     const secretBindings = [...options.secretBindings, ...(lastApply?.secrets ?? []), ...granted];
     const known = {
       base: base?.state ?? null,
-      ...(lastApply === null ? {} : { appliedRules: lastApply.rules, agreedAt: lastApply.at }),
+      appliedRules: new Map<string, SaidOfRule>([...(lastApply?.rules ?? []), ...ends]),
+      ...(lastApply === null ? {} : { agreedAt: lastApply.at }),
       onOutcome: screen.onOutcome,
       ...(request.back === undefined ? {} : { takesBack: request.back }),
       limits: { ...limits, onlyApproved },
@@ -128,6 +131,8 @@ interface Run {
   readonly base: Base | null;
   /** What the last apply left; null without a record. */
   readonly lastApply: LastApply | null;
+  /** When rules end by the newest record, which is there where a run was killed before the end. */
+  readonly ends: ApplyRecord['said'];
   /** Looked up once, when there is a plan to show. */
   names: PlanNames | null;
   readonly history: ReturnType<typeof createHistoryWriter>;

@@ -538,7 +538,6 @@ describe('an apply whose process was killed', () => {
     await killedWaiting('60s');
     const kept = await run('confirm');
     expect([kept.code, kept.out]).toEqual([0, expect.stringMatching(/^Kept: \d+ changes of the apply of /)]);
-    expect(kept.out).toContain('Run `reconcile apply` once: its process was killed before it recorded');
     expect([live(), waits()]).toEqual([after, false]);
     const again = await run('confirm');
     expect(again.err).toContain(`waits to be confirmed in ${join(world.folder, 'state')}\n`);

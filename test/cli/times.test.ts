@@ -1,3 +1,5 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { rule, startWorld, type World } from './harness.ts';
 
@@ -206,6 +208,21 @@ describe('a scheduled one-shot apply, when rules have ended', () => {
     const run = await world.cli(['m', '--state-dir', second]);
     expect([run.code, world.simulator.rules().length]).toEqual([code, code === 0 ? 1 : 13]);
     if (code === 3) expect(run.out + run.err).toMatch(/too-many-deletes[\s\S]*too-many-changes/);
+  });
+
+  it('are no deletes for the limits either where the run was killed before its end, and the history alone knows them', async () => {
+    world.write('m/a.yaml', many(hours(1)) + closed);
+    expect((await world.cli(['m', '--state-dir', 'state'])).code).toBe(0);
+    rmSync(join(world.folder, 'state/reconcile/oneshot/record.json'));
+    vi.setSystemTime(Date.now() + 2 * 3_600_000);
+    const history = join(world.folder, 'state/reconcile/history/1.json');
+    const text = readFileSync(history, 'utf8');
+    // Of another server it says nothing.
+    writeFileSync(history, text.replaceAll(world.simulator.url, 'https://other.example.com'));
+    expect((await world.cli(['m', '--state-dir', 'state'])).code).toBe(3);
+    writeFileSync(history, text);
+    const run = await world.cli(['m', '--state-dir', 'state']);
+    expect([run.code, world.simulator.rules().length]).toEqual([0, 1]);
   });
 
   it('are deletes like any other where their end was set after it had passed', async () => {

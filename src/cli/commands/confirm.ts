@@ -34,10 +34,7 @@ async function keep(files: StateFiles, { record, stage }: EarlierApply): Promise
   if (!(await removePending(files, isRest ? 'wantsSecret' : 'waits')))
     throw comesTooLate('that apply was confirmed a moment ago, or is being taken back');
   const what = isRest ? listWaiting(record).join(', ') : count(countChanges(record), 'change');
-  // Guards let rules end that the last record of a whole run has.
-  const isCut = !isRest && (await findPendingOwner(files)) === null;
-  const next = isCut ? ' Run `reconcile apply` once: its process was killed before it recorded what is in effect.' : '';
-  const text = `Kept: ${what} of the apply of ${record.at.slice(0, 19)}Z by ${record.by}.${describeCut(stage)}${next}\n`;
+  const text = `Kept: ${what} of the apply of ${record.at.slice(0, 19)}Z by ${record.by}.${describeCut(stage)}\n`;
   return {
     text: () => text,
     report: () => ({ ...makeProblemReport([]), headline: text.trimEnd() }),
