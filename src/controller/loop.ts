@@ -17,9 +17,6 @@ import type { Trigger } from './trigger.ts';
 // A pass that shows no progress for this long hangs: no request, gap, wait for the filter or Git call takes so long.
 const stuckMs = 600_000;
 
-/** What a turn came to, but for when and why it began to work. */
-type Converged = Omit<PassEnding, 'triggers' | 'started' | 'from'>;
-
 /** Another pass follows by itself. */
 const unsettled: ReadonlySet<Verdict['reason']> = new Set(['Settling', 'AwaitingConfirmation'] as const);
 
@@ -147,7 +144,7 @@ export class Loop {
   }
 
   /** Runs the pass, and again with the last good revision when the new one has errors. Null: no revision is good and stable yet. */
-  async #converge(lead: Leadership, { content, complaint, back }: RevisionSelection): Promise<Converged | null> {
+  async #converge(lead: Leadership, { content, complaint, back }: RevisionSelection) {
     const { lastGood } = lead.history;
     if (back !== undefined) return await this.#takeBack(lead, back);
     if (content === null)
@@ -162,7 +159,7 @@ export class Loop {
   }
 
   /** Takes back what nobody confirmed, and looks again at once: a newer revision may wait. */
-  async #takeBack(lead: Leadership, revision: string): Promise<Converged> {
+  async #takeBack(lead: Leadership, revision: string) {
     const run = await runBack(lead, revision);
     const complaint = await lead.triedBack(revision, run);
     return { ...run, complaint, verdict: isInForce(run.verdict) ? { ...run.verdict, waitMs: 0 } : run.verdict };

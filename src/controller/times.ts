@@ -45,18 +45,17 @@ export async function runWithTimes(
   // What has ended long ago may be live again.
   const held = findEnds(run.result).length;
   const after = isLeft && lastGood !== null ? await runKnown(lastGood, part, held) : [];
-  const gone = isLeft && lastGood === null ? await runRecorded(lead, content.files) : { outcomes: [] };
+  const gone = isLeft && lastGood === null ? await runRecorded(lead, content.files) : noneEnded;
   const all = { ...run, ...gone, outcomes: [...before, ...run.outcomes, ...after, ...gone.outcomes] };
   return { ...all, turned: base === null ? [] : listTurned(base, all, now) };
 }
 
+const noneEnded = { outcomes: [], recorded: null };
+
 /** Ends what ended by the revision in force, whose content is gone: by the history, without one by these files. */
-export async function runRecorded(
-  lead: Leadership,
-  files: SourceContent['files'],
-): Promise<Pick<PassRun, 'outcomes' | 'recorded'>> {
+export async function runRecorded(lead: Leadership, files: SourceContent['files']) {
   const { inForceRevision: revision } = lead.record;
-  if (revision === null) return { outcomes: [] };
+  if (revision === null) return noneEnded;
   const run = (of: SourceContent['files']): Promise<PassRun> =>
     lead.runner.runTimes({ ...lead.order({ revision, files: of }), begin: beginNothing }, 'ends');
   const first = await run([]);
