@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { systemClock } from '../adapters/clock.ts';
 import { StateFiles } from '../adapters/state-files.ts';
@@ -116,10 +117,18 @@ export async function loadNewest(files: StateFiles, numbers?: readonly number[])
   return null;
 }
 
-/** When rules end by the newest record, where that is of this server. */
-export async function loadEnds(stateFolder: string | null, server: string | null): Promise<ApplyRecord['said']> {
+/** When rules end by the newest record, where that is of this server, and was written after `since` (ms since 1970). */
+export async function loadEnds(
+  stateFolder: string | null,
+  server: string | null,
+  since = 0,
+): Promise<ApplyRecord['said']> {
   if (stateFolder === null) return new Map();
-  const newest = await loadNewest(new StateFiles(stateFolder, 'history')).catch(() => null);
+  const files = new StateFiles(stateFolder, 'history');
+  const [number] = await listRecords(files).catch(() => []);
+  const file = number === undefined ? null : await stat(files.locate(`${number}.json`)).catch(() => null);
+  // The record of a large apply is large.
+  const newest = file !== null && file.mtimeMs > since ? await loadNewest(files).catch(() => null) : null;
   return listEnds(newest?.server === server ? newest : null);
 }
 

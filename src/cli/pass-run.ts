@@ -60,7 +60,7 @@ export async function runPass(given: Invocation, request: PassRequest): Promise<
   try {
     const base = await loadBase(invocation, request.path, wired.pass);
     const lastApply = await readLastApply(invocation);
-    const ends = await loadEnds(findStateFolder(invocation), findServer(invocation.settings));
+    const ends = await loadEnds(findStateFolder(invocation), findServer(invocation.settings), lastApply?.at);
     const history = createHistoryWriter(
       findStateFolder(invocation),
       wired.pass.logger,

@@ -41,7 +41,7 @@ export function decideRules(input: PlanInput, kept: readonly DesiredRule[] = [])
     desired: input.desired.rules.filter(({ rule }) => isInScope(rule, input.scope)),
     live: mine,
     base: input.base,
-    mayPair: ({ rule }) => input.options.prune === 'all' && !ended.has(formatRuleKey(rule)),
+    mayPair: ({ rule }) => input.options.prune === 'all' && (ended.size === 0 || !ended.has(formatRuleKey(rule))),
   });
   const changes = [
     ...kept.map((desired) => makeChange('keep', 'in-sync', { desired, live: null })),
