@@ -4,6 +4,7 @@ import type { Window } from '../../src/plan/guard/windows.ts';
 import { findClosedWindow, listNextWindows, parseSchedule } from '../../src/plan/guard/windows.ts';
 import type { Plan } from '../../src/plan/plan.ts';
 import { runs } from '../property/runs.ts';
+import { desiredRules, liveRules } from './support.ts';
 
 const hourMs = 3_600_000;
 const at = (text: string): number => Date.parse(text);
@@ -321,9 +322,19 @@ describe('windows', () => {
   });
 
   it('says what waits, until when, and which revocations wait with it', () => {
-    const closed = findClosedWindow([friday], planOf({ opens: true, closes: true }), at('2026-11-20T12:00Z'));
-    expect(closed?.message).toBe(
-      'outside the window: this plan opens traffic, and it waits until 2026-11-21T00:00:00Z; what it closes waits with it: 10.0.0.1',
+    const [old, gone, shut] = liveRules('accept 10.1.0.0/16', 'accept 10.2.0.0/16', 'drop 10.9.0.0/16');
+    const [wide, narrow, tight] = desiredRules('accept 10.5.0.0/16', 'accept 10.1.2.0/24', 'drop 10.7.0.0/16');
+    const changes = [
+      { action: 'create', desired: wide, live: null },
+      { action: 'update', desired: narrow, live: old },
+      { action: 'delete', desired: null, live: gone },
+      { action: 'delete', desired: null, live: shut },
+      { action: 'create', desired: tight, live: null },
+      { action: 'skip', desired: null, live: gone },
+    ].map((one) => ({ kind: 'Rule', name: one.desired?.name ?? null, ...one }));
+    const plan = { ...planOf({ opens: true, closes: true }), changes } as unknown as Plan;
+    expect(findClosedWindow([friday], plan, at('2026-11-20T12:00Z'))?.message).toBe(
+      'outside the window: this plan opens traffic, and it waits until 2026-11-21T00:00:00Z; what closes waits with it: r2, accept 10.2.0.0/16 *, r3',
     );
   });
 });

@@ -2,6 +2,7 @@ import { Cron } from 'croner';
 import { formatInstant } from '../../model/instant.ts';
 import { joinSome } from '../../model/printable.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
+import { formatRuleKey } from '../../model/rule.ts';
 import type { Plan } from '../plan.ts';
 
 export type WindowScope = 'rules' | 'configuration';
@@ -31,9 +32,19 @@ export function findClosedWindow(windows: readonly Window[], plan: Plan, now: nu
   if (opensAt === now) return null;
   const does = needs.map((one) => one.does).join(' and ');
   const until = opensAt === null ? 'no window was found that lets it pass' : `it waits until ${formatInstant(opensAt)}`;
-  const closes = [...new Set(plan.effect.closes.flatMap(({ destinations }) => destinations))];
-  const waiting = closes.length === 0 ? '' : `; what it closes waits with it: ${joinSome(closes, 3)}`;
+  const closing = plan.effect.closes.length === 0 ? [] : listRevocations(plan);
+  const waiting = closing.length === 0 ? '' : `; what closes waits with it: ${joinSome(closing, 5)}`;
   return { opensAt, message: `outside the window: this plan ${does}, and ${until}${waiting}` };
+}
+
+/** The rules by which a plan takes access away. */
+function listRevocations({ changes }: Plan): readonly string[] {
+  return changes.flatMap((one) => {
+    if (one.kind !== 'Rule' || one.action === 'keep' || one.action === 'skip') return [];
+    const { live, desired, name } = one;
+    const isRevocation = live?.rule.action === 'accept' || desired?.rule.action === 'drop';
+    return isRevocation ? [name ?? (live === null ? '' : formatRuleKey(live.rule))] : [];
+  });
 }
 
 /** When a window is next in force; `from` may have passed. */
