@@ -79,9 +79,10 @@ function findRepository(directory: string): Result<string, { readonly said: stri
 
 /** The repository that was checked out: a pull request can make any folder below it a link, or a submodule with branches of its own. */
 function findCheckout(folder: string): string | null {
+  const own = lstatSync(join(folder, '.git'), { throwIfNoEntry: false });
+  if (own?.isDirectory()) return folder; // that of a submodule is a file
   const above = folder === dirname(folder) ? null : findCheckout(dirname(folder));
-  if (above !== null) return above;
-  return lstatSync(join(folder, '.git'), { throwIfNoEntry: false }) === undefined ? null : folder;
+  return above ?? (own === undefined ? null : folder);
 }
 
 type GitCall = Pick<ConstructorParameters<typeof GitRepository>[0], 'environment' | 'signal'>;

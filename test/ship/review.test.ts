@@ -66,7 +66,7 @@ function cloneWithSettings(branch: string, settings = 'settings.yaml'): string {
 function makeSubmodule(at: string): void {
   const git = (...args: readonly string[]): unknown =>
     execFileSync('git', ['-c', 'user.name=T', '-c', 'user.email=t@example.com', ...args], { cwd: at });
-  git('init', '-q');
+  git('init', '-q', '--separate-git-dir', `${at.replaceAll('/', '-')}.git`.replace(/^/, `${folder}/`));
   git('add', '-A');
   git('commit', '-q', '-m', 'theirs');
   git('update-ref', 'refs/remotes/origin/main', 'HEAD');
