@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
 import { runConfirmCommand } from '../adapters/confirm-command.ts';
@@ -15,7 +15,7 @@ export function confirmTermsOf({ settings, terminal }: Invocation): ConfirmTerms
   if ((confirmWithin === null && confirmWith === null) || settings.dryRun) return null;
   const withinMs = confirmWithin ?? defaultWithinMs;
   if (confirmWith === null) {
-    if (terminal.stdinIsTerminal) return { withinMs, command: null };
+    if (terminal.stdinIsTerminal && !isInBackground()) return { withinMs, command: null };
     const hint = "add --confirm-with COMMAND, such as --confirm-with 'curl -fsS https://probe.example.com'";
     throw makeFailure('usage', '--confirm-within asks on a terminal, and there is none', hint);
   }
@@ -28,6 +28,17 @@ export function confirmTermsOf({ settings, terminal }: Invocation): ConfirmTerms
 }
 
 const shellWord = /(?:[^\s'"]+|'[^']*'|"[^"]*")+/g;
+
+/** Whether the terminal is another job's, so that asking would stop this process; Linux alone says it. */
+function isInBackground(): boolean {
+  try {
+    const stat = readFileSync('/proc/self/stat', 'utf8');
+    const [, , group, , , foreground] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return foreground !== '-1' && foreground !== group;
+  } catch {
+    return false;
+  }
+}
 
 /** Words as a shell splits them, with quotes and nothing else of a shell. */
 function splitWords(text: string): readonly string[] {

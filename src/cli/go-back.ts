@@ -35,19 +35,25 @@ export async function takeBack(
       if (error instanceof Failure) return answerError(error);
       throw error;
     });
-    const { plan = null, problems = [] } = answer.report?.() ?? {};
+    const { plan = null, apply = null, problems = [] } = answer.report?.() ?? {};
     if (problems.some(({ code }) => code === 'journal')) {
       terminal.stderr('The journal cannot be opened: going back goes on without it.\n');
       journal = null;
       continue;
     }
     const isOver = systemClock.now() >= until || problems.some(({ code }) => hopeless.has(code));
-    if (plan !== null || isOver || answer.exit === exitCodes.invalid) return await settleBack(answer, record, files);
+    if ((plan !== null && !isOut(apply)) || isOver || answer.exit === exitCodes.invalid)
+      return await settleBack(answer, record, files);
     if (tries === 0) terminal.stderr(`${renderProblems(problems, false)}Going back is tried again and again.\n`);
     const silence = answerMore(terminal, () => 'the next try to read the server is waited for');
     await systemClock.sleep(Math.min(againMs, until - systemClock.now()));
     silence();
   }
+}
+
+/** Whether the server could not do some of it just now: that is tried again, as a read is. */
+function isOut(apply: ApplyReport | null): boolean {
+  return findUnfinished(apply?.outcomes ?? []).some(({ status }) => status === 429 || (status ?? 0) >= 500);
 }
 
 const hopeless = new Set<string>(['unauthorized', 'token', 'api-forbidden', 'api-not-found', 'bad-setting']);

@@ -53,8 +53,6 @@ export function openPending(invocation: Invocation): StateFiles {
 export async function addPending(files: StateFiles, pending: PendingApply): Promise<void> {
   let isOurs: boolean;
   try {
-    // One that only waits for a secret makes room.
-    await files.remove(places.wantsSecret);
     isOurs = !existsSync(files.locate(places.goesBack)) && (await files.add(places.waits, encodePending(pending)));
     if (isOurs) await ownPending(files);
   } catch (error) {

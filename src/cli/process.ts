@@ -77,7 +77,6 @@ function handleSignals(stop: AbortController): Required<Pick<Terminal, 'onSignal
 /** Forgets what was typed before a question stood there: a `y` meant for something else must not answer it. */
 async function dropTypedAhead(): Promise<void> {
   const { stdin } = process;
-  if (!stdin.isTTY) return;
   const drop = (typed: Buffer): void => {
     if (typed.includes(3)) process.kill(process.pid, 'SIGINT'); // Ctrl-C, while the terminal is raw
   };
@@ -88,6 +87,7 @@ async function dropTypedAhead(): Promise<void> {
 }
 
 async function ask(asked: string | (() => string), signal: AbortSignal): Promise<string | null> {
+  if (!isatty(0)) return null; // the terminal is gone
   await dropTypedAhead();
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   const question = typeof asked === 'string' ? asked : asked();

@@ -187,7 +187,7 @@ describe('an apply that is to be confirmed', () => {
       env: { ...env, RECONCILE_STATE_DIR: join(world.folder, 'file'), PATH: path },
     });
     expect([unwritable.code, live()]).toEqual([1, before]);
-    expect(unwritable.err).toMatch(/what must be put back if nobody confirms cannot be written in .*\(ENOTDIR\)/);
+    expect(unwritable.err).toMatch(/what must be put back if nobody confirms cannot be written in .*\(EEXIST\)/);
   });
 });
 
