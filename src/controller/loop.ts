@@ -147,8 +147,10 @@ export class Loop {
   async #converge(lead: Leadership, { content, complaint, back }: RevisionSelection) {
     const { lastGood } = lead.history;
     if (back !== undefined) return await this.#takeBack(lead, back);
-    if (content === null)
-      return complaint && { ...(await runRecorded(lead, [])), content, verdict: complaint, complaint };
+    if (content === null) {
+      const beside = complaint && (await runRecorded(lead, []));
+      return complaint && { content, verdict: complaint, complaint, beside, outcomes: beside?.outcomes ?? [] };
+    }
     this.#reconciling('Progressing', `working on ${shortenRevision(content.revision)}`);
     if (complaint === null) this.#board.revisions({ attempted: content.revision });
     const run = await runWithTimes(lead, content, this.#parts);
@@ -176,9 +178,10 @@ export class Loop {
     const revisions = viewRecord(leadership.record);
     this.#board.revisions(revisions);
     if (verdict.kind === 'good') this.#board.update({ lastSuccessAt: clock.wallTime() });
-    const agenda = makeAgenda(end, leadership.base ?? end.recorded ?? null, clock.wallTime(), settings().noticeMs);
+    const agenda = makeAgenda(end, leadership.base, clock.wallTime(), settings().noticeMs);
     this.#board.update({ ...agenda.view, confirmBy: leadership.confirmBy });
-    backoff.ended(end.verdict.kind === 'transient' ? end.verdict : verdict);
+    const tried = [end.verdict, end.beside?.verdict].find((one) => one?.kind === 'transient');
+    backoff.ended(tried ?? verdict);
     const view = viewPass(end, verdict, clock, this.#board.status.revisions.observed);
     this.#board.ended(view);
     const revision = end.content?.revision ?? null;

@@ -1,7 +1,7 @@
 import type { ApplyReport, Outcome } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
 import { assertNever } from '../model/result.ts';
-import type { Boundary, DesiredState } from '../model/state.ts';
+import type { Boundary } from '../model/state.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { formatStepKey } from '../plan/plan.ts';
 import type { SourceContent } from '../ports.ts';
@@ -36,8 +36,8 @@ export interface PassRun {
   readonly apart?: { readonly rules: PassRun; readonly configuration: PassRun };
   /** Rules that it let begin and end by themselves. */
   readonly turned?: readonly Boundary[];
-  /** What is live, with the ends that the history knows, where the content of the revision in force is gone. */
-  readonly recorded?: DesiredState | null;
+  /** The pass over the times of what is in force, which came after it. */
+  readonly beside?: PassRun | null;
 }
 
 /** What a turn came to; of what was run, as much as there is. */

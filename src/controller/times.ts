@@ -26,15 +26,15 @@ export async function runWithTimes(
   const { base, runner, record } = lead;
   const now = clock.wallTime();
   const isReported = settings().onDrift === 'report' && content.revision === record.appliedRevision;
-  const runKnown = async (of: SourceContent, part: TimesPart, held = 0): Promise<PassRun['outcomes']> => {
+  const runKnown = async (of: SourceContent, part: TimesPart, held = 0): Promise<PassRun | null> => {
     // Of a record under other settings no base is known.
     const turned = base === null ? (await build(of, null))?.expired : listBoundaries(base, base.at ?? now, now);
-    if (!turned?.length && held === 0) return [];
+    if (!turned?.length && held === 0) return null;
     const run = await runner.runTimes(lead.order(of), part);
     if (run.verdict.kind === 'good') await lead.turned(of, run.result?.desired?.state ?? null);
-    return run.outcomes;
+    return run;
   };
-  const before = isReported ? await runKnown(content, 'boundaries') : [];
+  const before = isReported ? outcomesOf(await runKnown(content, 'boundaries')) : [];
   const run = await runner.run(lead.order(content));
   const { lastGood } = lead.history;
   const isInvalid = run.verdict.reason === 'ManifestsInvalid';
@@ -44,24 +44,22 @@ export async function runWithTimes(
   const part = isSame && !isInvalid ? 'boundaries' : 'ends';
   // What has ended long ago may be live again.
   const held = findEnds(run.result).length;
-  const after = isLeft && lastGood !== null ? await runKnown(lastGood, part, held) : [];
-  const gone = isLeft && lastGood === null ? await runRecorded(lead, content.files) : noneEnded;
-  const all = { ...run, ...gone, outcomes: [...before, ...run.outcomes, ...after, ...gone.outcomes] };
+  const runBeside = () => (lastGood === null ? runRecorded(lead, content.files) : runKnown(lastGood, part, held));
+  const beside = isLeft ? await runBeside() : null;
+  const all = { ...run, beside, outcomes: [...before, ...run.outcomes, ...outcomesOf(beside)] };
   return { ...all, turned: base === null ? [] : listTurned(base, all, now) };
 }
 
-const noneEnded = { outcomes: [], recorded: null };
+const outcomesOf = (run: PassRun | null): PassRun['outcomes'] => run?.outcomes ?? [];
 
 /** Ends what ended by the revision in force, whose content is gone: by the history, without one by these files. */
-export async function runRecorded(lead: Leadership, files: SourceContent['files']) {
+export async function runRecorded(lead: Leadership, files: SourceContent['files']): Promise<PassRun | null> {
   const { inForceRevision: revision } = lead.record;
-  if (revision === null) return noneEnded;
+  if (revision === null) return null;
   const run = (of: SourceContent['files']): Promise<PassRun> =>
     lead.runner.runTimes({ ...lead.order({ revision, files: of }), begin: beginNothing }, 'ends');
   const first = await run([]);
-  const recorded = first.result?.desired?.state ?? null;
-  const { outcomes } = recorded === null ? await run(files) : first;
-  return { outcomes, recorded };
+  return first.result?.desired?.state ? first : await run(files);
 }
 
 /** Rules of the state before that began or ended since, and were created or deleted for it. */
@@ -79,31 +77,36 @@ function findEnds(result: PassResult | null = null) {
   return (result?.plan?.changes ?? []).filter(({ action, origin }) => action === 'delete' && origin === 'expired');
 }
 
+/** What is in force, and what waits, by a pass or else by the one beside it. */
+function findWaiting({ result, beside, verdict }: PassEnding, base: DesiredState | null) {
+  return {
+    opensAt: verdict.opensAt ?? beside?.verdict.opensAt ?? null,
+    held: findEnds(result?.plan ? result : beside?.result),
+    inForce: base ?? beside?.result?.desired?.state ?? { rules: [] },
+  };
+}
+
 /**
  * What times say after a pass: to the status, of which rules people are told beforehand (`noticeMs`), and when to look again in any case
  * (ms since 1970): neither a window that opens nor a rule that begins or ends is left for the next look, nor is the time at which that is
  * told. `base`: what is in force.
  */
-export function makeAgenda(
-  { result, outcomes = [], verdict: { reason, opensAt = null } }: PassEnding,
-  base: DesiredState | null,
-  now: number,
-  noticeMs: number,
-) {
+export function makeAgenda(end: PassEnding, base: DesiredState | null, now: number, noticeMs: number) {
   const never = Number.POSITIVE_INFINITY;
-  const inForce = base ?? { rules: [] };
+  const { result, outcomes = [], verdict } = end;
+  const { opensAt, held, inForce } = findWaiting(end, base);
   const next = Math.min(result?.plan?.nextBoundary ?? never, findNextBoundary(inForce, now));
   const deleted = new Set(
     outcomes.flatMap(({ step, outcome }) => (step.type === 'delete' && outcome === 'done' ? [step.live.id] : [])),
   );
   // What the plan has next was sorted for a time that may have passed.
-  const isDoubted = reason === 'ClockDiffers' || result?.problems.some(({ code }) => code === 'clock-differs');
+  const isDoubted = verdict.reason === 'ClockDiffers' || result?.problems.some(({ code }) => code === 'clock-differs');
   const nextBoundaryAt = isDoubted ? never : next;
   return {
     view: {
       windowOpensAt: opensAt,
       nextBoundaryAt: Number.isFinite(nextBoundaryAt) ? nextBoundaryAt : null,
-      heldEnds: findEnds(result).filter(({ id }) => id !== null && !deleted.has(id)).length,
+      heldEnds: held.filter(({ id }) => id !== null && !deleted.has(id)).length,
     },
     soon: listBoundaries(inForce, now, now + noticeMs),
     wakeAt: Math.min(opensAt ?? never, nextBoundaryAt, findNextBoundary(inForce, now + noticeMs) - noticeMs),

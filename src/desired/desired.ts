@@ -144,6 +144,7 @@ function expandAll(manifests: readonly Manifest[], names: Names, now: number): D
     if (manifest.kind !== 'Rule' && manifest.kind !== 'RuleSet') continue;
     for (const template of manifest.rules) {
       const before = names.problems.length;
+      names.isOver = template.expires !== undefined && template.expires <= now;
       const expanded = expand(template, names, mostRules - rules.length);
       if (expanded === null) {
         names.problems.push(tooManyRules(template.place));
@@ -151,13 +152,10 @@ function expandAll(manifests: readonly Manifest[], names: Names, now: number): D
       }
       if (expanded.length === 0 && names.problems.length === before)
         names.problems.push(expandsToNothing(template.name, template.place));
-      // A user whose access has ended may be gone.
-      const isOver = template.expires !== undefined && template.expires <= now;
-      for (const one of isOver ? names.problems.splice(before) : [])
-        if (one.code !== 'unknown-user') names.problems.push(one);
       for (const rule of expanded) rules.push(rule);
     }
   }
+  names.isOver = false;
   return rules;
 }
 

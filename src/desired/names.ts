@@ -27,6 +27,8 @@ export class Names {
   readonly #groups = new Map<string, GroupManifest>();
   /** Ids by name. */
   readonly #aliases = new Map<string, string>();
+  /** The access that names are looked up for has ended: its user may be gone from the server. */
+  isOver = false;
   readonly #profile: Profile;
   readonly #known: KnownUsers | null;
 
@@ -112,7 +114,7 @@ export class Names {
     }
     if (this.#known === null) return ok(email);
     const id = this.#known.idOf(email);
-    if (id !== undefined) return ok(id);
+    if (id !== undefined || this.isOver) return ok(id ?? email);
     const hint = didYouMean(email, this.#known.emails, 'Check the spelling, or create the user first.');
     return fail(makeError('unknown-user', `The server has no user with the address \`${email}\`.`, hint, place));
   }

@@ -42,11 +42,12 @@ export class RecentApplies {
     this.#own = [...this.#own.filter(({ at, revision }) => at !== record.at && revision === record.revision), record];
   };
 
-  /** The newest record, where a sidecar wrote it for this revision (null: for any): it knows which rules end. */
-  async loadNewest(revision: string | null): Promise<ApplyRecord | null> {
+  /** The newest record of this server, which knows the rules that end; with a `revision` only a sidecar's of that one. */
+  async loadNewest(server: string | null, revision: string | null): Promise<ApplyRecord | null> {
     if (this.stateFolder === null) return null;
     const newest = await loadNewest(new StateFiles(this.stateFolder, 'history')).catch(() => null);
-    return newest?.by === sidecarNames.apply && newest.revision === (revision ?? newest.revision) ? newest : null;
+    const isMeant = revision === null || (newest?.by === sidecarNames.apply && newest.revision === revision);
+    return newest?.server === server && isMeant ? newest : null;
   }
 
   /** What all of them changed together; null: nothing is recorded of this revision. */
@@ -83,7 +84,8 @@ export function createWatchPasses(wiring: PassWiring) {
   const { settings } = invocation;
   checkConfirmWith(invocation, root);
   const shared = { ...wireWatch(invocation, root), api, logger, journal };
-  let openGaps = wiring.openGaps;
+  let { openGaps } = wiring;
+  const isNews = createNewsCheck();
   return {
     async run(request: LoopPassRequest): Promise<PassResult> {
       const { approve, content, back, base, record, serverWasDown } = request;
@@ -111,11 +113,14 @@ export function createWatchPasses(wiring: PassWiring) {
       };
       const lookUp: LookUpFormer = (rule) => indexBase(base)?.find(rule);
       const history = createHistoryWriter(recent.stateFolder, logger, recent.note, lookUp);
-      const by = back === undefined ? sidecarNames.apply : sidecarNames.back;
-      const origin = { by, server: findServer(settings), revision: content.revision };
-      const result = await reconcile(content, pass, history.recordApproved(approve, origin));
-      // Ends are as they were, too, where this revision is in force already.
-      if (result.end !== 'in-sync' || content.revision !== record.appliedRevision) await history.end(result);
+      const by = sidecarNames[back ? 'back' : 'apply'];
+      const recorded = history.recordApproved(approve, {
+        by,
+        server: findServer(settings),
+        revision: content.revision,
+      });
+      const result = await reconcile(content, pass, recorded);
+      if (isNews(result, request)) await history.end(result);
       if (back === 'before' || back === 'rest') logStays(logger, result);
       if (result.end === 'in-sync' || result.apply?.end === 'converged') openGaps = new Set();
       return result;
@@ -132,6 +137,17 @@ export function createWatchPasses(wiring: PassWiring) {
       const built = await readDesired(content, once);
       return built.ok ? built.value.desired.state : null;
     },
+  };
+}
+
+/** Tells whether a pass may find other ends: not where an earlier one under these settings found the same revision in force. */
+function createNewsCheck() {
+  let isNoted = false;
+  return ({ end }: PassResult, { content, record, part }: LoopPassRequest): boolean => {
+    const isKnown = end === 'in-sync' && content.revision === record.appliedRevision;
+    const wasNoted = isNoted;
+    isNoted ||= isKnown && part === undefined;
+    return !isKnown || !wasNoted;
   };
 }
 
@@ -159,7 +175,7 @@ async function prepareBack(
 ): Promise<Result<Partial<PassDependencies>, ReadFailure>> {
   // Beside a lease, another replica may have applied since.
   const inForce = invocation.settings.lease === 'none' ? null : (inForceRevision ?? '');
-  const newest = base === null ? await recent.loadNewest(inForce) : null;
+  const newest = base === null ? await recent.loadNewest(findServer(invocation.settings), inForce) : null;
   const applied = newest === null ? {} : { appliedRules: listEnds(newest) };
   if (back === undefined && part !== 'ends' && part !== 'revocations') return ok(applied);
   const desired = makeDesiredContext({ ...invocation, settings: liftDemands(invocation.settings) }, root);
