@@ -39,12 +39,7 @@ const connection = {
 } as const satisfies OptionTable;
 
 const manifests = {
-  profile: {
-    kind: 'choice',
-    choices: ['firezone-0.7', 'generic'],
-    default: 'firezone-0.7',
-    help: 'which kind of server it is',
-  },
+  profile: { kind: 'choice', choices: ['firezone-0.7', 'generic'], default: 'firezone-0.7', help: 'kind of server' },
   values: { kind: 'paths', help: 'values for names in manifests; later files win' },
   overlay: { kind: 'text', value: 'DIR', help: 'the environment to build: a directory with an Overlay' },
   strict: { kind: 'switch', help: 'make warnings errors' },
@@ -127,11 +122,7 @@ const apply = {
   pace: { kind: 'count', min: 1, max: 100_000, help: 'writes a second at most (default: not paced)' },
   journal: { kind: 'path', help: 'append each step before and after it is sent' },
   suspend: { kind: 'switch', help: 'write nothing, whatever else is asked for' },
-  stateDir: {
-    kind: 'path',
-    value: 'DIR',
-    help: "where state is kept (default: the user's state folder; a sidecar: temporary)",
-  },
+  stateDir: { kind: 'path', value: 'DIR', help: "where state lies (default: the user's folder; a sidecar: temporary)" },
 } as const satisfies OptionTable;
 
 const own = {
@@ -163,22 +154,12 @@ const own = {
   checkDiscovery: { kind: 'switch', help: 'fetch the discovery documents' },
   save: { kind: 'path', help: 'save the plan for `reconcile apply FILE`' },
   port: { kind: 'count', min: 0, max: 65_535, help: "the packet's port" },
-  simulatorListen: {
-    kind: 'text',
-    flag: '--listen',
-    value: '[HOST:]PORT',
-    help: 'where, on loopback (default: any free port)',
-  },
+  simulatorListen: { kind: 'text', flag: '--listen', value: '[HOST:]PORT', help: 'default: any free loopback port' },
   simulatorPort: { kind: 'count', flag: '--port', min: 0, max: 65_535, help: 'the same as --listen 127.0.0.1:N' },
   latency: { kind: 'duration', help: 'answer each request this much later' },
   data: { kind: 'path', help: 'keep the data in this file' },
   user: { kind: 'list', value: 'NAME', help: 'name, address or UUID of a user (simulate: NAME=UUID)' },
-  discovery: {
-    kind: 'choice',
-    choices: ['accept', 'fetch'],
-    default: 'accept',
-    help: 'believe discovery documents, or fetch them',
-  },
+  discovery: { kind: 'choice', choices: ['accept', 'fetch'], default: 'accept', help: 'believe or fetch documents' },
   filterRate: {
     kind: 'count',
     min: 1,

@@ -8,7 +8,7 @@ import { isSetting, type OptionName, type OptionSpec, optionNames, options } fro
 
 // What a value must be is described at the value itself: messages about a wrong one say it (`describeWanted`).
 const uuid = z.string().regex(/^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/);
-const userOrGlobal = z
+const someone = z
   .union([uuid, z.literal('global')])
   .describe('the UUID of a user, or `global` (names and addresses of users are not known here)');
 const cidr = z.string().min(1).describe('an IP address or a network in CIDR notation');
@@ -108,7 +108,7 @@ const nested = {
     z.strictObject({
       rules: z.boolean().optional(),
       configuration: z.boolean().optional(),
-      users: optional(z.array(userOrGlobal), 'only rules of these users; global: without a user'),
+      users: optional(z.array(someone), 'only rules of these users; global: without a user'),
       networks: optional(z.array(cidr), 'only rules whose destination lies inside one of these'),
     }),
     'the part of the server that this repository is responsible for',
@@ -116,10 +116,7 @@ const nested = {
   require: optional(
     z.array(
       z
-        .union([
-          note,
-          z.strictObject({ note, users: z.array(userOrGlobal).optional(), networks: z.array(cidr).optional() }),
-        ])
+        .union([note, z.strictObject({ note, users: z.array(someone).optional(), networks: z.array(cidr).optional() })])
         .describe('owner, ticket or expires, or {note: owner, networks: […], users: […]}'),
     ),
     'notes that every rule must have: owner, ticket, or {note: owner, networks: […], users: […]} for some rules',

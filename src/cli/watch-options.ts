@@ -10,12 +10,7 @@ export const watchOptions = {
   gitSshKey: { kind: 'path', help: 'private key for ssh' },
   gitKnownHosts: { kind: 'path', help: 'known_hosts file; required for ssh' },
   gitCaFile: { kind: 'path', help: 'PEM file with the authorities to trust for https' },
-  gitAllow: {
-    kind: 'list',
-    value: 'PROTOCOL',
-    choices: ['http', 'file'],
-    help: 'allow http or file, which are not encrypted',
-  },
+  gitAllow: { kind: 'list', value: 'PROTOCOL', choices: ['http', 'file'], help: 'allow http or file, not encrypted' },
   gitTimeout: { kind: 'duration', default: 60_000, help: 'deadline of one call to the Git remote' },
   gitVerifyOpenpgp: { kind: 'path', help: 'OpenPGP public keys: commits must be signed by one' },
   gitVerifySsh: { kind: 'path', help: 'SSH allowed signers: commits must be signed by one' },
@@ -25,12 +20,7 @@ export const watchOptions = {
   rescan: { kind: 'duration', default: 10_000, help: 'how often the directory is read again' },
   quiet: { kind: 'duration', default: 500, help: 'how long files must not change before they count' },
   deleteQuiet: { kind: 'duration', default: 5000, help: 'the same, when rules would be deleted' },
-  onDrift: {
-    kind: 'choice',
-    choices: ['correct', 'report'],
-    default: 'correct',
-    help: 'what to do when others change the server',
-  },
+  onDrift: { kind: 'choice', choices: ['correct', 'report'], default: 'correct', help: 'what to do about drift' },
 
   listen: { kind: 'text', value: 'HOST:PORT', help: 'serve the page, /healthz, /readyz, /metrics and /api' },
   listenHost: { kind: 'list', value: 'NAME', help: 'further Host names it is addressed by' },
@@ -42,12 +32,7 @@ export const watchOptions = {
   listenTlsKey: { kind: 'path', help: 'its private key (PEM)' },
   webhookListen: { kind: 'text', value: 'HOST:PORT', help: 'serve POST /webhook, which starts a pass' },
   webhookSecretFile: { kind: 'path', help: 'secret that webhooks are signed with' },
-  lease: {
-    kind: 'text',
-    value: 'WHERE',
-    default: 'none',
-    help: 'one writer of replicas: file:PATH, or kubernetes:[NAMESPACE/]NAME',
-  },
+  lease: { kind: 'text', value: 'WHERE', default: 'none', help: 'one writer: file:PATH, kubernetes:[NAMESPACE/]NAME' },
   leaseDuration: { kind: 'duration', default: 60_000, help: 'how long until a silent writer is replaced' },
 } as const;
 
