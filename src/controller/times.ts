@@ -59,7 +59,8 @@ export async function runRecorded(lead: Leadership, files: SourceContent['files'
   const run = (of: SourceContent['files']): Promise<PassRun> =>
     lead.runner.runTimes({ ...lead.order({ revision, files: of }), begin: beginNothing }, 'ends');
   const first = await run([]);
-  return first.result?.desired?.state ? first : await run(files);
+  const isKnown = first.result?.desired?.state || first.verdict.kind === 'transient';
+  return isKnown ? first : await run(files);
 }
 
 /** Rules of the state before that began or ended since, and were created or deleted for it. */

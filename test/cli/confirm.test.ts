@@ -492,10 +492,13 @@ describe('secrets of the Configuration before', () => {
     const { number } = applies.find(({ fields }) => fields.length > 0) as { number: number };
     const secret = { ...env, RECONCILE_SECRET_OIDC_OKTA: 'canary-secret' };
     const undo = ['undo', String(number), '--bind-secret', 'RECONCILE_SECRET_OIDC_OKTA=okta@idp.example'];
-    // As long as it is not put right, each apply says that it waits.
+    // As long as it is not put right, each apply says that it waits, also after one that was taken back.
     manifests(before);
     const other = await run('m');
     expect([other.code, other.err]).toEqual([0, expect.stringContaining('still as an apply left it')]);
+    manifests([...before, 'accept 10.9.0.0/16']);
+    const trial = await run('apply', '--yes', '--confirm-with', 'false', '--confirm-within', '100ms', 'm');
+    expect([trial.code, live(), existsSync(rest)]).toEqual([3, before, true]);
     const undone = await world.cli(undo, { env: secret });
     expect([undone.code, undone.err]).toEqual([0, expect.not.stringContaining('still as an apply left it')]);
     expect(world.simulator.configuration()).toMatchObject({
@@ -877,6 +880,18 @@ describe('signals', () => {
     expect([(await end).code, live()]).toEqual([3, before]);
   });
 
+  it('going back is tried again while the server fails to write (long)', async () => {
+    const { child, end } = start('apply', '--confirm-with', 'false', 'm');
+    await waiting();
+    for (const method of ['POST', 'PATCH', 'DELETE'])
+      world.simulator.faults.inject({ match: { method }, fault: { kind: 'status', status: 503 } });
+    child.stderr?.on('data', (text) => {
+      if (String(text).includes('tried again and again')) world.simulator.faults.clear();
+    });
+    child.kill('SIGINT');
+    expect([(await end).code, live()]).toEqual([3, before]);
+  });
+
   it('going back × SIGTERM, Ctrl-C, SIGHUP: a second Ctrl-C is answered, and the third ends the process (long)', async () => {
     const { child, end } = start();
     await waiting();
@@ -967,6 +982,18 @@ describe.skipIf(!hasPty)(`a person at a terminal${hasPty ? '' : ' (skipped: no s
       isJob: true,
     });
     expect([code, live(), screen]).toEqual([3, before, expect.stringContaining('Nobody answered')]);
+  });
+
+  it('is refused in the background, where asking would stop the process before it could go back', async () => {
+    const { code, screen } = await runOnTerminal(['apply', '--yes', '--confirm-within', '2s', 'm'], {
+      cwd: world.folder,
+      env: { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token },
+      columns: 120,
+      isJob: true,
+      inBackground: true,
+    });
+    expect([code, live()]).toEqual([1, before]);
+    expect(screen).toContain('--confirm-within asks on a terminal, and there is none');
   });
 
   it('a terminal that is gone, as when the change cut the ssh session off, goes back (long)', async () => {

@@ -27,10 +27,12 @@ export function runOnTerminal(
     readonly hangUp?: RegExp;
     /** As a job of a shell, which Ctrl-Z can stop. */
     readonly isJob?: boolean;
+    /** As a job that the terminal is not given to. */
+    readonly inBackground?: boolean;
   },
 ): Promise<PtyRun> {
-  const { cwd, env, type = [], columns = 80, hangUp, isJob = false } = options;
-  const line = `stty cols ${columns} rows 24; ${isJob ? 'set -m;' : 'exec'} ${[process.execPath, entry, ...args].map(quoted).join(' ')}`;
+  const { cwd, env, type = [], columns = 80, hangUp, isJob = false, inBackground = false } = options;
+  const line = `stty cols ${columns} rows 24; ${isJob ? 'set -m;' : 'exec'} ${[process.execPath, entry, ...args].map(quoted).join(' ')}${inBackground ? ' & wait $!' : ''}`;
   const child = spawn('script', ['-qefc', line, '/dev/null'], {
     cwd,
     env: { PATH: process.env['PATH'] ?? '', TERM: 'xterm', SHELL: '/bin/sh', ...env },

@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createApiClient } from '../../src/adapters/api/client.ts';
@@ -354,6 +356,16 @@ describe('rules that begin and end, in a sidecar', () => {
     expect([await passAt(now + 26 * hour), live()]).toEqual(['Applied', ['10.4.0.0/16', '10.8.0.0/16', '10.9.0.0/16']]);
   });
 
+  it('a mistaken name of a user is one also in a rule that has ended: it may be live by the name before', async () => {
+    const own = timed('own', '10.3.0.0/16, user: bob', { expires: now + 24 * hour });
+    const users = (name: string): string =>
+      `apiVersion: firezone/v0\nkind: Users\nmetadata: {name: u}\nspec: {${name}: 00000000-0000-4000-8000-000000000001}\n---\n`;
+    newest = contentOf(users('bob') + others);
+    await start();
+    newest = contentOf(users('robert') + own + others);
+    expect(await passAt(now + 25 * hour)).toBe('ManifestsInvalid');
+  });
+
   it.each(['require: [owner]', 'maxExpiry: 1h'])('end though the settings ask for more since: %s', async (text) => {
     const long = timed('long', '10.3.0.0/16', { expires: now + 900 * hour });
     newest = contentOf(timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) + long + others);
@@ -482,6 +494,47 @@ describe('rules that end, in a sidecar that starts anew and reads a directory', 
       expect(record).toMatchObject({ appliedRevision: inForce, inForceRevision: inForce });
     },
   );
+
+  const editNewest = (edit: (record: Record<string, unknown>) => Record<string, unknown>): void => {
+    const file = join(world.folder, 'history/1.json');
+    writeFileSync(file, JSON.stringify(edit(JSON.parse(readFileSync(file, 'utf8')))));
+  };
+
+  it.each([
+    ['by the record of a revision that was taken back', { by: 'sidecar, going back' }, left],
+    ['by the record of a person', { by: 'carol' }, left],
+    ['not by that of another server', { server: 'https://other.example.com' }, all],
+  ])('end %s', async (_, change, expected) => {
+    [historyIn, isDirectory] = [world.folder, true];
+    await start();
+    editNewest((one) => ({ ...one, ...change }));
+    changes['ManifestsInvalid']?.();
+    await restart();
+    expect([await passAt(now + 25 * hour), live()]).toEqual(['ManifestsInvalid', expected]);
+  });
+
+  it('end not at the time that other values named before, though the content is the same', async () => {
+    [historyIn, isDirectory] = [world.folder, true];
+    const end = (at: number): string => world.write('v.yaml', `end: "${new Date(at).toISOString()}"\n`);
+    newest = contentOf(rule('guest', `action: accept, destination: 10.1.0.0/16, expires: "\${end}"`) + others);
+    end(now + 24 * hour);
+    await start('--values', 'v.yaml');
+    end(now + 99 * hour);
+    await restart('--values', 'v.yaml');
+    changes['ManifestsInvalid']?.();
+    await restart('--values', 'v.yaml');
+    expect([await passAt(now + 25 * hour), live()]).toEqual(['ManifestsInvalid', all]);
+    expect([await passAt(now + 100 * hour), live()]).toEqual(['ManifestsInvalid', left]);
+  });
+
+  it('are counted while they are held by --suspend', async () => {
+    [historyIn, isDirectory] = [world.folder, true];
+    await start();
+    changes['ManifestsInvalid']?.();
+    settings = { ...settings, suspended: true };
+    await restart();
+    expect([await passAt(now + 25 * hour), live(), loop.status().heldEnds]).toEqual(['ManifestsInvalid', all, 1]);
+  });
 
   it('end by the newest revision, which waits, where there is no history', async () => {
     isDirectory = true;
