@@ -51,6 +51,8 @@ function cloneWithSettings(branch: string, settings = 'settings.yaml'): string {
       cwd: clone,
       encoding: 'utf8',
     });
+  // Below another repository, as a checkout in the home of somebody who keeps that in Git.
+  execFileSync('git', ['init', '-q'], { cwd: folder });
   git('init', '-q');
   writeFileSync(path.join(clone, settings), `baseUrl: ${world.sim.url}\nmaxDeletes: 0\n`);
   writeFileSync(path.join(clone, 'p/rules.yaml'), rules('10.1.0.0/16'));
