@@ -68,31 +68,38 @@ async function main(): Promise<number> {
 
 /** Where Git keeps the repository of a folder. */
 function findRepository(directory: string): Result<string, { readonly said: string; readonly code: number }> {
-  const [found, checkout] = [findWorkTree(directory), findCheckout(directory)];
+  const all = listRepositories(directory);
+  const [found, checkout, outer] = [findWorkTree(directory), findCheckout(all), all.at(-1)];
   const top = checkout === null ? '' : realpathSync(checkout);
-  if (top !== '' && relative(top, realpathSync(directory)).split(sep)[0] === '..')
+  if (outer !== undefined && relative(realpathSync(outer), realpathSync(directory)).split(sep)[0] === '..')
     return fail({ said: 'a link out of the checkout, and is not read', code: 1 });
   if (found?.root === top) return ok(found.gitDir);
   const where = top === '' ? 'not in a Git work tree' : 'in a submodule';
   return fail({ said: `${where}: the plan is not compared with a base`, code: 0 });
 }
 
-/** The repository that was checked out: a pull request can make any folder below it a link, or a submodule with branches of its own. */
-function findCheckout(folder: string): string | null {
-  const own = lstatSync(join(folder, '.git'), { throwIfNoEntry: false });
-  if (own?.isDirectory()) return folder; // that of a submodule is a file
-  const above = folder === dirname(folder) ? null : findCheckout(dirname(folder));
-  return above ?? (own === undefined ? null : folder);
+/** The folder and those above it, by their names, in which a repository lies; the innermost first. */
+function listRepositories(folder: string): readonly string[] {
+  const above = folder === dirname(folder) ? [] : listRepositories(dirname(folder));
+  return lstatSync(join(folder, '.git'), { throwIfNoEntry: false }) === undefined ? above : [folder, ...above];
+}
+
+/** The one that was checked out: a pull request can make any folder below it a submodule, whose `.git` is a file. */
+function findCheckout(all: readonly string[]): string | null {
+  return all.find((one) => lstatSync(join(one, '.git')).isDirectory()) ?? all.at(-1) ?? null;
 }
 
 type GitCall = Pick<ConstructorParameters<typeof GitRepository>[0], 'environment' | 'signal'>;
 
 /** Puts the settings file of --config-ref beside the checkout's, so that its paths keep their meaning; gives its path. */
 async function copySettings(git: GitCall, file: string): Promise<Result<string, string>> {
-  const [folder, top] = [dirname(file), findCheckout(dirname(file))];
-  if (top === null) return ok(file);
+  const folder = dirname(file);
+  const all = listRepositories(folder);
+  const [top, outer] = [findCheckout(all), all.at(-1)];
+  if (top === null || outer === undefined) return ok(file);
   const inside = relative(top, file).split(sep);
-  if (!existsSync(folder) || realpathSync(folder) !== join(realpathSync(top), relative(top, folder)))
+  // Below the outermost: behind a link another clone may lie.
+  if (!existsSync(folder) || realpathSync(folder) !== join(realpathSync(outer), relative(outer, folder)))
     return fail(`the folder of ${given.config} is gone, or behind a link: put it back`);
   const repository = new GitRepository({ ...git, gitDir: join(top, '.git') });
   const commit = await repository.commitOf(given['config-ref']);

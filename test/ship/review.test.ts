@@ -375,8 +375,21 @@ describe('the GitLab template', () => {
     const gone = await job({ RECONCILE_PATH: '.' });
     symlinkSync(path.join(folder, 'ops'), path.join(clone, 'ops'));
     const linked = await job({ RECONCILE_PATH: '.' });
+    // Another clone that lies on the runner, with a default branch of its own.
+    const evil = path.join(folder, 'evil');
+    cpSync(path.join(folder, 'ops'), evil, { recursive: true, filter: (one) => path.basename(one) !== '.git' });
+    execFileSync('git', ['init', '-q'], { cwd: evil });
+    for (const args of [
+      ['add', '-A'],
+      ['commit', '-q', '-m', 'evil'],
+      ['update-ref', 'refs/remotes/origin/main', 'HEAD'],
+    ])
+      execFileSync('git', ['-c', 'user.name=T', '-c', 'user.email=t@example.com', ...args], { cwd: evil });
+    rmSync(path.join(clone, 'ops'));
+    symlinkSync(evil, path.join(clone, 'ops'));
+    const other = await job({ RECONCILE_PATH: '.' });
     const message = 'the folder of ops/settings.yaml is gone, or behind a link: put it back\n';
-    expect([gone, linked]).toEqual([1, 1].map((code) => ({ code, output: message })));
+    expect([gone, linked, other]).toEqual([1, 1, 1].map((code) => ({ code, output: message })));
     expect(world.live()).toEqual(['192.0.2.0/24']);
   });
 

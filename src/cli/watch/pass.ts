@@ -114,12 +114,8 @@ export function createWatchPasses(wiring: PassWiring) {
       const lookUp: LookUpFormer = (rule) => indexBase(base)?.find(rule);
       const history = createHistoryWriter(recent.stateFolder, logger, recent.note, lookUp);
       const by = sidecarNames[back ? 'back' : 'apply'];
-      const recorded = history.recordApproved(approve, {
-        by,
-        server: findServer(settings),
-        revision: content.revision,
-      });
-      const result = await reconcile(content, pass, recorded);
+      const told = history.recordApproved(approve, { by, server: findServer(settings), revision: content.revision });
+      const result = await reconcile(content, pass, told);
       if (isNews(result, request)) await history.end(result);
       if (back === 'before' || back === 'rest') logStays(logger, result);
       if (result.end === 'in-sync' || result.apply?.end === 'converged') openGaps = new Set();
