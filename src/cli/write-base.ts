@@ -40,7 +40,7 @@ async function main(): Promise<number> {
   const settings = given.config === '' ? ok('') : await copySettings(git, resolve(given.config));
   if (!settings.ok) return say(settings.error, 1);
   if (settings.value !== '') writeFileSync(join(out, 'config'), settings.value);
-  if (!existsSync(directory)) return 0; // the plan says it
+  if (!existsSync(`${directory}/`)) return 0; // not there, or one file: the plan says it
   const found = findRepository(directory);
   if (!found.ok) return say(`${given.path} is ${found.error.said}`, found.error.code);
   const repository = new GitRepository({ ...git, gitDir: found.value });

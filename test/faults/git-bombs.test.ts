@@ -31,7 +31,7 @@ function makeTree(entries: readonly (readonly [mode: string, name: string, id: s
 }
 
 /** Puts a tree beside `web.yaml` into a commit on top of the branch; gives the commit's id. */
-function pushTree(upstream: Upstream, tree: string): string {
+function pushTree(upstream: Upstream, tree: string, message = 'bomb'): string {
   const web = writeObject(upstream, 'blob', rules('10.0.0.1'));
   const root = writeObject(
     upstream,
@@ -43,7 +43,7 @@ function pushTree(upstream: Upstream, tree: string): string {
   );
   const parent = execFileSync('git', ['-C', upstream.bare, 'rev-parse', 'main'], { encoding: 'utf8' }).trim();
   const who = 'a <a@example.org> 1700000000 +0000';
-  const commit = `tree ${root}\nparent ${parent}\nauthor ${who}\ncommitter ${who}\n\nbomb\n`;
+  const commit = `tree ${root}\nparent ${parent}\nauthor ${who}\ncommitter ${who}\n\n${message}\n`;
   const id = writeObject(upstream, 'commit', commit);
   execFileSync('git', ['-C', upstream.bare, 'update-ref', 'refs/heads/main', id]);
   return id;
@@ -106,6 +106,15 @@ describe('a push that stands for far more than its bytes', () => {
       const reading = await world.source().read(signal);
       expect([pathsOf(reading), reading.observed]).toEqual([['source-too-large'], commit]);
     }
+  });
+
+  it('threat 34: a commit with a message of more than a megabyte is refused, and said', async () => {
+    world.upstream.commit({ 'web.yaml': rules('10.0.0.1') });
+    const empty = writeObject(world.upstream, 'tree', makeTree([]));
+    const commit = pushTree(world.upstream, empty, 'x'.repeat(1_100_000));
+    const reading = await world.source().read(signal);
+    expect([pathsOf(reading), reading.observed]).toEqual([['source-too-large'], commit]);
+    expect(reading.problems[0]?.summary).toContain('larger than 1000000 bytes');
   });
 
   it('threat 34: one folder of millions of names ends at the memory that git may take (long)', async () => {

@@ -122,6 +122,12 @@ describe('the Action', () => {
     expect(forge.calls).toEqual([]);
   });
 
+  it('says what to do where the path is a file', async () => {
+    const file = path.join(world.manifests, 'rules.yaml');
+    const ran = await run('github', environment(ownBranch, { INPUT_PATH: file }), folder);
+    expect([ran.code, ran.output]).toEqual([4, expect.stringContaining('is a file, not a directory')]);
+  });
+
   it.each([
     ['another branch', { GITHUB_REF: 'refs/heads/feature/x' }],
     ['a tag (long)', { GITHUB_REF: 'refs/tags/v1' }],

@@ -7,7 +7,7 @@ import type { SourceContent, SourceFile } from '../../ports.ts';
 import { control } from './git-address.ts';
 import { GitError, type GitRepository, type TreeEntry } from './git-repository.ts';
 import { listManifestEntries, maxTreeBytes } from './git-tree.ts';
-import { describeJson, noteJson, refuseBeyond, refuseTooLarge } from './limits.ts';
+import { describeJson, noteJson, refuseBeyond } from './limits.ts';
 
 /** Which manifests of a commit to read, and how much of them. */
 export interface ContentSettings {
@@ -28,17 +28,8 @@ export interface ContentRequest {
   readonly skipsLinks?: boolean;
 }
 
-/** The manifests of a commit, and the files that they name; all of them or a problem. Nothing else is fetched. */
+/** The manifests of a commit, and the files that they name; all of them or a problem. Throws a `RangeError` for too many folders. */
 export async function loadContent(request: ContentRequest): Promise<Result<SourceContent, Problem>> {
-  try {
-    return await loadEntries(request);
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    return fail(refuseTooLarge(`the folders of the commit hold more than ${maxTreeBytes} bytes of names`));
-  }
-}
-
-async function loadEntries(request: ContentRequest): Promise<Result<SourceContent, Problem>> {
   const { repository, settings, commit } = request;
   const [root] = await findFolders(repository, [{ id: commit }], settings.path);
   if (typeof root !== 'string') {

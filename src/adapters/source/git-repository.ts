@@ -74,7 +74,7 @@ export class GitRepository {
 
   /** A commit as it is stored. Throws a `RangeError` beyond a megabyte. */
   async readCommit(id: string): Promise<Buffer> {
-    const [commit] = await this.#readObjects('commit', [id], 1_000_000);
+    const [commit] = await this.#readObjects('commit', [id], maxCommitBytes);
     return commit?.bytes ?? Buffer.alloc(0);
   }
 
@@ -156,6 +156,8 @@ function headOf(line: string): ObjectHead | null {
   const [, id = '', type = '', bytes] = /^([0-9a-f]{40,64}) ([a-z]+) ([0-9]+)$/.exec(line) ?? [];
   return bytes === undefined ? null : { id, type, bytes: Number(bytes) };
 }
+
+export const maxCommitBytes = 1_000_000;
 
 /** More output than this, in bytes, a history may not take. */
 const mostHistory = 48_000_000;

@@ -8,8 +8,10 @@ import type { GitTarget } from './git-address.ts';
 import { type Clone, type CloneSettings, incoming, measureClone, openClone } from './git-clone.ts';
 import { type ContentSettings, loadContent } from './git-content.ts';
 import type { RemoteTip } from './git-remote.ts';
-import { GitError } from './git-repository.ts';
+import { GitError, maxCommitBytes } from './git-repository.ts';
 import { checkSignature, type SignatureKeys } from './git-signature.ts';
+import { maxTreeBytes } from './git-tree.ts';
+import { refuseTooLarge } from './limits.ts';
 
 /** What a Git source is made from; every text in it has passed the checks of git-address.ts. */
 export interface GitSettings extends ContentSettings, Pick<CloneSettings, 'remote' | 'timeoutMs' | 'environment'> {
@@ -203,6 +205,10 @@ function explainError(error: unknown): { readonly ok: false; readonly error: Pro
     if (/No space left on device|Disk quota exceeded/i.test(error.message)) return fail(diskFull);
     return fail(makeError(error.code, `the clone cannot be read (${error.message})`, hints[error.code]));
   }
+  if (error instanceof RangeError)
+    return fail(
+      refuseTooLarge(`the commit is larger than ${maxCommitBytes} bytes, or its folders than ${maxTreeBytes}`),
+    );
   if (!/^E[A-Z]+$/.test(code)) throw error;
   const summary = `the state directory cannot be used (${code})`;
   return fail(makeError('git-state', summary, 'check that it exists and may be written'));
