@@ -4,7 +4,7 @@ import { addExcerpts } from '../manifest/excerpt.ts';
 import { type Entry, findEntry, findNode, type Node, type Reporter, toPlain } from '../manifest/node.ts';
 import { parseFile } from '../manifest/parse.ts';
 import { suggest } from '../manifest/suggest.ts';
-import type { Problem } from '../model/problem.ts';
+import { compareProblems, type Problem } from '../model/problem.ts';
 import { Failure, makeFailure } from './command.ts';
 import { readNamedFile } from './read-file.ts';
 import {
@@ -72,7 +72,7 @@ function checkDocument<T>({ root, place: placeOf }: OperatorDocument, schema: z.
     const place = placeOf(key?.keyStart ?? findNode(root, path).node.start);
     return { code: 'bad-setting', severity: 'error', ...words, place };
   });
-  throw new Failure(problems);
+  throw new Failure(problems.sort(compareProblems));
 }
 
 const types: Readonly<Record<string, string>> = {

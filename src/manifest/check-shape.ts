@@ -89,30 +89,22 @@ interface Elsewhere {
   readonly meant: string | null;
 }
 
-/** A field of a whole set that stands further inside. */
+const holders = [['spec'], ['metadata'], ['spec', 'defaults']] as const;
+
+/** A field of rules and sets, or at the top of any document, that stands in another place of the same document. */
 function fieldOutside({ kind, path, key }: UnknownField): Elsewhere | null {
-  if (path[0] === 'spec' && (key === 'owner' || key === 'ticket') && listFields(kind, ['metadata']).includes(key)) {
-    return {
-      hint: `It belongs below \`metadata:\`, such as \`metadata: {name: NAME, ${key}: …}\`.`,
-      meant: 'metadata',
-    };
-  }
-  if (path[1] === 'defaults' && listFields(kind, ['spec']).includes(key)) {
-    return { hint: 'It belongs below `spec:`, beside `defaults:`.', meant: 'spec' };
-  }
-  return null;
+  const holder = holders.find((one) => listFields(kind, one).includes(key));
+  const isKnown = key === 'name' || (path[0] === 'spec' && findOtherName(key) !== key);
+  if (holder === undefined || isKnown || (path.length > 1 && kind !== 'Rule' && kind !== 'RuleSet')) return null;
+  const hint = `It belongs below \`${holder.join('.')}:\`${path.length === 0 ? ': indent it there' : ''}.`;
+  return { hint, meant: holder[0] };
 }
 
 /** Where such a field belongs, or what another tool's field is here; null when neither is known. */
 function fieldElsewhere(field: UnknownField): Elsewhere | null {
   const { kind, path, key } = field;
-  if (path.length < 2 && path[0] !== 'metadata' && key === 'name') {
+  if (path.length < 2 && path[0] !== 'metadata' && key === 'name')
     return { hint: 'Write `metadata: {name: NAME}`.', meant: 'metadata' };
-  }
-  if (path.length === 0) {
-    const parent = ['spec', 'metadata'].find((field) => listFields(kind, [field]).includes(key));
-    return parent === undefined ? null : { hint: `It belongs below \`${parent}:\`: indent it there.`, meant: parent };
-  }
   const outside = fieldOutside(field);
   if (outside !== null) return outside;
   if (path[0] !== 'spec' || !listFields(kind, path).includes('action')) return null;

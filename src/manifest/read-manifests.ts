@@ -99,10 +99,11 @@ function readDocument(root: Node, decoding: Decoding): Manifest | null {
 }
 
 /** Kinds whose values are looked at though the shape of the document is wrong. */
-const withValues: ReadonlySet<Kind> = new Set(['Rule', 'RuleSet', 'Configuration', 'Network']);
+const withValues: ReadonlySet<Kind> = new Set(['Rule', 'RuleSet', 'Configuration', 'Network', 'PolicyTest']);
 
 /** What is wrong with a value by itself, and does not only follow from the shape. */
-const valueFault = /^(address-|port-(?!type-missing|range-missing)|invalid-|out-of-bounds|reserved-id|duplicate-)/;
+const valueFault =
+  /^(address-|port-(?!type-missing|range-missing)|invalid-|out-of-bounds|reserved-id|duplicate-|not-a-time|expires-first)/;
 
 /** The document's kind, when it is a manifest of a known version and kind. */
 function kindOf(root: Node, reporter: Reporter): Kind | null {
