@@ -168,10 +168,11 @@ export async function loadRecord(files: StateFiles, number: number): Promise<Res
 }
 
 /** The readable applies that changed something, or may have, newest first; throws a `Failure` where the folder cannot be read. */
-export async function readHistory(files: StateFiles): Promise<readonly NumberedRecord[]> {
-  const numbers = await listRecords(files).catch(refuseFolder(files, 'read'));
-  const loaded = await Promise.all(numbers.map((number) => loadRecord(files, number)));
-  return loaded.flatMap((record) => (record.ok && countChanges(record.value) > 0 ? [record.value] : []));
+export async function* walkHistory(files: StateFiles): AsyncIterable<NumberedRecord> {
+  for (const number of await listRecords(files).catch(refuseFolder(files, 'read'))) {
+    const record = await loadRecord(files, number);
+    if (record.ok && countChanges(record.value) > 0) yield record.value;
+  }
 }
 
 /** The last apply that changed something; throws a `Failure` where a later record cannot be read: that one may be the last. */

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { StateFiles } from '../../src/adapters/state-files.ts';
 import type { ApplyReport } from '../../src/apply/outcome.ts';
-import { createHistoryWriter, pruneHistory, readHistory } from '../../src/cli/history.ts';
+import { createHistoryWriter, pruneHistory, walkHistory } from '../../src/cli/history.ts';
 import type { ApplyRecord } from '../../src/pass/history.ts';
 import type { PassResult } from '../../src/pass/pass.ts';
 import type { Plan, Step } from '../../src/plan/plan.ts';
@@ -47,7 +47,9 @@ it('keeps the record of each of two applies, though all were pruned while the fi
     await pruneHistory(files);
     await (await begin(later, 'later'))();
     await endFirst();
-    expect((await readHistory(files)).map(({ by, end }) => [by, end])).toEqual([
+    const held: unknown[] = [];
+    for await (const { by, end } of walkHistory(files)) held.push([by, end]);
+    expect(held).toEqual([
       ['first', 'converged'],
       ['later', 'converged'],
     ]);

@@ -6,7 +6,7 @@ import { renderDocument } from '../../report/json.ts';
 import { formatRule } from '../../report/rule-text.ts';
 import { count } from '../../report/summary.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
-import { loadRecord, type NumberedRecord, pruneHistory, readHistory, refuseFolder } from '../history.ts';
+import { loadRecord, type NumberedRecord, pruneHistory, refuseFolder, walkHistory } from '../history.ts';
 import { findStateFolder } from '../last-apply.ts';
 
 /** `reconcile history [show N]`: the applies of the state folder, the newest first. Needs no server and no token. */
@@ -21,10 +21,16 @@ export async function run(invocation: Invocation): Promise<Answer> {
     const removed = await pruneHistory(files).catch(refuseFolder(files, 'pruned'));
     return { text: () => `${count(removed, 'record')} removed from ${folder}.\n` };
   }
-  const shown = await readHistory(files);
+  const lines: string[] = [];
+  const applies: unknown[] = [];
+  // One after another: each may be large.
+  for await (const record of walkHistory(files)) {
+    lines.push(lineOf(record));
+    applies.push(documentOf(record));
+  }
   return {
-    text: () => (shown.length === 0 ? `No applies are recorded in ${folder}.\n` : shown.map(lineOf).join('')),
-    document: () => renderDocument({ applies: shown.map(documentOf) }, []),
+    text: () => lines.join('') || `No applies are recorded in ${folder}.\n`,
+    document: () => renderDocument({ applies }, []),
   };
 }
 

@@ -19,12 +19,7 @@ export async function run({ operands, settings, terminal }: Invocation): Promise
   }
   const { listenTokenFile: path } = settings;
   const file = { code: 'bad-setting', name: `the token file ${path}`, hint: 'check --listen-token-file' } as const;
-  const token =
-    path === null
-      ? null
-      : readNamedFile({ path, ...file, largest: 65_536 })
-          .toString()
-          .trim();
+  const token = path === null ? null : String(readNamedFile({ path, ...file, largest: 65_536 })).trim();
   const answer = await ask(new URL('status', base), token, terminal.stop);
   if (answer.status === 401 || answer.status === 403)
     throw makeFailure('usage', `${base.href} wants its token`, 'name the file that holds it: --listen-token-file FILE');

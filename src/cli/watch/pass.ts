@@ -18,7 +18,7 @@ import { findServer } from '../approval.ts';
 import { findCommandProblem } from '../await-confirmation.ts';
 import { Failure, type Invocation, makeFailure } from '../command.ts';
 import { liftDemands } from '../go-back.ts';
-import { createHistoryWriter, loadNewest, readHistory } from '../history.ts';
+import { createHistoryWriter, loadNewest, walkHistory } from '../history.ts';
 import { makeDesiredContext } from '../manifests.ts';
 import { readPlanOptions } from '../plan-settings.ts';
 import { wireEnforcement, wireShared } from '../wire.ts';
@@ -52,10 +52,13 @@ export class RecentApplies {
 
   /** What all of them changed together; null: nothing is recorded of this revision. */
   async join(revision: string): Promise<ApplyRecord | null> {
-    const history = this.stateFolder === null ? [] : await readHistory(new StateFiles(this.stateFolder, 'history'));
-    const newest = history.filter(({ by }) => by !== sidecarNames.back);
-    const others = newest.findIndex((one) => one.revision !== revision || one.by !== sidecarNames.apply);
-    const applies = (others < 0 ? newest : newest.slice(0, others)).toReversed();
+    const applies: ApplyRecord[] = [];
+    if (this.stateFolder !== null)
+      for await (const one of walkHistory(new StateFiles(this.stateFolder, 'history'))) {
+        if (one.by === sidecarNames.back) continue;
+        if (one.revision !== revision || one.by !== sidecarNames.apply) break;
+        applies.unshift(one);
+      }
     const own = this.#own.filter((one) => one.revision === revision);
     return joinApplyRecords([...new Map([...applies, ...own].map((one) => [one.at, one])).values()]);
   }
