@@ -171,15 +171,15 @@ export class Leadership {
     return await this.history.choose(reading, appliedRevision);
   }
 
-  /** A pass over what waits to be confirmed: however well it went, it is not in effect before. */
+  /** A pass over what waits to be confirmed, or a turn without it: however well it went, it is not in effect before. */
   async #onTrial(end: PassEnding): Promise<PassEnding> {
     const { confirmWithinMs } = this.#parts.settings();
     const { content, verdict } = end;
     if (confirmWithinMs === null || this.takenBack !== null) return end;
-    if (content === null || content.revision === this.record.confirmedRevision) return end;
+    if (content !== null && content.revision === this.record.confirmedRevision) return end;
     // What was pending before the record was lost is not known: what is in effect has to be confirmed anew.
     const { isLost, pendingRevision } = this.record;
-    const pending = pendingRevision ?? (isLost && isInForce(verdict) ? content.revision : null);
+    const pending = pendingRevision ?? (isLost && isInForce(verdict) ? (content?.revision ?? null) : null);
     if (pending === null) return end;
     const time = this.#trial.passEnded(pending, end, confirmWithinMs, this.record);
     const isKept = await this.#update({ pendingRevision: pending, ...time });
