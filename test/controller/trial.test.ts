@@ -465,6 +465,33 @@ describe('going back', () => {
     expect(saved()).toMatchObject({ pendingRevision: 'r3', confirmedRevision: 'r1', givenUp: ['r2'] });
   });
 
+  it.each([
+    ['is taken back', () => 'it ended with 7', ['before r2'], { pendingRevision: null, givenUp: ['r2'] }],
+    ['stays once the command ends with 0', () => null, [], { pendingRevision: 'r2', givenUp: [] }],
+  ] as const)(
+    'confirmWith waiting × a directory that is gone at the next start: what waits %s',
+    async (_, answer, ways, left) => {
+      await end();
+      begin({}, {});
+      await pushUnconfirmed();
+      const before = saved();
+      await end();
+      begin(before, {});
+      recordBefore();
+      holds('r2');
+      fake.confirms = answer;
+      fake.source = [{ code: 'no-source', severity: 'error', summary: 'it is gone' }];
+      await fake.clock.pass(600_000);
+      // What follows looks for what ended by the revision in force.
+      expect(written().slice(1, 2)).toEqual(ways);
+      expect({ ...before, ...fake.saved.at(-1) }).toMatchObject({ confirmedRevision: 'r1', ...left });
+      fake.source = 'r2';
+      if (ways.length === 0) await fake.clock.until(inEffect('r2'));
+      else await fake.clock.until(() => ready().reason === 'NotConfirmed');
+      expect(written().filter((one) => one === 'r2')).toEqual(['r2']);
+    },
+  );
+
   it('a directory: the content that was confirmed is applied from memory, and kept up', async () => {
     await end();
     begin({}, {});
