@@ -1,29 +1,14 @@
-import { isMap, isNode, isScalar, isSeq, parseAllDocuments, type YAMLMap } from 'yaml';
+import { isMap, isScalar, isSeq, parseAllDocuments, type YAMLMap } from 'yaml';
 
-/** The text with that `expires` (as YAML) for `RULE`, `SET/RULE` or `SET`, all else as it was; null where that cannot be edited. */
+/** The text with that `expires` (as YAML) in place of the one of `RULE`, `SET/RULE` or `SET`, all else as it was; null where there is none to edit. */
 export function setExpires(text: string, name: string, value: string): string | null {
   const found = parseAllDocuments(text).flatMap(({ contents }) => findRule(contents, name) ?? []);
   const [rule] = found;
   if (rule === undefined || found.length > 1) return null;
-  const edit = (from: number, to: number, put: string): string => text.slice(0, from) + put + text.slice(to);
   const old = rule.get('expires', true);
   // What other rules have too is theirs: an alias, or what one names. And a block has lines of its own.
-  const isPlain = isScalar(old) && old.anchor === undefined && old.type?.startsWith('BLOCK') !== true;
-  if (isPlain && old.range) return edit(old.range[0], old.range[1], value);
-  if (old !== undefined) return null;
-  const fields = rule.items.flatMap(({ key, value: held }) =>
-    isNode(key) && key.range && isNode(held) && held.range ? [{ from: key.range[0], to: held.range[1] }] : [],
-  );
-  const [first, last] = [fields[0], fields.at(-1)];
-  if (first === undefined || last === undefined) return null;
-  if (rule.flow === true) return edit(last.to, last.to, `, expires: ${value}`);
-  // On a line of its own, after the first field that stands on one line.
-  const indent = ' '.repeat(first.from - text.lastIndexOf('\n', first.from - 1) - 1);
-  const newLine = `${text.includes('\r\n') ? '\r\n' : '\n'}${indent}`;
-  const short = fields.find(({ from, to }) => !text.slice(from, to).includes('\n'));
-  if (short === undefined) return edit(first.from, first.from, `expires: ${value}${newLine}`);
-  const end = short.to + text.slice(short.to).search(/\r?\n|$/);
-  return edit(end, end, `${newLine}expires: ${value}`);
+  if (!isScalar(old) || old.anchor !== undefined || old.type?.startsWith('BLOCK') || !old.range) return null;
+  return text.slice(0, old.range[0]) + value + text.slice(old.range[1]);
 }
 
 function findRule(document: unknown, name: string): YAMLMap | null {

@@ -466,8 +466,8 @@ describe('going back', () => {
   });
 
   it.each([
-    ['is taken back', () => 'it ended with 7', ['before r2'], { pendingRevision: null, givenUp: ['r2'] }],
-    ['stays once the command ends with 0', () => null, [], { pendingRevision: 'r2', givenUp: [] }],
+    ['is taken back', 'it ended with 7', ['before r2'], { pendingRevision: null, givenUp: ['r2'] }],
+    ['stays once the command ends with 0', null, [], { pendingRevision: 'r2', givenUp: [] }],
   ] as const)(
     'confirmWith waiting × a directory that is gone at the next start: what waits %s',
     async (_, answer, ways, left) => {
@@ -479,7 +479,7 @@ describe('going back', () => {
       begin(before, {});
       recordBefore();
       holds('r2');
-      fake.confirms = answer;
+      fake.confirms = () => answer;
       fake.source = [{ code: 'no-source', severity: 'error', summary: 'it is gone' }];
       await fake.clock.pass(600_000);
       // What follows looks for what ended by the revision in force.

@@ -19,8 +19,11 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const asked = readTimeAsked(settings, 'until');
   if (name === undefined || asked === null || written === '-') {
     const hint = 'reconcile extend SET/RULE policy --until 2026-12-31';
-    throw makeFailure('usage', 'extend takes the name of a rule or set, its PATH, and --until', hint);
+    throw makeFailure('usage', 'extend takes the name of a rule or set, and --until', hint);
   }
+  const until = settings.until ?? '';
+  if (asked <= systemClock.wallTime())
+    throw makeFailure('usage', `--until ${until} has passed`, 'to end a rule now, remove it');
   const files = await readManifestFiles({ ...invocation, operands: [written] });
   // Files are named with PATH here, and so is the overlay.
   const overlay = settings.overlay === null ? null : join(written, settings.overlay).replace(/\/+$/, '');
@@ -31,7 +34,6 @@ export async function run(invocation: Invocation): Promise<Answer> {
   };
   const before = await build(files);
   const places = new Set(rulesNamed(before, name).map(({ place }) => place.file));
-  const until = settings.until ?? '';
   const value = until.includes(':') ? `"${until}"` : until;
   const edited = files.flatMap((file): readonly NamedManifest[] => {
     // With an overlay, only where it takes the rule from.
@@ -43,17 +45,17 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const [one] = edited;
   if (one === undefined || edited.length > 1) throw explainNotFound(name, edited, before);
   const after = await build(files.map((file) => (file.path === one.path ? one : file)));
-  const ends = rulesNamed(after, name);
+  const [former, latest] = [findLastEnd(before, name), findLastEnd(after, name)];
+  const refuse = (summary: string, hint: string): Failure => makeFailure('expires-first', summary, hint);
+  if (latest < former)
+    throw refuse(`${name} ends later already, at ${formatInstant(former)}`, `to end it earlier, edit ${one.shown}`);
   // Dates are those of the document's own time zone, where the day may end 14 hours earlier: what the manifests then say counts.
-  const latest = ends.reduce((last, { expires = 0 }) => Math.max(last, expires), 0);
-  const isPast = asked <= systemClock.wallTime();
-  if (isPast || latest < asked - (value === until ? 14 * 3_600_000 : 0)) {
-    const when = formatInstant(latest);
-    const hint = isPast ? 'that has passed' : 'extend first what ends earlier: the set, or rules with their own end';
-    throw makeFailure('expires-first', `${name} would end at ${when} all the same`, hint);
+  if (latest < asked - (value === until ? 14 * 3_600_000 : 0)) {
+    const hint = 'extend first what ends earlier: the set, or rules with their own end';
+    throw refuse(`${name} would end at ${formatInstant(latest)} all the same`, hint);
   }
   await replaceFile(one.path, new TextDecoder('utf-8', { ignoreBOM: true }).decode(one.bytes));
-  const text = `${escapeControls(one.shown)}: ${escapeControls(name)} ends at ${formatInstant(latest)}\n`;
+  const text = `${escapeControls(one.shown)}: ${escapeControls(name)} ends at ${formatInstant(latest)}, not ${formatInstant(former)}\n`;
   return { text: () => text };
 }
 
@@ -61,14 +63,22 @@ function rulesNamed(state: DesiredState, name: string): readonly DesiredRule[] {
   return listAllRules(state).filter((rule) => rule.name === name || rule.name.startsWith(`${name}/`));
 }
 
+/** When the last of them ends. */
+function findLastEnd(state: DesiredState, name: string): number {
+  return rulesNamed(state, name).reduce((last, { expires = 0 }) => Math.max(last, expires), 0);
+}
+
 function explainNotFound(name: string, edited: readonly NamedManifest[], before: DesiredState): Failure {
   if (edited.length > 1) {
     const places = edited.map(({ shown }) => shown).join(', ');
     return makeFailure('unknown-rule', `${name} is in several files: ${places}`, 'name the file as PATH');
   }
+  if (rulesNamed(before, name).length > 0) {
+    const hint =
+      'extend its set, or edit `expires` by hand; of a line that makes several rules, name that line, SET/RULE';
+    return makeFailure('unknown-rule', `${name} has no end of its own that can be edited here`, hint);
+  }
   const known = listAllRules(before).map((rule) => rule.name);
-  const hint = known.includes(name)
-    ? 'edit an end with an anchor or an alias by hand; of a line that makes several rules, name that line, SET/RULE'
-    : didYouMean(name, known, '`reconcile expiring PATH` lists those with an end');
-  return makeFailure('unknown-rule', `there is no rule or set ${name} here that can be edited`, hint);
+  const hint = didYouMean(name, known, '`reconcile expiring PATH` lists those with an end');
+  return makeFailure('unknown-rule', `there is no rule or set ${name} with an end here`, hint);
 }
