@@ -33,5 +33,5 @@ function describeRun({ end, code, stderr }: ProcessRun, timeoutMs: number): stri
     'not-started': `cannot be started${said}`,
     aborted: 'was stopped',
   };
-  return `it ${ends[end]}`;
+  return `the command ${ends[end]}`;
 }

@@ -12,16 +12,24 @@ import { readTimeAsked } from './manifests.ts';
 import { readWindows } from './plan-settings.ts';
 
 /** What keeps this run from writing, a closed `window` among them; null: nothing. Without `--yes` only a person at a terminal applies. */
-export function findObstacle({ settings, terminal }: Invocation, window: Problem | null): Problem | null {
+export function findObstacle(
+  { settings, terminal }: Invocation,
+  window: Problem | null,
+  isUndo = false,
+): Problem | null {
+  const [write, look] = isUndo
+    ? ['reconcile undo --yes', 'reconcile undo --dry-run']
+    : ['reconcile apply --yes PATH', 'reconcile plan PATH'];
+  const toLook = `To see the changes only: ${look}.`;
   if (settings.suspend) {
     const by = settings.origins.get('suspend') ?? '--suspend';
-    const hint = 'To apply once all the same: --no-suspend. --plan shows the changes.';
+    const hint = `${by === '--suspend' ? 'Leave --suspend out' : 'To write once all the same: --no-suspend'}. ${toLook}`;
     return makeError('suspended', `Writing is suspended by ${by}: nothing was written`, hint);
   }
   if (window?.code === 'outside-window') return { ...window, severity: 'error' };
   if (settings.yes || terminal.stdinIsTerminal) return null;
   const summary = 'There is no terminal to ask on; give --yes to apply: nothing was written';
-  const hint = 'In scripts, cron and CI: reconcile apply --yes PATH. To see the changes only: reconcile plan PATH.';
+  const hint = `In scripts, cron and CI: ${write}. ${toLook}`;
   return makeError('no-terminal', summary, hint);
 }
 

@@ -36,7 +36,7 @@ export function readCommandOutputs(
   if (known.length === 0) return [textOnStdout];
   const outputs = readOutputs(list, cwd);
   const wrong = outputs.find(({ format }) => !known.includes(format));
-  const hint = `its formats are ${known.join(', ')}; markdown and github are formats of plans and checks`;
+  const hint = `its formats are ${known.join(', ')}`;
   if (wrong !== undefined) throw makeFailure('usage', `\`reconcile ${name}\` has no output as ${wrong.format}`, hint);
   for (const { format, file } of outputs) {
     const target = file ?? (format === 'github' ? (env['GITHUB_STEP_SUMMARY'] ?? '') : '');

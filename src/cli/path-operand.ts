@@ -17,9 +17,9 @@ export interface PathOperand {
 export function readPathOperand({ operands, terminal }: Invocation, command: string): PathOperand {
   const [written = ''] = operands;
   if (written === '') {
-    const example = `\`reconcile ${command === 'apply' ? 'plan' : command} .\``;
-    const named = `if \`${command}\` is the directory, write ./${command}`;
-    const hint = `name the directory that holds the manifests, such as ${example}; ${named}`;
+    const isThere = lstatSync(resolve(terminal.cwd, command), { throwIfNoEntry: false })?.isDirectory() === true;
+    const named = isThere ? `reconcile ${command} ./${command}` : `reconcile ${command} policy`;
+    const hint = `name the directory of the manifests, such as \`${named}\``;
     throw makeFailure('no-path', 'PATH is missing', hint);
   }
   return { written, path: resolve(terminal.cwd, written) };

@@ -34,7 +34,7 @@ function currentDirectory(): string | null {
 }
 
 function terminalOf(stop: AbortSignal, stdout: Terminal['stdout']): Omit<Terminal, 'cwd'> {
-  const columns = process.stdout.columns ?? process.stderr.columns;
+  const columns = process.stdout.columns || process.stderr.columns || undefined;
   return {
     env: process.env,
     stdinIsTerminal: process.stdin.isTTY === true,

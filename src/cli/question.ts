@@ -36,14 +36,16 @@ export function readPacket(settings: Pick<Settings, 'destination' | 'protocol' |
   return { address: parsed.value.network, protocol: kind, port, user: user[0] ?? null };
 }
 
+const others = ['icmp', 'icmpv6', 'ipv6-icmp', 'igmp', 'esp', 'ah', 'gre', 'sctp', 'ospf', 'vrrp', 'other'];
+
 /** Rules know tcp, udp, and all the rest; a protocol goes by its name or its number. A port goes with the first two. */
 export function parseProtocol(text: string, port: number | null): Protocol {
   const name = text.trim().toLowerCase();
   if (name === 'tcp' || name === '6') return 'tcp';
   if (name === 'udp' || name === '17') return 'udp';
-  if (!/^[a-z][a-z0-9-]*$/.test(name) && !(/^[0-9]{1,3}$/.test(name) && Number(name) <= 255)) {
-    const hint = 'tcp, udp, or another such as icmp, by name or number';
-    throw makeFailure('usage', `--protocol ${text} is no protocol`, hint);
+  if (!others.includes(name) && !(/^[0-9]{1,3}$/.test(name) && Number(name) <= 255)) {
+    const hint = didYouMean(name, ['tcp', 'udp', ...others], 'one at a time: tcp, udp, icmp, or the number of another');
+    throw makeFailure('usage', `--protocol ${text} is not a protocol known here`, hint);
   }
   if (port !== null) throw makeFailure('usage', '--port goes with tcp and udp only', 'other protocols know no ports');
   return 'other';

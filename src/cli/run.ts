@@ -1,7 +1,6 @@
 import { answerError, writeAnswer } from './answer.ts';
 import { parseArguments } from './arguments.ts';
 import { exitCodes, makeFailure, type Terminal } from './command.ts';
-import { answerLine, makeWatch } from './line.ts';
 import { guessOutputList, readUsableOutputs } from './output.ts';
 
 /** Runs one command line and gives its exit code. Whatever goes wrong is reported in the outputs asked for. */
@@ -18,6 +17,7 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
     if (flags.fleet !== undefined) return await (await import('./fleet.ts')).runFleet(parsed, terminal);
     if (flags.target !== undefined || flags.label !== undefined)
       throw makeFailure('usage', '--target and --label choose among a fleet', 'add --fleet FILE');
+    const { answerLine, makeWatch } = await import('./line.ts');
     if (command.name === 'watch') return await (await import('./commands/watch.ts')).watch(makeWatch(parsed, terminal));
     const { answer, settings } = await answerLine(parsed, terminal);
     // A command that prints one thing does so whatever the settings say of plans.

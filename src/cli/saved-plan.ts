@@ -131,7 +131,7 @@ export function compareWithSaved(
     return [stale('the saved plan is not as it was saved: what is written in it is not the plan of its digest', again)];
   }
   const done = 'nothing is left to do: it was applied already, or somebody else did the same';
-  const summary = `the saved plan is stale; what moved since: ${moved.join(', ')}${difference(changes, plan)}`;
+  const summary = `the saved plan is stale; changed since: ${moved.join(', ')}${difference(changes, plan)}`;
   return [stale(summary, plan.steps.length === 0 ? done : again)];
 }
 

@@ -77,7 +77,8 @@ function checkDocument<T>({ root, place: placeOf }: OperatorDocument, schema: z.
 
 const types: Readonly<Record<string, string>> = {
   ...{ int: 'a whole number', number: 'a number', boolean: 'true or false', array: 'a list' },
-  ...{ string: 'a text; a time has a unit, such as 15s', object: 'a mapping of names to values' },
+  ...{ string: 'a text (in quotes), or a time with its unit, such as 15s' },
+  ...{ object: 'a mapping of names to values', record: 'a mapping of names to values' },
 };
 
 type Found = Pick<Problem, 'summary' | 'hint'> & { readonly path: readonly PropertyKey[] };

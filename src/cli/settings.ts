@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { suggest } from '../manifest/suggest.ts';
 import { countMs } from '../model/instant.ts';
 import { compareText, type Problem } from '../model/problem.ts';
 import { Failure, type OptionValues, type RawValues, type Settings, type Terminal } from './command.ts';
@@ -37,14 +38,36 @@ export function settle(sources: SettingsSources): Settings {
     if ('value' in parsed) settings[name] = parsed.value;
     else problems.push({ code: 'bad-setting', severity: 'error', summary: `${found.origin} ${parsed.wrong}` });
   }
+  problems.push(...findMisspeltVariables(sources.env));
+  const noSuspend = sources.flags.noSuspend !== undefined;
+  if (noSuspend && sources.flags.suspend !== undefined) {
+    const summary = '--suspend and --no-suspend exclude each other';
+    problems.push({ code: 'usage', severity: 'error', summary, hint: 'leave one of them out' });
+  }
   if (problems.length > 0) throw new Failure(problems);
   const complete = settings as unknown as OptionValues;
   // The parser calls what begins with `no-` false.
-  const noSuspend = sources.flags.noSuspend !== undefined;
   const suspend = complete.suspend && !noSuspend;
   const snapshot = complete.snapshot ?? complete.live;
   return { ...complete, suspend, noSuspend, snapshot, file: sources.file, origins };
 }
+
+/** Variables that are nearly those of settings: a limit that somebody believes in would not be in force. */
+function findMisspeltVariables(env: SettingsSources['env']): readonly Problem[] {
+  const known = ['RECONCILE_TOKEN', 'RECONCILE_CONFIG', ...optionNames.filter(isSetting).map(nameVariable)];
+  const names: string[] = [];
+  for (const name in env) names.push(name); // printed secrets inherit from the environment
+  return names.flatMap((name): readonly Problem[] => {
+    if (!name.startsWith(prefix) || known.includes(name)) return [];
+    const like = known.map((one) => one.slice(prefix.length)).filter((one) => one[0] === name[prefix.length]);
+    const near = suggest(name.slice(prefix.length), like);
+    const hint = `did you mean ${prefix}${near}?`;
+    const summary = `there is no setting ${name}`;
+    return near === null ? [] : [{ code: 'bad-setting', severity: 'error', summary, hint }];
+  });
+}
+
+const prefix = 'RECONCILE_';
 
 /** What was given for an option, by what name, where, and what paths in it are relative to; null: nothing. */
 function lookUp(name: OptionName, { flags, env, cwd, file }: SettingsSources) {

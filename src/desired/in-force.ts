@@ -80,7 +80,7 @@ export function findEndings(
     if (expires === undefined) return [];
     const when = formatInstant(expires);
     if (expires <= now) {
-      const summary = `\`${name}\` expired at ${when}: it is not asked for any more.`;
+      const summary = `\`${name}\` expired at ${when}, and is not in force any more.`;
       const hint = 'Remove it from the manifests, or give it a later `expires`.';
       return [{ code: 'expired', severity: 'note', summary, hint, place }];
     }
@@ -104,7 +104,7 @@ export function findEndingSoon(state: DesiredState, withinMs: number): readonly 
   const ending = listBoundaries(state, now, now + withinMs).filter(({ what }) => what === 'ends');
   return ending.map(({ rule: { name, place }, at }) => {
     const summary = `\`${name}\` ends at ${formatInstant(at)}.`;
-    const hint = 'Let it end, or prolong it: `reconcile extend NAME --until DATE`.';
+    const hint = `Let it end, or extend it: \`reconcile extend ${name} --until DATE\`.`;
     return { code: 'expires-soon', severity: 'note', summary, hint, place };
   });
 }

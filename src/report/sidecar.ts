@@ -70,7 +70,7 @@ const headlines: Partial<Readonly<Record<ConditionReason, Partial<Headline>>>> =
   SignatureRefused: { text: 'Signature refused' },
   NotConfirmed: {
     text: 'Newest revision not confirmed',
-    advice: 'Correct the manifests and push; to try the same content again, push an empty commit:',
+    advice: 'Correct the manifests. To try the same content again, add a comment to a file, or push an empty commit:',
     command: 'git commit --allow-empty',
   },
   Unauthorized: lookDeeper,

@@ -20,12 +20,12 @@ describe('a command that confirms', () => {
   ])('does not confirm, and does not end this process: %s', async (_, command) => {
     const signal = new AbortController().signal;
     const said = await runConfirmCommand({ command, environment: process.env, cwd: folder, timeoutMs: 5000, signal });
-    expect(said).toMatch(/^it cannot be started: /);
+    expect(said).toMatch(/^the command cannot be started: /);
   });
 
   it.each([
     ['confirms by its exit code, though a daemon that it started holds its output', 'sleep 60 & exit 0', null],
-    ['is ended when it floods stderr', 'while :; do echo no; done >&2', 'it printed more than 65536 bytes'],
+    ['is ended when it floods stderr', 'while :; do echo no; done >&2', 'the command printed more than 65536 bytes'],
   ])('%s', async (_, script, expected) => {
     const given = { environment: process.env, cwd: folder, timeoutMs: 30_000, signal: new AbortController().signal };
     expect(await runConfirmCommand({ command: ['sh', '-c', script], ...given })).toBe(expected);

@@ -84,7 +84,6 @@ describe('manifests', () => {
       const run = await world.cli(args);
       expect([run.code, run.err]).toEqual([1, expect.stringContaining('PATH is missing')]);
     }
-    expect((await world.cli(['test'])).err).toContain('write ./test');
   });
 
   it('a flag of the main command before the name of another: says how to write a directory of that name', async () => {

@@ -199,7 +199,7 @@ describe('a command that confirms', () => {
     world.write('probe.sh', 'env > seen; [ -e twice ] || { touch twice; echo not yet >&2; exit 7; }\n');
     const kept = await world.cli(['apply', '--confirm-with', "sh 'probe.sh'", 'm'], { env: given });
     expect([kept.code, live()]).toEqual([0, after]);
-    expect(kept.err).toMatch(/Not confirmed yet, going back in 5:00: it ended with 7: not yet\nKept\./);
+    expect(kept.err).toMatch(/Not confirmed yet, going back in 5:00: the command ended with 7: not yet\nKept\./);
     expect(world.read('seen')).not.toMatch(/RECONCILE|canary|test-token/);
   });
 
@@ -208,7 +208,7 @@ describe('a command that confirms', () => {
     const args = ['apply', '--confirm-with', 'false', '--confirm-within', '300ms', 'm'];
     const back = await world.cli(args, { env: given });
     expect([back.code, live()]).toEqual([3, before]);
-    expect(back.err).toContain('Not confirmed: it ended with 1: going back');
+    expect(back.err).toContain('Not confirmed: the command ended with 1: going back');
   });
 
   it('is not waited for when it hangs, and its output is bounded (long)', async () => {
@@ -217,7 +217,7 @@ describe('a command that confirms', () => {
     expect((await world.cli(hanging, { env: given })).code).toBe(3);
     const loud = ['apply', '--confirm-with', 'cat /dev/zero', '--confirm-within', '2s', 'm'];
     const back = await world.cli(loud, { env: given });
-    expect([back.code, back.err]).toEqual([3, expect.stringContaining('it printed more than 65536 bytes')]);
+    expect([back.code, back.err]).toEqual([3, expect.stringContaining('the command printed more than 65536 bytes')]);
   });
 
   it('is not waited for when a daemon of it holds its output open (long)', async () => {

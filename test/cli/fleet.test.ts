@@ -149,7 +149,7 @@ describe('the state at a sidecar', () => {
     const { code, out } = await run('status', url);
     expect([code, out]).toEqual([
       1,
-      expect.stringMatching(/^other +\S+\/targets\/other\/status is no page of a sidecar/),
+      expect.stringMatching(/^other +\S+\/targets\/other\/status is not the page of a sidecar/),
     ]);
   });
 });

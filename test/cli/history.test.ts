@@ -81,6 +81,10 @@ describe('history', () => {
     expect((await run('history')).out).toMatch(/ 1 created, by sidecar, from \S+: converged$/m);
     expect((await run('undo', '--allow-empty')).code).toBe(0);
     expect(live()).toEqual([]);
+    const twice = await run('undo', '--allow-empty');
+    expect([twice.code, twice.out + twice.err]).toEqual([0, expect.not.stringContaining('undone-not-in-git')]);
+    expect(live()).toEqual(['drop 10.1.0.0/16']);
+    expect((await run('undo', '1', '--allow-empty')).code).toBe(0);
     const nothing = await run('undo', '1', '--dry-run', '--allow-empty');
     expect([nothing.code, nothing.out + nothing.err]).toEqual([0, expect.not.stringContaining('undone-not-in-git')]);
   });
@@ -534,7 +538,11 @@ describe('undo', () => {
     expect((await run('undo', '--fail-on', 'opens', '--dry-run', ...words)).code).toBe(3);
     const refused = await run('undo', '--suspend', ...words);
     expect([refused.code, refused.out + refused.err]).toEqual([3, expect.not.stringContaining('undone-not-in-git')]);
-    expect((await run('undo', '--suspend', '--no-suspend', '--dry-run', ...words)).code).toBe(0);
+    expect(refused.out + refused.err).toContain(
+      'Leave --suspend out. To see the changes only: reconcile undo --dry-run.',
+    );
+    const both = await run('undo', '--suspend', '--no-suspend', '--dry-run', ...words);
+    expect([both.code, both.out + both.err]).toEqual([1, expect.stringContaining('exclude each other')]);
     expect(
       (
         await run(

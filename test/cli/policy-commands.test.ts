@@ -105,12 +105,6 @@ describe('reconcile test', () => {
     expect(out).toContain('unknown-field');
     expect(out).not.toContain('passed');
   });
-
-  it('tells how to name a directory that is called test', async () => {
-    const { code, err } = await cli(['test']);
-    expect(code).toBe(1);
-    expect(err).toContain('if `test` is the directory, write ./test');
-  });
 });
 
 describe('reconcile validate', () => {
@@ -205,6 +199,8 @@ describe('reconcile explain', () => {
 
   it.each([
     [['--destination', '10.0.0.1'], '--protocol is missing'],
+    [['--destination', '10.0.0.1', '--protocol', 'tpc'], 'Did you mean `tcp`?'],
+    [['--destination', '10.0.0.1', '--protocol', 'any'], 'one at a time: tcp, udp, icmp'],
     [['--destination', '10.0.0.0/8', '--protocol', 'tcp'], '--destination 10.0.0.0/8 is not an IP address'],
     [['--destination', '10.0.0.1', '--protocol', 'icmp', '--port', '1'], '--port goes with tcp and udp only'],
     [['--destination', '10.0.0.1', '--protocol', 'tcp', '--user', 'alise'], 'Did you mean `alice`?'],
@@ -285,7 +281,7 @@ it('lists what ends soon as a table in Markdown, for an issue that people read',
   expect([code, out.split('\n')]).toEqual([
     0,
     [
-      '### 1 rule of company ends within 30d',
+      '### 0 rules of company end within 30d, and 1 has ended',
       '',
       '| rule | traffic | until when | where |',
       '|---|---|---|---|',

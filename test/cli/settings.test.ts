@@ -66,6 +66,33 @@ describe('precedence', () => {
 });
 
 describe('wrong values', () => {
+  it.each([
+    ['RECONCILE_MAX_DELETE', 'RECONCILE_MAX_DELETES'],
+    ['RECONCILE_MAXDELETES', 'RECONCILE_MAX_DELETES'],
+    ['RECONCILE_TOKENFILE', 'RECONCILE_TOKEN_FILE'],
+  ])('a misspelt variable is refused, not ignored: %s', (name, meant) => {
+    const run = () => settle({ ...none, env: { [name]: '3' } });
+    expect(failed(run)).toBe(`there is no setting ${name}`);
+    expect(run).toThrow(
+      expect.objectContaining({ problems: [expect.objectContaining({ hint: `did you mean ${meant}?` })] }),
+    );
+  });
+
+  it('variables of others with that prefix are left alone: those of a job, and those of a service in Kubernetes', () => {
+    const names = [
+      'REVISION',
+      'SECRET_OIDC',
+      'IMAGE',
+      'PATH',
+      'GITLAB_TOKEN',
+      'PORT',
+      'PORT_8080_TCP_ADDR',
+      'SERVICE_HOST',
+    ];
+    const env = Object.fromEntries(names.map((name) => [`RECONCILE_${name}`, 'x']));
+    expect(settle({ ...none, env }).maxDeletes).toBe(settle(none).maxDeletes);
+  });
+
   it('every one is said, with where it was given', () => {
     const text = failed(() =>
       settle({
@@ -153,7 +180,7 @@ describe('the settings file', () => {
   });
 
   it.each([
-    ['interval: 10', '`interval` must be a text; a time has a unit, such as 15s'],
+    ['interval: 10', '`interval` must be a text (in quotes), or a time with its unit, such as 15s'],
     ['maxDeletes 1', 'the settings file must be a mapping of names to values'],
     ['scope: {rules: yes}', '`scope.rules` must be true or false'],
     ['protect: [{port: 53}]', '`protect.0.destination` is missing'],

@@ -115,8 +115,8 @@ describe('reconcile status', () => {
 
   it.each([
     ['http://127.0.0.1:9', 'does not answer'],
-    ['sidecar', 'is no address of a sidecar'],
-    ['file:///etc/passwd', 'is no address of a sidecar'],
+    ['sidecar', 'is not the address of a sidecar'],
+    ['file:///etc/passwd', 'is not the address of a sidecar'],
   ])('%s: exit 1 and a sentence', async (url, words) => {
     const said = await world.cli(['status', url]);
     expect([said.code, said.err]).toEqual([1, expect.stringContaining(words)]);
@@ -126,7 +126,7 @@ describe('reconcile status', () => {
     for (const body of [{}, [], 'hello', { conditions: 1 }])
       await serve(200, body, async (url) => {
         const said = await world.cli(['status', url]);
-        expect([said.code, said.err]).toEqual([1, expect.stringContaining('no page of a sidecar')]);
+        expect([said.code, said.err]).toEqual([1, expect.stringContaining('not the page of a sidecar')]);
       });
   });
 });

@@ -81,7 +81,7 @@ describe('verbs', () => {
   it('a verb wins over a directory of that name, and the message says ./NAME', async () => {
     world.write('plan/a.yaml', rule('a', 'action: drop, destination: 10.0.0.0/8'));
     const bare = await world.cli(['plan']);
-    expect([bare.code, bare.err]).toEqual([1, expect.stringContaining('write ./plan')]);
+    expect([bare.code, bare.err]).toEqual([1, expect.stringContaining('reconcile plan ./plan')]);
     expect((await world.cli(['--plan', './plan'])).code).toBe(0);
   });
 

@@ -34,7 +34,10 @@ export async function run(invocation: Invocation): Promise<Answer> {
     return { code, severity: 'note', summary, place: rule.place, cells } as const;
   });
   const { length } = list;
-  const headline = `${count(length, 'rule')} of ${written} ${length === 1 ? 'ends' : 'end'} within ${settings.within ?? farthest}`;
+  const gone = list.filter(({ code }) => code === 'expired').length;
+  const soon = length - gone;
+  const ended = gone === 0 ? '' : `, and ${gone} ${gone === 1 ? 'has' : 'have'} ended`;
+  const headline = `${count(soon, 'rule')} of ${written} ${soon === 1 ? 'ends' : 'end'} within ${settings.within ?? farthest}${ended}`;
   const table = () => [
     ['rule', 'traffic', 'until when', 'where'],
     ...list.map(({ cells, place }) => [...cells, formatPlace({ ...place, file: stripRoot(place.file, written) })]),

@@ -27,7 +27,7 @@ export async function run({ operands, settings, terminal }: Invocation): Promise
   if (!answer.ok || !isObject(status?.['conditions'])) {
     const hint =
       'check the URL: `reconcile watch` serves it at --listen; of a fleet, name the file of its targets: --fleet';
-    throw makeFailure('usage', `${base.href}status is no page of a sidecar (status ${answer.status})`, hint);
+    throw makeFailure('usage', `${base.href}status is not the page of a sidecar (status ${answer.status})`, hint);
   }
   return {
     exit: exitCodeOfStatus(status),
@@ -44,7 +44,7 @@ function baseOf(text: string): URL {
   if (url === null || !/^https?:$/.test(url.protocol) || url.username + url.password !== '')
     throw makeFailure(
       'usage',
-      `${text.replace(/.*@/, '…@')} is no address of a sidecar`,
+      `${text.replace(/.*@/, '…@')} is not the address of a sidecar`,
       'such as http://127.0.0.1:8080',
     );
   return new URL(url.href.replace(/\/*$/, '/'));

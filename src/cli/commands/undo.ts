@@ -16,7 +16,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const [operand] = operands;
   const record = operand === undefined ? await loadLast(files) : await findRecord(files, operand);
   if (record === null)
-    throw makeFailure('state', `no apply is recorded in ${files.folder}`, '`reconcile history` lists them');
+    throw makeFailure('state', `no apply is recorded in ${files.folder}`, 'check --base-url and --state-dir');
   const earlier = settings.dryRun ? null : await settleEarlier(invocation);
   if (earlier !== null) return earlier;
   refuseOther(record, findServer(settings));
@@ -26,8 +26,9 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const failOn = settings.failOn.filter((what) => what !== 'drift' || settings.origins.get('failOn') === '--fail-on');
   const answer = await runPass({ ...invocation, settings: { ...settings, failOn } }, request);
   const { plan = null, apply = null } = answer.report?.() ?? {};
-  // Where a guard or a person said no, the manifests and the server agree.
-  if (settings.dryRun ? !plan?.steps.length : apply === null) return answer;
+  // Where a guard or a person said no, or an undo was undone, the manifests and the server agree.
+  const isNothing = settings.dryRun ? !plan?.steps.length : apply === null;
+  if (isNothing || record.revision?.startsWith('undo of ')) return answer;
   const summary = `The manifests still ask for what ${settings.dryRun ? 'this undoes' : 'was undone'}: ${await describeHolder(invocation)}.`;
   const hint = 'Revert the commit in Git too (git revert), or suspend the sidecar until you have.';
   const note = makeNote('undone-not-in-git', summary, hint);

@@ -4,6 +4,7 @@ import { type ControllerMetrics, createMetrics } from '../../adapters/metrics/me
 import type { Listening } from '../../adapters/web/listen.ts';
 import { createStalledStatus, createStatus, type Status } from '../../controller/status.ts';
 import type { Trigger } from '../../controller/trigger.ts';
+import type { ProblemCode } from '../../model/problem-code.ts';
 import { version } from '../../version.ts';
 import { exitCodes, Failure, type Settings } from '../command.ts';
 import { createLogger } from '../logger.ts';
@@ -62,6 +63,8 @@ function readEarly({ flags, terminal: { env, cwd } }: WatchInvocation): Settings
   return settle({ flags: Object.fromEntries(usable), env: {}, cwd, file: null });
 }
 
+const given = new Set<ProblemCode>(['usage', 'no-path', 'no-base-url']);
+
 /** One controller for the life of the process: while its settings cannot be used it waits for better ones. */
 export class Keeper implements PageSources, WatchProcess {
   readonly #invocation: WatchInvocation;
@@ -114,12 +117,16 @@ export class Keeper implements PageSources, WatchProcess {
     const invocation = this.#invocation;
     const { stop } = invocation.terminal;
     for (;;) {
+      let settings: Settings | null = null;
       try {
-        const settings = await invocation.load();
+        settings = await invocation.load();
         await serve(settings);
         this.running = await startWatching({ ...invocation, settings, metrics });
       } catch (error) {
         if (!(error instanceof Failure) || invocation.flags['once'] === true || stop.aborted) throw error;
+        // Wrong flags and variables are what they are; a file can be mended.
+        const isGiven = settings === null || error.problems.every(({ code }) => given.has(code));
+        if (isGiven && !invocation.flags['config'] && !invocation.terminal.env['RECONCILE_CONFIG']) throw error;
         await this.#wait(error, serve);
         if (stop.aborted) return exitCodes.ok;
         continue;

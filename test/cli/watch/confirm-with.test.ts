@@ -84,7 +84,7 @@ describe('confirmWith over a directory', () => {
     const back = await watch('exit 7', '', '--allow-empty', '--max-deletes', '100%');
     expect([back.code, live()], back.err).toEqual([3, ['accept 172.16.0.0/12']]);
     expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: mtu });
-    expect(back.err).toContain('was not confirmed in time (it ended with 7)');
+    expect(back.err).toContain('was not confirmed in time (the command ended with 7)');
   });
 
   it('after a restart it puts back what is recorded, and does not try the same content again', async () => {
