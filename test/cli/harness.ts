@@ -58,6 +58,7 @@ export interface CliOptions {
   readonly stop?: AbortSignal;
   /** Called with what is written to stdout, as it is written. */
   readonly onStdout?: (text: string) => void;
+  readonly onStderr?: (text: string) => void;
   /** Somebody sees stderr as it is written. */
   readonly stderrIsTerminal?: boolean;
 }
@@ -123,6 +124,7 @@ export async function runIn(cwd: string, args: readonly string[], options: CliOp
     },
     stderr: (text) => {
       written.err += text;
+      options.onStderr?.(text);
     },
     ask: (asked, signal) => {
       const question = typeof asked === 'string' ? asked : asked();

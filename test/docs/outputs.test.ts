@@ -33,19 +33,23 @@ async function printsWhatItShows(
   const session = readSession(page).filter(({ output }) => output !== '');
   expect(session).toHaveLength(count);
   for (const { command, output } of session) {
-    const run = await world.cli(command.split(' ').slice(1), { env });
+    // In the order in which a person at a terminal sees it.
+    const printed: string[] = [];
+    const print = (text: string): void => void printed.push(text);
+    await world.cli(command.split(' ').slice(1), { env, onStdout: print, onStderr: print });
     const given = [
       [world.simulator.url, 'https://vpn.example.com'],
       [`${world.folder}/`, ''],
     ] as const;
     const shown = makeSteady(output, given);
-    expect(`$ ${command}\n${cutLike(shown, makeSteady(run.out + run.err, given))}`).toBe(`$ ${command}\n${shown}`);
+    expect(`$ ${command}\n${cutLike(shown, makeSteady(printed.join(''), given))}`).toBe(`$ ${command}\n${shown}`);
   }
 }
 
 function filesOf(page: string): readonly (readonly [string, string])[] {
-  const blocks = textOf(page).matchAll(/^( *)```yaml\n *# (\S+\.yaml)\n([\s\S]*?)^ *```$/gm);
-  return [...blocks].map(([, indent = '', file = '', text = '']) => [
+  const blocks = textOf(page).matchAll(/^( *)```yaml\n( *# (\S+\.yaml)\n[\s\S]*?)^ *```$/gm);
+  // With the comment, as it is copied: it counts in the numbers of lines.
+  return [...blocks].map(([, indent = '', text = '', file = '']) => [
     file,
     text.replaceAll(`\n${indent}`, '\n').slice(indent.length),
   ]);
