@@ -38,11 +38,6 @@ export function castStrings(term: JsonTerm): Cast<readonly (string | null)[] | n
   return { value: items };
 }
 
-/** Empty or white space only: what "required" refuses in a text. */
-export function isBlank(value: unknown): boolean {
-  return value === null || (typeof value === 'string' && value.trim() === '');
-}
-
 const whiteSpace = '[\\t-\\r \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]';
 const endsPattern = new RegExp(`^${whiteSpace}+|${whiteSpace}+$`, 'g');
 

@@ -77,8 +77,17 @@ export class NftTable {
     return tableOf(`user${userId}_`, own, `user${userId} {`) + jumps.toReversed().join('');
   }
 
+  /** Feeds a script to nft in the namespace; rejects only when nft cannot be started at all. */
   #run(script: string): Done {
-    return runIn(this.#options.netns, script);
+    const { netns } = this.#options;
+    return new Promise((resolve, reject) => {
+      const env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' };
+      const child = execFile('nsenter', [`--net=${netns}`, '--', 'nft', '-f', '-'], { env }, (error, _, said) => {
+        if (error === null || (typeof error.code === 'number' && !said.startsWith('nsenter:'))) resolve(error === null);
+        else reject(new Error(`the network namespace ${netns} cannot be used: ${said.trim() || error.message}`));
+      });
+      child.stdin?.on('error', () => {}).end(script);
+    });
   }
 }
 
@@ -127,16 +136,4 @@ function setOf({ userId, network, action, ports }: RuleRow): string {
 function textOf({ network, ports }: RuleRow): string {
   const address = formatNetwork(network);
   return ports === null ? address : `${address} . ${ports.type} . ${ports.range.low}-${ports.range.high}`;
-}
-
-/** Feeds a script to nft in a namespace; rejects only when nft cannot be started at all. */
-function runIn(netns: string, script: string): Done {
-  return new Promise((resolve, reject) => {
-    const env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' };
-    const child = execFile('nsenter', [`--net=${netns}`, '--', 'nft', '-f', '-'], { env }, (error, _, said) => {
-      if (error === null || (typeof error.code === 'number' && !said.startsWith('nsenter:'))) resolve(error === null);
-      else reject(new Error(`the network namespace ${netns} cannot be used: ${said.trim() || error.message}`));
-    });
-    child.stdin?.on('error', () => {}).end(script);
-  });
 }

@@ -1,3 +1,4 @@
+import { blank } from './cast.ts';
 import { ServerCrash } from './crash.ts';
 import type { Role, StoredUser } from './events.ts';
 import { negotiate } from './http/accept.ts';
@@ -100,10 +101,6 @@ function authenticate(header: string | undefined, { tokens, users, clock }: Tabl
 
 const refusal = (auth: string): HttpAnswer => json(401, { errors: { auth } });
 
-const overlapMessage = answerInvalid({ destination: ['destination overlaps with an existing rule'] });
-const badPort = answerInvalid({ port_range: ['port is not within valid range'] });
-const noUser = answerInvalid({ user: ['does not exist'] });
-
 function insertRule(tables: Tables, sent: JsonTerm): HttpAnswer {
   const change = castRule(noRule, readObject(sent), tables.portRules);
   if (!change.ok) return answerInvalid(change.errors);
@@ -132,9 +129,10 @@ function write(
   values: StoredValues | undefined,
   store: (values: StoredValues) => RuleRow | undefined,
 ): RuleRow | HttpAnswer {
-  if (values === undefined) return badPort;
-  if (values.user_id !== null && users.get(values.user_id) === undefined) return noUser;
-  return store(values) ?? overlapMessage;
+  if (values === undefined) return answerInvalid({ port_range: ['port is not within valid range'] });
+  if (values.user_id !== null && users.get(values.user_id) === undefined)
+    return answerInvalid({ user: ['does not exist'] });
+  return store(values) ?? answerInvalid({ destination: ['destination overlaps with an existing rule'] });
 }
 
 /** Raises ServerCrash for an id of the right shape that is no UUID; any other text is simply unknown. */
@@ -175,7 +173,7 @@ function checkUser(users: UserStore, fields: TermMap): Record<string, string[]> 
   const email = fields.get('email') ?? '';
   const password = fields.get('password') ?? '';
   const errors: Record<string, string[]> = {};
-  if (email === '') errors['email'] = ["can't be blank"];
+  if (email === '') errors['email'] = [blank];
   else if (typeof email !== 'string') errors['email'] = ['is invalid'];
   else if (!email.includes('@')) errors['email'] = ['is invalid email address'];
   if (typeof password === 'string' && password !== '' && password.length < 12) {

@@ -1,10 +1,11 @@
+import type { AddressInfo } from 'node:net';
 import { prettifyError } from 'zod';
 import type { StoredUser } from './events.ts';
 import { Exchanges } from './exchanges.ts';
 import { Faults, faultSetting } from './faults.ts';
 import type { PacketFilterView } from './filter/filter.ts';
 import { connectFilter } from './filter/rated.ts';
-import { getListeningPort, listenHttp, stopListening } from './http/listener.ts';
+import { listenHttp, stopListening } from './http/listener.ts';
 import type { RawRequest } from './http/request.ts';
 import { type HttpAnswer, json } from './http/response.ts';
 import type { SimulatorOptions } from './options.ts';
@@ -45,9 +46,10 @@ export async function startSimulator(options: SimulatorOptions) {
   const exited = new Promise<string>((resolve) => {
     exit = (reason) => void stop().then(() => resolve(reason));
   });
+  const { port } = server.address() as AddressInfo;
   return {
     /** Without a slash at the end. */
-    url: `http://${host.includes(':') ? `[${host}]` : host}:${getListeningPort(server)}`,
+    url: `http://${host.includes(':') ? `[${host}]` : host}:${port}`,
     rules: (): readonly StoredRule[] => [...store.rows()].map(({ shown }) => shown),
     users: () => users.all(),
     configuration: () => configuration.row,

@@ -71,10 +71,8 @@ function integer(low: bigint, high: bigint, nullable = true): PlainField {
   };
 }
 
-const longestText = 255;
-
 function fits(text: string): string {
-  if ([...text].length > longestText) throw new ServerCrash('the column holds 255 characters');
+  if ([...text].length > 255) throw new ServerCrash('the column holds 255 characters');
   return text;
 }
 

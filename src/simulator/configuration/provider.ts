@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto';
-import { blank, type Cast, castBoolean, castString, invalidMessage, isBlank } from '../cast.ts';
+import { blank, type Cast, castBoolean, castString, invalidMessage } from '../cast.ts';
 import { ServerCrash } from '../crash.ts';
 import { isMap, type JsonTerm, type TermMap } from '../http/json.ts';
 import { type FieldErrors, sortKeys } from '../http/response.ts';
@@ -73,7 +73,8 @@ async function castProvider(kind: ProviderKind, sent: TermMap): Promise<{ provid
     const cast = term === undefined || term === '' ? { value: fallback } : field.cast(term);
     if ('message' in cast) errors[name] = [cast.message];
     provider[name] = 'message' in cast ? fallback : cast.value;
-    if (field.required === true && isBlank(provider[name])) {
+    // Null, empty or white space only is what "required" refuses.
+    if (field.required === true && String(provider[name] ?? '').trim() === '') {
       errors[name] ??= [blank];
       provider[name] = null;
     }

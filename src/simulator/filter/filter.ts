@@ -1,9 +1,9 @@
 import { formatAddressBits, parseAddress } from '../rules/address.ts';
-import type { RuleRow } from '../rules/rule.ts';
+import type { RuleRow, StoredAction } from '../rules/rule.ts';
 
 /** What the packet filter holds and does, for tests and the admin pages. */
 export interface PacketFilterView {
-  readonly verdict: (packet: FilterPacket) => FilterVerdict;
+  readonly verdict: (packet: FilterPacket) => StoredAction;
   /** The rows as they were when they came into the filter. */
   readonly elements: () => readonly RuleRow[];
   readonly state: () => FilterState;
@@ -26,10 +26,8 @@ export interface FilterPacket {
   readonly port?: number;
 }
 
-export type FilterVerdict = 'accept' | 'drop';
-
 /** User rules first, then port rules, accept before drop; default accept (observed: recordings/packet_filter_verdicts). */
-export function decideVerdict(elements: Iterable<RuleRow>, packet: FilterPacket): FilterVerdict {
+export function decideVerdict(elements: Iterable<RuleRow>, packet: FilterPacket): StoredAction {
   const address = parseAddress(packet.destination);
   if (address === undefined) throw new Error(`not an address: ${packet.destination}`);
   const bits = formatAddressBits(address);

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { negotiate } from './accept.ts';
 import type { RawRequest } from './request.ts';
 import { type HttpAnswer, notFound } from './response.ts';
@@ -58,10 +57,6 @@ export function stopListening(server: Server): Promise<void> {
     server.close(() => resolve());
     server.closeAllConnections();
   });
-}
-
-export function getListeningPort(server: Server): number {
-  return (server.address() as AddressInfo).port;
 }
 
 const bare = (line: string): string => `HTTP/1.1 ${line}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`;
