@@ -1,5 +1,5 @@
 import { type CollectedTraffic, collectTraffic } from './collect-traffic.ts';
-import { isEmptyTraffic, type LaneRegions, type TrafficSet } from './region.ts';
+import type { LaneRegions, TrafficSet } from './region.ts';
 import type { Ruled, RuleIndex } from './rule-index.ts';
 import { getRank, getVerdict, noRank, type Rank } from './verdict.ts';
 
@@ -50,7 +50,7 @@ export function compareStates<T extends Ruled, C>(comparison: Comparison<T, C>):
 export function listSources<C>({ nobody, others }: CollectedTraffic<C>, one: C, users: Iterable<string>): TrafficSet {
   const traffic = new Map<string | null, LaneRegions>();
   const put = (source: string | null, regions: LaneRegions | undefined): void => {
-    if (regions === undefined || isEmptyTraffic(regions)) traffic.delete(source);
+    if (regions === undefined || regions.every(({ length }) => length === 0)) traffic.delete(source);
     else traffic.set(source, regions);
   };
   for (const source of [null, ...users]) put(source, nobody.get(one));

@@ -79,7 +79,3 @@ export type LaneRegions = readonly Region[];
 export type TrafficSet = ReadonlyMap<string | null, LaneRegions>;
 
 export const noTraffic: LaneRegions = lanes.map(() => emptyRegion);
-
-export function isEmptyTraffic(regions: LaneRegions): boolean {
-  return regions.every((region) => region.length === 0);
-}

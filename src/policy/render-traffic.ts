@@ -1,6 +1,5 @@
 import { compareNetworks, coverRange, type Network } from '../model/address.ts';
 import { getOrMake } from '../model/group-by.ts';
-import type { PortRange } from '../model/port-range.ts';
 import { compareText } from '../model/problem.ts';
 import type { Protocol } from '../model/state.ts';
 import { formatPortsKey, type PortSet } from './port-set.ts';
@@ -22,11 +21,8 @@ export function renderTraffic(set: TrafficSet): readonly Traffic[] {
   return out;
 }
 
-interface Piece {
+interface Piece extends Omit<Traffic, 'user'> {
   readonly lowest: Network;
-  readonly destinations: readonly string[];
-  readonly protocol: Protocol;
-  readonly ports: readonly PortRange[] | null;
 }
 
 /** Users' regions are cut from each other's and share slabs: each is rendered once. */

@@ -1,19 +1,11 @@
 import { Network, readNetworks } from '../model/address.ts';
-import type { PortRange } from '../model/port-range.ts';
-import type { Protocol } from '../model/state.ts';
+import type { PolicyCase } from '../model/state.ts';
 import { restrictTraffic } from './reach.ts';
 import type { Traffic } from './traffic.ts';
 import type { Packet } from './verdict.ts';
 
-/** Traffic that somebody names in settings or tests: all of it, not some. */
-export interface Selection {
-  /** A user's UUID; null: nobody's devices; `any`: nobody and every user. */
-  readonly user: string | 'any' | null;
-  readonly destination: Network;
-  readonly protocols: readonly Protocol[];
-  /** Count for tcp and udp only. */
-  readonly ports: PortRange;
-}
+/** Traffic that somebody names in settings or tests: all of it, not some. Ports count for tcp and udp only. */
+export type Selection = Pick<PolicyCase, 'user' | 'destination' | 'protocols' | 'ports'>;
 
 /** Traffic, and the users whom it tells apart: what it says of nobody's devices holds for every other user too. */
 export interface Told {

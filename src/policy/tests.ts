@@ -1,4 +1,4 @@
-import { getWidth, Network } from '../model/address.ts';
+import { Network } from '../model/address.ts';
 import { getOrMake } from '../model/group-by.ts';
 import { intersectIntervals } from '../model/intervals.ts';
 import type { PortRange } from '../model/port-range.ts';
@@ -45,11 +45,7 @@ export function runPolicyTests<T extends Ruled>(
 }
 
 /** A case with `always: true` whose traffic gets the other verdict for a while. */
-export interface AlwaysFailure {
-  readonly case: PolicyCase;
-  readonly packet: Packet;
-  readonly verdict: Action;
-}
+type AlwaysFailure = Pick<CaseResult<never>, 'case'> & Pick<CaseFailure<never>, 'packet' | 'verdict'>;
 
 /** What a plan exposes on the way, as far as it matters here. */
 interface Exposed {
@@ -87,23 +83,18 @@ function failureOf<T extends Ruled>(one: PolicyCase, index: RuleIndex<T>, bounds
   return { packet, verdict, rule, edgePortsOnly: inner === null };
 }
 
-interface Wrong {
-  inner: Packet | null;
-  edge: Packet | null;
-}
-
 /** The first packets that get the other verdict: one at a port that a rule can name, which ends the search, and one at any other. */
-function findWrong<T extends Ruled>(one: PolicyCase, index: RuleIndex<T>, bounds: PortRange): Wrong {
+function findWrong<T extends Ruled>(one: PolicyCase, index: RuleIndex<T>, bounds: PortRange) {
   const { destination } = one;
   const users = one.user === 'any' ? [null, ...index.users] : [one.user];
   const ways = new Map(one.protocols.map((protocol) => [protocol, layersFor<T>(one, protocol)]));
-  const found: Wrong = { inner: null, edge: null };
+  const found: Record<'inner' | 'edge', Packet | null> = { inner: null, edge: null };
   const visitFor =
     (user: string | null, protocol: Protocol) => (first: bigint, _last: bigint, profile: RankProfile) => {
       const nameable = protocol === 'other' ? { low: 0, high: 0 } : bounds;
       const port = wrongPort(one, profile, protocol, nameable);
       if (port === null) return true;
-      const address = new Network(destination.family, first, getWidth(destination.family));
+      const address = new Network(destination.family, first);
       const kind = isNameable(port, nameable) ? 'inner' : 'edge';
       found[kind] ??= { user, address, protocol, port };
       return kind === 'edge';
