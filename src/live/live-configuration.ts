@@ -1,4 +1,4 @@
-import { parseNetwork } from '../model/address.ts';
+import { canonicalizeNetwork } from '../model/address.ts';
 import type {
   ConfigurationFields,
   LiveConfiguration,
@@ -106,8 +106,8 @@ export function decodeLiveConfiguration(body: unknown): Result<LiveConfiguration
   const fields: ConfigurationFields = {
     allow_unprivileged_device_configuration: reader.booleanOrNull('allow_unprivileged_device_configuration'),
     allow_unprivileged_device_management: reader.booleanOrNull('allow_unprivileged_device_management'),
-    default_client_allowed_ips: canonicalAddresses(reader.textsOrNull('default_client_allowed_ips')),
-    default_client_dns: canonicalAddresses(reader.textsOrNull('default_client_dns')),
+    default_client_allowed_ips: reader.textsOrNull('default_client_allowed_ips')?.map(canonicalizeNetwork) ?? null,
+    default_client_dns: reader.textsOrNull('default_client_dns')?.map(canonicalizeNetwork) ?? null,
     default_client_endpoint: reader.textOrNull('default_client_endpoint'),
     default_client_mtu: reader.integerOrNull('default_client_mtu'),
     default_client_persistent_keepalive: reader.integerOrNull('default_client_persistent_keepalive'),
@@ -166,13 +166,4 @@ function decodeLogo(reader: Reader): Logo | null {
   };
   const logo: Logo = { url: member('url'), data: member('data'), type: member('type') };
   return logo.url === null && logo.data === null && logo.type === null ? null : logo;
-}
-
-/** Canonical where it is an address or network (host bits as stored); any other text stays as it is. */
-function canonicalAddresses(members: readonly string[] | null): readonly string[] | null {
-  if (members === null) return null;
-  return members.map((member) => {
-    const parsed = parseNetwork(member);
-    return parsed.ok && !parsed.value.hostBits ? parsed.value.network.text : member;
-  });
 }

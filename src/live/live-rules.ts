@@ -1,5 +1,5 @@
 import { formatAddress, parseNetwork } from '../model/address.ts';
-import { formatPortRange, type Ports, parsePortRange } from '../model/port-range.ts';
+import { everyPort, formatPortRange, type Ports, parsePortRange } from '../model/port-range.ts';
 import { fail, isObject, ok, type Result } from '../model/result.ts';
 import type { LiveRule } from '../model/rule.ts';
 
@@ -12,8 +12,6 @@ export interface LiveUser {
   readonly disabled: boolean;
 }
 
-/** Any port that a server may list; which ones it takes is the profile's business. */
-const anyPort = { low: 0, high: 65535 };
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /**
@@ -154,7 +152,8 @@ function decodePorts(type: unknown, range: unknown): Result<Ports | null, string
   if (type !== 'tcp' && type !== 'udp')
     return fail(none ? 'it has a port_range without a port_type' : 'its port_type is unknown');
   if (typeof range !== 'string') return fail('it has a port_type without a port_range');
-  const parsed = parsePortRange(range, anyPort);
+  // Which ports a server takes is the profile's business.
+  const parsed = parsePortRange(range, everyPort);
   if (!parsed.ok) return fail(`its port_range cannot be read (${parsed.error})`);
   return ok({ type, low: parsed.value.low, high: parsed.value.high });
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type LiveConfiguration, mapSecrets } from '../model/configuration.ts';
+import { mapSecrets } from '../model/configuration.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import { compareText } from '../model/problem.ts';
 import { fail, isObject, ok, type Result } from '../model/result.ts';
@@ -25,6 +25,7 @@ export interface Snapshot {
 
 /** The snapshot as a JSON value. The same live state gives the same value, whatever the order of the list. */
 export function encodeSnapshot(live: LiveState, users: readonly LiveUser[], takenAt: string): unknown {
+  const { configuration } = live;
   const rules = [...live.rules].sort((a, b) => compareRules(a.rule, b.rule) || compareText(a.id, b.id));
   const byEmail = users.map(({ email, id }) => [hashEmail(email), id] as const).sort(([a], [b]) => compareText(a, b));
   return {
@@ -32,7 +33,7 @@ export function encodeSnapshot(live: LiveState, users: readonly LiveUser[], take
     kind: 'snapshot',
     taken_at: takenAt,
     rules: rules.map(encodeRule),
-    configuration: live.configuration === null ? null : encodeConfiguration(live.configuration),
+    configuration: configuration && { id: configuration.id, ...mapSecrets(configuration.fields, () => undefined) },
     users: Object.fromEntries(byEmail),
   };
 }
@@ -69,10 +70,6 @@ function hashEmail(email: string): string {
 function encodeRule(live: LiveRule): unknown {
   const wire = { ...toWire(live.rule), destination: live.destinationText };
   return { id: live.id, ...wire, inserted_at: live.insertedAt, updated_at: live.updatedAt };
-}
-
-function encodeConfiguration({ id, fields }: LiveConfiguration): unknown {
-  return { id, ...mapSecrets(fields, () => undefined) };
 }
 
 function withSecrets(configuration: unknown): unknown {

@@ -1,4 +1,4 @@
-import type { PortRange } from '../model/port-range.ts';
+import { everyPort, type PortRange } from '../model/port-range.ts';
 import { makeError } from '../model/problem.ts';
 import type { Action } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
@@ -49,9 +49,6 @@ export function decodePolicyTest(decoding: Decoding, root: Node): PolicyTestMani
   return { kind: 'PolicyTest', ...named, cases: decoded };
 }
 
-/** Traffic has ports 0 to 65535, whatever bounds the server sets for rules. */
-const allPorts = { low: 0, high: 65535 };
-
 function decodeCase(decoding: Decoding, node: Node, fallbackName: string, timezone: string): PolicyCaseTemplate | null {
   const protocol = findScalar(node, 'protocol')?.text;
   const destinationNode = findChild(node, 'destination');
@@ -75,8 +72,8 @@ function decodeCase(decoding: Decoding, node: Node, fallbackName: string, timezo
 
 /** The ports of a case, all of them where it names none; null, and a problem, when it names none that can be. */
 function casePorts(decoding: Decoding, node: ScalarNode | undefined, protocol: string | undefined): PortRange | null {
-  if (node === undefined) return { low: 0, high: 65535 };
-  const ports = readPorts(decoding, node, allPorts);
+  if (node === undefined) return everyPort;
+  const ports = readPorts(decoding, node, everyPort);
   if (ports === null || protocol === 'tcp' || protocol === 'udp') return ports;
   const summary = 'A case with a `port` needs `protocol: tcp` or `protocol: udp`.';
   const hint = 'Write one case for each protocol.';

@@ -12,7 +12,7 @@ import {
   visit,
   type YAMLMap,
 } from 'yaml';
-import { compareProblems, makeError, type Problem } from '../model/problem.ts';
+import { compareProblems, makeError } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { addExcerpts } from './excerpt.ts';
 import { formatPlain } from './format-plain.ts';
@@ -42,8 +42,12 @@ export function formatFile(path: string, bytes: Uint8Array, profile: Profile) {
   if (errors.length > 0) return { before, text: null, problems: errors.toSorted(compareProblems), left: [] };
   const formatted = formatFully(text);
   // What is as it was means what it did: nothing is read again.
-  if (formatted !== text && !isSame(readRoots(path, text).roots, readRoots(path, formatted).roots))
-    return { before, text: null, problems: [notFormatted(path)], left: [] };
+  if (formatted !== text && !isSame(readRoots(path, text).roots, readRoots(path, formatted).roots)) {
+    const summary = 'This file was left alone: formatting it would change what it means.';
+    const hint = 'Format it by hand, and report this with the file.';
+    const problem = makeError('not-formatted', summary, hint, { file: path, line: 1, column: 1 });
+    return { before, text: null, problems: [problem], left: [] };
+  }
   return { before, text: formatted, problems: [], left: problems.filter(({ code }) => code === 'host-bits') };
 }
 
@@ -88,12 +92,6 @@ function hasSameFields(before: MapNode, after: MapNode, kind: Kind | undefined, 
     const same = there?.key === key ? there.value : findChild(after, key);
     return isAlike(value, same, kind, [...path, key]);
   });
-}
-
-function notFormatted(file: string): Problem {
-  const summary = 'This file was left alone: formatting it would change what it means.';
-  const hint = 'Format it by hand, and report this with the file.';
-  return makeError('not-formatted', summary, hint, { file, line: 1, column: 1 });
 }
 
 /** Rounds after which it is given up that nothing changes any more; two have always done. */
@@ -150,7 +148,7 @@ function formatDocument(document: Document.Parsed): string {
   const isEmpty = contents === null || (isScalar(contents) && contents.value === null);
   if (isEmpty) {
     const comments = [document.commentBefore, contents?.commentBefore, contents?.comment, document.comment];
-    return comments.map(commentLines).join('');
+    return comments.map((one) => (one == null ? '' : `${one.replace(/^/gm, '#')}\n`)).join('');
   }
   const kind = isMap(contents) ? kinds.find((one) => one === String(contents.get('kind'))) : undefined;
   // Where there are aliases fields stay where they are: an alias must come after its anchor.
@@ -158,10 +156,6 @@ function formatDocument(document: Document.Parsed): string {
   visit(document, { Alias: (_, alias) => void aliases.push(alias) });
   if (kind !== undefined) respellAll(contents, { kind, ordered: aliases.length === 0 }, []);
   return document.toString({ lineWidth: 0, flowCollectionPadding: false, indentSeq: true });
-}
-
-function commentLines(comment: string | null | undefined): string {
-  return comment === null || comment === undefined ? '' : `${comment.replace(/^/gm, '#')}\n`;
 }
 
 interface Style {

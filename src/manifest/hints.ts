@@ -1,3 +1,4 @@
+import { countMs } from '../model/instant.ts';
 import type { ScalarNode } from './node.ts';
 
 /** What a field wants, for the hint; by field name. */
@@ -107,14 +108,12 @@ function hintForName({ text, value }: ScalarNode): string | null {
 function hintForDuration({ text, plain }: ScalarNode): string | null {
   if (!plain && /^[0-9]+$/.test(text)) return 'Write the number without quotes.';
   const [, count, unit = ''] = /^([0-9]{1,6}) ?([smhdw])/i.exec(text) ?? [];
-  const seconds = Number(count) * (secondsOf[unit.toLowerCase()] ?? Number.NaN);
+  const seconds = countMs(`${count}${unit.toLowerCase()}`) / 1000;
   return Number.isFinite(seconds) ? `Write the seconds as a number: \`${seconds}\`.` : null;
 }
 
 /** What YAML 1.1 reads as a switch. */
 const switches: Readonly<Record<string, boolean>> = { y: true, yes: true, on: true, n: false, no: false, off: false };
-
-const secondsOf: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400, w: 604_800 };
 
 /** What a table holds under a text that somebody wrote: `constructor` is in none, though every object has one. */
 export function findOwn<T>(table: Readonly<Record<string, T>>, written: string): T | undefined {

@@ -3,7 +3,7 @@ import { findFirstPosition } from '../model/group-by.ts';
 import { formatCount } from '../model/printable.ts';
 import { makeError, type Problem } from '../model/problem.ts';
 import { convertDocument } from './convert.ts';
-import type { Node, Reporter, Unplaced } from './node.ts';
+import type { Node, Reporter } from './node.ts';
 import { readPlain } from './read-plain.ts';
 import { defaultFileWork, mostProblems, readTokens, tooDeep, Unread, type Work } from './read-tokens.ts';
 
@@ -83,7 +83,10 @@ function* readDocuments(
   });
   for (const document of composer.compose(readTokens({ text, fields, work }), false, text.length)) {
     if (++count[document.contents === null ? 'empty' : 'withContent'] > documents) {
-      throw new Unread(tooManyDocuments(documents), document.contents?.range[0] ?? document.range[0]);
+      const summary = `This file has more than ${documents} documents; the rest of it was not read.`;
+      const hint = 'Split it, use RuleSets, or raise the limit in the settings.';
+      const problem = makeError('too-many-documents', summary, hint);
+      throw new Unread(problem, document.contents?.range[0] ?? document.range[0]);
     }
     yield { root: convertDocument(document, text, conversion), end: document.range[2] };
   }
@@ -94,8 +97,3 @@ const tooManyProblems = makeError(
   `More than ${formatCount(mostProblems)} problems; the rest of the file was not read.`,
   'Mend the first ones, or move the file out of the directory if it is not a manifest.',
 );
-
-function tooManyDocuments(limit: number): Unplaced {
-  const summary = `This file has more than ${limit} documents; the rest of it was not read.`;
-  return makeError('too-many-documents', summary, 'Split it, use RuleSets, or raise the limit in the settings.');
-}

@@ -1,12 +1,9 @@
-import { parseNetwork } from '../model/address.ts';
-import { formatPortRange, parsePortRange } from '../model/port-range.ts';
+import { canonicalizeNetwork } from '../model/address.ts';
+import { everyPort, formatPortRange, parsePortRange } from '../model/port-range.ts';
 import type { Kind } from './manifest.ts';
 import { isUuid, listFields } from './schema.ts';
 
 export type Path = readonly (string | number)[];
-
-/** Ports as they may be written, whatever the server takes. */
-const anyPort = { low: 0, high: 65535 };
 
 const addressFields: ReadonlySet<string> = new Set(['destination', 'destinations', 'cidrs']);
 const userFields: ReadonlySet<string> = new Set(['user_id', 'user', 'users', 'members']);
@@ -15,20 +12,15 @@ const userFields: ReadonlySet<string> = new Set(['user_id', 'user', 'users', 'me
 export function respell(kind: Kind, path: Path, text: string, value: unknown): string | number | null {
   const field = String(path.findLast((step) => typeof step === 'string'));
   if (path[0] !== 'spec' || text.includes('${')) return null;
-  if (addressFields.has(field)) return canonicalAddress(text);
+  // One with host bits is likely a slip, and its warning must not be erased.
+  if (addressFields.has(field)) return canonicalizeNetwork(text);
   if (field === 'port_range' || (field === 'port' && kind === 'PolicyTest')) {
-    const ports = value === null ? null : parsePortRange(text, anyPort);
+    const ports = value === null ? null : parsePortRange(text, everyPort);
     if (ports?.ok !== true) return null;
     const { low, high } = ports.value;
     return low === high ? low : formatPortRange(ports.value).replaceAll(' ', '');
   }
   return (userFields.has(field) || kind === 'Users') && isUuid(text) ? text.toLowerCase() : null;
-}
-
-/** A network with host bits stays as written: it is likely a slip, and its warning must not be erased. */
-function canonicalAddress(text: string): string {
-  const parsed = parseNetwork(text);
-  return parsed.ok && !parsed.value.hostBits ? parsed.value.network.text : text;
 }
 
 /** The members of a mapping in the order of the reference; those that it does not know go last. */

@@ -49,13 +49,9 @@ export function escapeUnseen(doubleQuoted: string): string {
   return doubleQuoted.replace(unseen, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
-/** Writes one document in block style, ending with a line feed. Members that are undefined are left out. */
-export function writeYaml(value: Yaml): string {
-  return `${block(value, '').replace(/^\n/, '')}\n`;
-}
-
+/** Writes a manifest in block style, ending with a line feed. Members that are undefined are left out. */
 export function writeManifest(kind: Kind, metadata: Flow['value'], spec: Yaml): string {
-  return writeYaml({ apiVersion, kind, metadata: new Flow(metadata), spec });
+  return `${block({ apiVersion, kind, metadata: new Flow(metadata), spec }, '').replace(/^\n/, '')}\n`;
 }
 
 export function writeDocuments(documents: readonly string[]): string {

@@ -1,4 +1,4 @@
-import { formatPortRange } from '../../model/port-range.ts';
+import { everyPort, formatPortRange } from '../../model/port-range.ts';
 import type { Protocol } from '../../model/state.ts';
 import { findPacketInBoth, type Selection } from '../../policy/selection.ts';
 import { findAlwaysFailures, runPolicyTests } from '../../policy/tests.ts';
@@ -40,7 +40,7 @@ export function protectRefusals({ input, changes, effect, exposure }: Guarded): 
 /** Ports are a matter of tcp and udp: a protection with ports says nothing about other protocols. */
 function selectionOf({ destination, protocol, ports, user }: Protected): Selection {
   const protocols = protocol !== null ? [protocol] : ports === null ? everyProtocol : everyProtocol.slice(0, 2);
-  return { user: user === undefined ? 'any' : user, destination, protocols, ports: ports ?? { low: 0, high: 65_535 } };
+  return { user: user === undefined ? 'any' : user, destination, protocols, ports: ports ?? everyPort };
 }
 
 const everyProtocol: readonly Protocol[] = ['tcp', 'udp', 'other'];
