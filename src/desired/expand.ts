@@ -19,7 +19,8 @@ export const mostRules = 500_000;
 
 /** The rules that a written one stands for (user × destination × ports), each once; null when there would be more than `room`. */
 export function expand(template: RuleTemplate, names: Names, room: number): readonly DesiredRule[] | null {
-  const destinations = resolveDestinations(template, names);
+  const named = toList(template.destinations).flatMap((reference) => networksOf(reference, names));
+  const destinations = named.length < 2 ? named : withoutNested(named, names.problems);
   const ports = template.ports === null ? [null] : mergePorts(template.ports, names.problems);
   const users = template.users === null ? [null] : distinctUsers(names.users(toList(template.users)), names.problems);
   if (destinations.length * ports.length * users.length > room) return null;
@@ -45,11 +46,6 @@ function toList<T>(written: OneOrList<T>): readonly T[] {
 
 function portName({ type, low, high }: Ports): string {
   return low === high ? `${type}-${low}` : `${type}-${low}-${high}`;
-}
-
-function resolveDestinations(template: RuleTemplate, names: Names): readonly Written<Network>[] {
-  const resolved = toList(template.destinations).flatMap((reference) => networksOf(reference, names));
-  return resolved.length < 2 ? resolved : withoutNested(resolved, names.problems);
 }
 
 function networksOf(reference: DestinationReference, names: Names): readonly Written<Network>[] {

@@ -1,4 +1,4 @@
-import { Flow, writeDocuments, writeManifest, type Yaml } from '../manifest/write.ts';
+import { Flow, writeManifest, type Yaml } from '../manifest/write.ts';
 import { compareNetworks } from '../model/address.ts';
 import { groupBy } from '../model/group-by.ts';
 import { formatPortRange } from '../model/port-range.ts';
@@ -58,7 +58,7 @@ export function exportRules(live: readonly LiveRule[], users: ExportUsers): read
     const documents = [...groupBy(own, (rule) => rule.action)].map(([action, ofAction]) =>
       ruleSet(`${name}-${action}`, user, action, entriesOf(ofAction, users.mayCollide)),
     );
-    files.push({ path: `rules/${name}.yaml`, text: writeDocuments(documents) });
+    files.push({ path: `rules/${name}.yaml`, text: documents.join('---\n') });
   }
   return files.sort((a, b) => compareText(a.path, b.path));
 }
@@ -93,11 +93,6 @@ export function writePorts(text: string): string | number {
   return /^[0-9]+$/.test(text) ? Number(text) : text.replaceAll(' ', '');
 }
 
-function portField(ranges: readonly string[]): Yaml {
-  const written = ranges.map(writePorts);
-  return written.length === 1 ? (written[0] ?? null) : new Flow(written);
-}
-
 /** Entries of one user and action, each for destinations that share their ports; rules that collide get entries of their own, lest they collapse. */
 function entriesOf(rules: readonly Rule[], mayCollide: boolean): readonly Yaml[] {
   const names = new Set<string>();
@@ -118,7 +113,13 @@ function portEntries(type: string, rules: readonly Rule[], names: Set<string>): 
     const more = ranges.length > 3 ? [`and-${ranges.length - 3}-more`] : [];
     const name = makeUnique([type, ...shown, ...more].join('-'), names);
     const destinations = destinationsField(groups.flatMap((group) => group.slice(0, 1)));
-    return { name, ...destinations, port_type: type, port_range: portField(ranges) };
+    const [only = null, ...others] = ranges.map(writePorts);
+    return {
+      name,
+      ...destinations,
+      port_type: type,
+      port_range: others.length === 0 ? only : new Flow([only, ...others]),
+    };
   });
 }
 

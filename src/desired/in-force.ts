@@ -150,7 +150,6 @@ function sweep(members: readonly DesiredRule[], problems: Problem[]): void {
 
 /** Disjoint port ranges of the rules around the present one, sorted by their lowest port. */
 class ActivePorts {
-  readonly #lows: number[] = [];
   readonly #rules: DesiredRule[] = [];
 
   overlapping(ports: Ports): DesiredRule | undefined {
@@ -160,20 +159,16 @@ class ActivePorts {
   }
 
   add(ports: Ports, rule: DesiredRule): void {
-    const position = this.#position(ports.low);
-    this.#lows.splice(position, 0, ports.low);
-    this.#rules.splice(position, 0, rule);
+    this.#rules.splice(this.#position(ports.low), 0, rule);
   }
 
   remove(ports: Ports): void {
-    const position = this.#position(ports.low);
-    this.#lows.splice(position, 1);
-    this.#rules.splice(position, 1);
+    this.#rules.splice(this.#position(ports.low), 1);
   }
 
   /** Index of the first range that starts at or above `low`. */
   #position(low: number): number {
-    return findFirstPosition(this.#lows.length, (at) => (this.#lows[at] ?? 0) >= low);
+    return findFirstPosition(this.#rules.length, (at) => (this.#rules[at]?.rule.ports?.low ?? 0) >= low);
   }
 }
 

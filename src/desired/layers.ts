@@ -77,18 +77,15 @@ function buildOnce(builder: Builder, directory: string): Layer {
     for (const [key, manifest] of layer) merged.set(key, over(manifest, merged.get(key)));
   }
   for (const { value, place } of overlay.remove) {
-    if (!merged.delete(keyToRemove(value, merged))) {
+    // The Configuration is a singleton: its name is part of what is removed only when it is the right one.
+    const key = value === `Configuration/${merged.get('Configuration')?.name}` ? 'Configuration' : value;
+    if (!merged.delete(key)) {
       const hint = didYouMean(value, merged.keys(), 'Write `Kind/name`, as in `Rule/web`.');
       problems.push(makeError('nothing-to-remove', `No base has a manifest \`${value}\`.`, hint, place));
     }
   }
   for (const [key, manifest] of own) merged.set(key, over(manifest, merged.get(key)));
   return merged;
-}
-
-/** The Configuration is a singleton: its name is part of what is removed only when it is the right one. */
-function keyToRemove(value: string, merged: ReadonlyMap<string, Manifest>): string {
-  return value === `Configuration/${merged.get('Configuration')?.name}` ? 'Configuration' : value;
 }
 
 /** The files of a directory and below it, without those of overlays and bases of its own further down. */
@@ -147,12 +144,8 @@ function overlayNotChosen(first: OverlayManifest, overlays: readonly OverlayMani
 
 function unknownOverlay(overlay: string, known: readonly string[]): Problem {
   const summary = `There is no overlay \`${overlay}\`: that directory has no \`kind: Overlay\`.`;
-  const hint = didYouMean(
-    overlay,
-    known,
-    known.length === 0 ? 'Add one, or leave the option out.' : `Known: ${known.join(', ')}.`,
-  );
-  return makeError('unknown-overlay', summary, hint);
+  const otherwise = known.length === 0 ? 'Add one, or leave the option out.' : `Known: ${known.join(', ')}.`;
+  return makeError('unknown-overlay', summary, didYouMean(overlay, known, otherwise));
 }
 
 function secondOverlay({ place }: OverlayManifest, first: OverlayManifest): Problem {

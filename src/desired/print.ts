@@ -1,6 +1,6 @@
 import { posix } from 'node:path';
 import type { ConfigurationManifest, SecretSource } from '../manifest/manifest.ts';
-import { Flow, writeDocuments, writeManifest, type Yaml } from '../manifest/write.ts';
+import { Flow, writeManifest, type Yaml } from '../manifest/write.ts';
 import { mapSecrets } from '../model/configuration.ts';
 import { formatInstant } from '../model/instant.ts';
 import { formatPortRange } from '../model/port-range.ts';
@@ -25,7 +25,7 @@ const rulesAtOnce = 1_000;
 export function* printState(content: Printable): Generator<string> {
   let separator = '';
   for (const documents of inPieces(content)) {
-    yield separator + writeDocuments(documents);
+    yield separator + documents.join('---\n');
     separator = '---\n';
   }
 }
@@ -33,15 +33,17 @@ export function* printState(content: Printable): Generator<string> {
 function* inPieces({ state, configuration }: Printable): Generator<readonly string[]> {
   const { tests, userNames } = state;
   const rules = listAllRules(state);
-  if (configuration !== null) yield [printConfiguration(configuration)];
+  if (configuration !== null) {
+    const { name, place, fields } = configuration;
+    const spec = writeFields(mapSecrets(fields, referenceOf));
+    yield [origin(place, undefined) + writeManifest('Configuration', { name }, spec)];
+  }
   for (let start = 0; start < rules.length; start += rulesAtOnce) {
     yield rules.slice(start, start + rulesAtOnce).map((rule) => printRule(rule, userNames));
   }
   if (tests.length > 0) yield [writeManifest('PolicyTest', { name: 'all' }, { cases: tests.flatMap(caseFields) })];
-  if (rules.length === 0) yield [noRules];
+  if (rules.length === 0) yield [writeManifest('RuleSet', { name: 'none' }, { rules: [] })];
 }
-
-const noRules = writeManifest('RuleSet', { name: 'none' }, { rules: [] });
 
 function origin({ file, line }: Place, note: string | undefined): string {
   return `# ${escapeControls(file)}:${line}${note === undefined ? '' : ` (${escapeControls(note)})`}\n`;
@@ -68,21 +70,13 @@ function printRule(desired: DesiredRule, userNames: ReadonlyMap<string, string>)
   return origin(place, user_id === null || isEmail ? undefined : userNames.get(user_id)) + document;
 }
 
-function printConfiguration({ name, place, fields }: ConfigurationManifest): string {
-  const spec = writeFields(mapSecrets(fields, referenceOf));
-  return origin(place, undefined) + writeManifest('Configuration', { name }, spec);
-}
-
 /** A literal secret is not shown; the reference that takes its place says so. */
 function referenceOf(source: SecretSource): Flow {
   if (source.from === 'literal') return new Flow({ env: 'RECONCILE_SECRET_NOT_SHOWN' });
-  if (source.from === 'file') return new Flow({ file: fromRoot(source.name, source.place) });
-  return new Flow({ env: source.name });
-}
-
-/** The file that a manifest names relative to itself, as a manifest in the root names it: what is printed may lie there. */
-function fromRoot(name: string, { file }: Place): string {
-  return posix.isAbsolute(name) ? name : posix.join(posix.dirname(file), name);
+  if (source.from === 'env') return new Flow({ env: source.name });
+  // As a manifest in the root names it: what is printed may lie there.
+  const { name, place } = source;
+  return new Flow({ file: posix.isAbsolute(name) ? name : posix.join(posix.dirname(place.file), name) });
 }
 
 /** One case, or one for each protocol when it is neither one nor all of them. */

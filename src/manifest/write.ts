@@ -54,10 +54,6 @@ export function writeManifest(kind: Kind, metadata: Flow['value'], spec: Yaml): 
   return `${block({ apiVersion, kind, metadata: new Flow(metadata), spec }, '').replace(/^\n/, '')}\n`;
 }
 
-export function writeDocuments(documents: readonly string[]): string {
-  return documents.join('---\n');
-}
-
 /** The value as it stands after `key:` or `-`: with a leading space on the same line, or on lines of its own. */
 function block(value: Yaml, indent: string): string {
   if (value instanceof Flow || value === null || typeof value !== 'object') return ` ${inline(value)}`;
