@@ -15,24 +15,19 @@ import type { FieldChange, FieldValue } from './plan.ts';
 /** How a managed field compares. `hidden`: at most secrets unknown here differ; `blocked`: more differs, and one is unknown. */
 export type FieldState = 'same' | 'differs' | 'hidden' | 'blocked';
 
-export interface ConfigurationFieldDiff {
-  readonly field: ConfigurationField;
-  readonly state: FieldState;
-  readonly change: FieldChange;
-}
-
 /** Every managed field that is not `same`, in the order of `configurationFields`. */
 export function diffConfiguration(
   desired: DesiredConfiguration,
   live: LiveConfiguration,
   key: FingerprintKey | null,
-): readonly ConfigurationFieldDiff[] {
+): readonly { readonly field: ConfigurationField; readonly state: FieldState; readonly change: FieldChange }[] {
   return configurationFields.flatMap((field) => {
     const wanted = desired.fields[field];
     if (wanted === undefined) return [];
     const state = compareField(field, wanted, live.fields[field]);
     if (state === 'same') return [];
-    return [{ field, state, change: showChange(live.fields[field], wanted, key) }];
+    const held = live.fields[field];
+    return [{ field, state, change: { before: show(held, wanted, key), after: show(wanted, held, key) } }];
   });
 }
 
@@ -93,10 +88,6 @@ function sameLogo(a: Logo | null, b: Logo | null): boolean {
 function sameValue(a: unknown, b: unknown): boolean {
   if (!Array.isArray(a) || !Array.isArray(b)) return a === b;
   return a.length === b.length && a.every((value, index) => value === b[index]);
-}
-
-function showChange(live: Value, wanted: Value, key: FingerprintKey | null): FieldChange {
-  return { before: show(live, wanted, key), after: show(wanted, live, key) };
 }
 
 /** A value for display; a secret says how it compares with its counterpart on the other side, never what it is. */

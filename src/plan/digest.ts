@@ -1,5 +1,5 @@
 import { createHash, createHmac, type Hash } from 'node:crypto';
-import type { ConfigurationFields, OidcProvider, SamlProvider } from '../model/configuration.ts';
+import type { ConfigurationFields } from '../model/configuration.ts';
 import { getOrMake } from '../model/group-by.ts';
 import { compareText } from '../model/problem.ts';
 import { formatRuleKey, isModifiedInPlace } from '../model/rule.ts';
@@ -85,11 +85,9 @@ function secretText(secret: Secret, key: FingerprintKey | null): string {
 }
 
 function hasUnknownSecret(fields: Partial<ConfigurationFields>): boolean {
-  const providers: readonly (OidcProvider | SamlProvider)[] = [
-    ...(fields.openid_connect_providers ?? []),
-    ...(fields.saml_identity_providers ?? []),
-  ];
-  return providers.some((provider) => Object.values(provider).some((value) => value instanceof Secret && !value.known));
+  const { openid_connect_providers: oidc = [], saml_identity_providers: saml = [] } = fields;
+  const values = [...oidc, ...saml].flatMap((provider): readonly unknown[] => Object.values(provider));
+  return values.some((value) => value instanceof Secret && !value.known);
 }
 
 /** 32 hex digits of SHA-256 over the lines. */

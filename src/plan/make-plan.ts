@@ -69,11 +69,9 @@ function configureSteps(
   change: number,
 ): readonly ConfigureStep[] {
   if (configuration === null || configuration.sent.length === 0) return [];
-  const {
-    change: { desired },
-    sent: fields,
-  } = configuration;
-  return [{ type: 'configure', id: formatStepId(position), change, after: [], gap: null, desired, fields }];
+  const { sent: fields, change: decided } = configuration;
+  const place = { id: formatStepId(position), change, after: [], gap: null };
+  return [{ type: 'configure', ...place, desired: decided.desired, fields }];
 }
 
 function timesOf({ desired: { at, ...state } }: PlanInput): Pick<Plan, 'at' | 'nextBoundary'> {

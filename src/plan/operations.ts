@@ -1,5 +1,5 @@
 import type { Profile } from '../model/profile.ts';
-import { isModifiedInPlace, type LiveRule, type Rule } from '../model/rule.ts';
+import { isModifiedInPlace, type Rule } from '../model/rule.ts';
 import type { Change, CreateStep, DeleteStep, RuleChange, StepPlace, UpdateStep } from './plan.ts';
 
 /** One write to the rules, before it has a place in the order. */
@@ -21,14 +21,12 @@ function operationsOfRule(
   if (action === 'keep' || action === 'skip') return [];
   if (action === 'update' && via !== 'replace' && desired !== null && live !== null)
     return [{ type: 'update', change, live, rule: desired.rule }];
+  const isUnsure = reason === 'not-enforced' || (live !== null && isModifiedInPlace(live));
+  const mayRebuild = profile.filter !== null && isUnsure;
   return [
-    ...(live === null ? [] : [deleteOf(live, change, reason === 'not-enforced', profile)]),
+    ...(live === null ? [] : [{ type: 'delete' as const, change, live, mayRebuild }]),
     ...(desired === null ? [] : [{ type: 'create' as const, change, rule: desired.rule }]),
   ];
-}
-
-function deleteOf(live: LiveRule, change: number, differs: boolean, { filter }: Profile): Operation {
-  return { type: 'delete', change, live, mayRebuild: filter !== null && (differs || isModifiedInPlace(live)) };
 }
 
 /** A rule that an operation, by its place in the list, removes or adds. */

@@ -11,14 +11,12 @@ export function findDriftedFields(
   base: DesiredState | null,
   differing: readonly ConfigurationField[],
 ): readonly ConfigurationField[] {
-  return base === null ? [] : differing.filter((field) => !changesAgainstBase(field, desired, base));
-}
-
-function changesAgainstBase(field: ConfigurationField, desired: DesiredConfiguration, base: DesiredState): boolean {
-  const [wanted, before] = [desired.fields[field], base.configuration?.fields[field]];
-  if (wanted === undefined || before === undefined) return true;
-  const state = compareField(field, wanted, before);
-  return state === 'differs' || state === 'blocked';
+  return differing.filter((field) => {
+    const [wanted, before] = [desired.fields[field], base?.configuration?.fields[field]];
+    if (wanted === undefined || before === undefined) return false;
+    const state = compareField(field, wanted, before);
+    return state === 'same' || state === 'hidden';
+  });
 }
 
 export type BaseRules = ReturnType<typeof indexRules>;

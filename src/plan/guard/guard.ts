@@ -89,14 +89,6 @@ function percent(share: number): string {
   return `${Math.round(share * 1000) / 10}%`;
 }
 
-const signInFields: readonly ConfigurationField[] = [
-  'local_auth_enabled',
-  'openid_connect_providers',
-  'saml_identity_providers',
-];
-
-const sessionFields: readonly ConfigurationField[] = ['vpn_session_duration', 'allow_unprivileged_device_management'];
-
 /** Judges the Configuration that results: live fields overlaid with those that are sent. */
 function lockoutRefusals({ input, configuration }: Guarded): readonly Refusal[] {
   if (configuration === null || input.options.allowLockout) return [];
@@ -113,10 +105,9 @@ function lockoutRefusals({ input, configuration }: Guarded): readonly Refusal[] 
       { code: 'locks-out', summary: found.summary, hint: `${found.keep}; \`--allow-lockout\` allows it.`, related },
     ];
   };
-  return [
-    ...judge(signInFields, findLostSignIn(before, after)),
-    ...judge(sessionFields, findLostSessions(before, after)),
-  ];
+  const signIn = ['local_auth_enabled', 'openid_connect_providers', 'saml_identity_providers'] as const;
+  const sessions = ['vpn_session_duration', 'allow_unprivileged_device_management'] as const;
+  return [...judge(signIn, findLostSignIn(before, after)), ...judge(sessions, findLostSessions(before, after))];
 }
 
 /** How people are locked out, and what to keep instead. */

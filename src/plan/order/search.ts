@@ -24,7 +24,7 @@ export function findOrder(ordering: Ordering, effort: number): readonly number[]
 export function searchOrder(ordering: Ordering, canonical: readonly number[], effort: number): readonly number[] {
   const search = new WindowSearch(ordering, canonical, effort);
   for (let pass = 0, idle = 0; idle < 2 && !search.isSpent; pass++) {
-    const better = search.pass(pass % 2 === 0 ? reorderings[0] : reorderings[1]) || search.pass(moves);
+    const better = search.pass({ ...reordering, first: 2 * (pass % 2) }) || search.pass(moves);
     idle = better ? 0 : idle + 1;
   }
   return search.order;
@@ -41,10 +41,7 @@ interface Pass {
   readonly weighs: number;
 }
 
-const reorderings: readonly [Pass, Pass] = [
-  { first: 0, width: 8, stride: 4, improve: reorderExactly, weighs: 2 ** 8 },
-  { first: 2, width: 8, stride: 4, improve: reorderExactly, weighs: 2 ** 8 },
-];
+const reordering: Pass = { first: 0, width: 8, stride: 4, improve: reorderExactly, weighs: 2 ** 8 };
 const moves: Pass = { first: 0, width: 16, stride: 1, improve: moveOne, weighs: 2 * 15 };
 
 function reorderExactly(inner: Ordering, _: readonly number[], cost: Cost): readonly number[] | null {
