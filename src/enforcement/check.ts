@@ -27,7 +27,11 @@ type Part = Omit<Rule, 'action'>;
 export function checkEnforcement(live: readonly LiveRule[], names: RuleNames, table: FilterTable): EnforcementReport {
   const { missing, surplus } = compareSets(live, table);
   const defects = findDefects(live, table);
-  const refer = (rule: LiveRule): RuleRef => referTo(rule, names);
+  const refer = ({ id, rule }: LiveRule): RuleRef => {
+    const key = formatRuleKey(rule);
+    const { name = null, place = null } = names.get(key) ?? {};
+    return { id, key, name, place };
+  };
   const drafts = [
     ...missing
       .filter(([{ rule }]) => hasChain(table, rule.userId))
@@ -40,7 +44,7 @@ export function checkEnforcement(live: readonly LiveRule[], names: RuleNames, ta
     }),
   ];
   const agrees = drafts.every((draft) => draft.kind === 'unknown');
-  const effect = agrees ? noEffect : trafficOf(live, table, defects);
+  const effect = agrees ? { opens: [], closes: [] } : trafficOf(live, table, defects);
   const findings = drafts
     .map(({ parts, ...draft }): Finding => {
       const own = { opens: restrictAll(effect.opens, parts), closes: restrictAll(effect.closes, parts) };
@@ -59,20 +63,12 @@ export function checkEnforcement(live: readonly LiveRule[], names: RuleNames, ta
   };
 }
 
-const noEffect: Effect = { opens: [], closes: [] };
-
 function trafficOf(live: readonly LiveRule[], table: FilterTable, defects: readonly StructureDefect[]): Effect {
   const deciding = [...table.sets.values()].filter(({ kind }) => !defects.some(({ concerns }) => concerns(kind)));
   return computeEffect(
     live.map(({ rule }) => rule),
     deciding.flatMap(({ kind, elements }) => elements.flatMap((element) => toRules(element, kind))),
   );
-}
-
-function referTo(live: LiveRule, names: RuleNames): RuleRef {
-  const key = formatRuleKey(live.rule);
-  const named = names.get(key);
-  return { id: live.id, key, name: named?.name ?? null, place: named?.place ?? null };
 }
 
 function missingFinding(live: LiveRule, rules: readonly Rule[], ref: RuleRef): Draft {

@@ -1,6 +1,5 @@
 import { joinSome } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
-import type { FindingKind, ProblemCode } from '../model/problem-code.ts';
 import type { Effect, Traffic } from '../policy/traffic.ts';
 import type { EnforcementReport, Finding } from './report.ts';
 
@@ -24,18 +23,14 @@ function problemsOfKind(findings: readonly Finding[]): readonly Problem[] {
   const [first] = findings;
   const left = findings.length - shown.length;
   if (first === undefined || left <= 0) return shown;
-  return [...shown, { code: codeOf(first.kind), severity: 'warning', summary: `${left} more of this kind.` }];
+  return [...shown, { code: `kernel-${first.kind}`, severity: 'warning', summary: `${left} more of this kind.` }];
 }
 
 function problemOf(finding: Finding): Problem {
   const summary = `${finding.summary.charAt(0).toUpperCase()}${finding.summary.slice(1)}.`;
   const hint = [...concernHints(finding), ...trafficHints(finding.effect), remedyOf(finding)].join('; ');
   const place = finding.rules.length === 1 ? finding.rules[0]?.place : null;
-  return { code: codeOf(finding.kind), severity: 'warning', summary, hint, ...(place ? { place } : {}) };
-}
-
-function codeOf(kind: FindingKind): ProblemCode {
-  return `kernel-${kind}`;
+  return { code: `kernel-${finding.kind}`, severity: 'warning', summary, hint, ...(place ? { place } : {}) };
 }
 
 /** The rules without effect, where the summary only counts them. */
