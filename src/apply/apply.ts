@@ -1,4 +1,5 @@
 import { joinSome } from '../model/printable.ts';
+import { makeWarning } from '../model/problem.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { type Change, formatStepKey, type Plan, type Step } from '../plan/plan.ts';
@@ -103,12 +104,9 @@ function noteUndone(rest: Plan, progress: Progress, session: Session): void {
   const names = namesOf(again.flatMap((step) => rest.changes[step.change] ?? []));
   const index = session.problems.findIndex(({ code }) => code === 'undone-by-other');
   if (index >= 0) session.problems.splice(index, 1);
-  session.problems.push({
-    code: 'undone-by-other',
-    severity: 'warning',
-    summary: `Applied ${times === 1 ? 'once' : `${times} times`} and undone each time: ${joinSome(names, 5)}.`,
-    hint: 'Another writer changes the same rules, or the server accepts the value without keeping it.',
-  });
+  const summary = `Applied ${times === 1 ? 'once' : `${times} times`} and undone each time: ${joinSome(names, 5)}.`;
+  const hint = 'Another writer changes the same rules, or the server accepts the value without keeping it.';
+  session.problems.push(makeWarning('undone-by-other', summary, hint));
 }
 
 function reportOf(end: ApplyEnd, progress: Progress, session: Session, notConverged: readonly string[]): ApplyReport {

@@ -214,11 +214,8 @@ function failureOf(answer: ApiResult, request: string): ReadFailure {
       message: `${request}: 404, there is no such API here; check the base URL and its path prefix`,
     };
   }
-  const known = new Map([
-    [401, 'unauthorized'],
-    [403, 'forbidden'],
-  ]);
-  const code = known.get(status) ?? (status === 429 || status >= 500 ? 'server-error' : 'unreadable');
+  const known: Readonly<Record<number, string>> = { 401: 'unauthorized', 403: 'forbidden' };
+  const code = known[status] ?? (status === 429 || status >= 500 ? 'server-error' : 'unreadable');
   const asked = answer.retryAfterMs === null ? '' : `; it asks to wait ${Math.ceil(answer.retryAfterMs / 1000)} s`;
   const retryAfter = answer.retryAfterMs === null ? {} : { retryAfterMs: answer.retryAfterMs };
   return { code, status, message: `${describeAnswer(answer, request)}${asked}`, ...retryAfter };

@@ -10,7 +10,6 @@ interface Look {
 
 const firstPauseMs = 250;
 const longestPauseMs = 1000;
-const noNames = new Map();
 
 /**
  * Deletes a rule that was modified in place. The first such delete that meets what the filter does not hold makes it crash and
@@ -40,7 +39,7 @@ async function openKernel(session: Session): Promise<() => Promise<Look | null>>
   const listed = await session.freshRules('normal');
   if (!listed.ok) return lookNowhere;
   return async () => {
-    const { state, tableHandle } = await enforcement.check(listed.value, noNames, session.hard);
+    const { state, tableHandle } = await enforcement.check(listed.value, new Map(), session.hard);
     return state === 'unreadable' ? null : { holds: state === 'enforced', table: tableHandle };
   };
 }

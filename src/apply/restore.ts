@@ -21,6 +21,7 @@ export async function restore(
   const undone: Outcome[] = [];
   const open = new Set<string>();
   const staying: Staying[] = [];
+  const byId = new Map(plan.steps.map((step) => [step.id, step]));
   for (const member of [...members].reverse()) {
     const { step, outcome } = member;
     if (outcome === 'failed' || outcome === 'dropped') {
@@ -34,7 +35,10 @@ export async function restore(
       free && (ours || (mayBeGone && session.refusesCollisions()))
         ? await undo(member, { session, priority: 'gap', note: noteOf(step) })
         : null;
-    if (after === null) staying.push({ step, waitedFor: waitedForBy(step, plan) });
+    if (after === null) {
+      const waitedFor = collectReachable(step.after, (id) => byId.get(id)?.after ?? []);
+      staying.push({ step, waitedFor });
+    }
     if (after === null && (mayBeGone || (ours && step.type !== 'create'))) open.add(step.id);
     undone.unshift(after === null ? member : { step, ...after });
   }
@@ -54,11 +58,6 @@ function mayGoBefore(step: Step, staying: Step, session: Session): boolean {
   if (removed?.action !== 'drop' && added?.action !== 'accept') return true;
   const stays = staying.type === 'create' || staying.type === 'update' ? staying.rule : null;
   return session.refusesCollisions() && added !== null && stays !== null && collides(added, stays);
-}
-
-function waitedForBy(step: Step, { steps }: Plan): ReadonlySet<string> {
-  const byId = new Map(steps.map((one) => [one.id, one]));
-  return collectReachable(step.after, (id) => byId.get(id)?.after ?? []);
 }
 
 /** Null when the step stays done, for undoing it failed. */

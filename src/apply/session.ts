@@ -1,4 +1,4 @@
-import type { Problem } from '../model/problem.ts';
+import { makeNote, type Problem } from '../model/problem.ts';
 import { fail, getErrorCode, ok, type Result } from '../model/result.ts';
 import type { LiveRule } from '../model/rule.ts';
 import { shareRuns } from '../model/share-runs.ts';
@@ -42,6 +42,10 @@ export class Session {
   wrote = false;
   readonly #hard = new AbortController();
   readonly #soft = new AbortController();
+  /** Passed to every request; aborts only when the bound after a stop has passed. */
+  readonly hard = this.#hard.signal;
+  /** Aborts when no new step may start: stop, total deadline, refused token. */
+  readonly soft = this.#soft.signal;
   readonly #over = new AbortController();
   readonly #listRules = shareRuns((priority: Priority) => this.#readRules(priority));
   readonly #asked = (): void => this.stop('asked');
@@ -57,16 +61,6 @@ export class Session {
     if (stop.aborted) this.stop('asked');
     else stop.addEventListener('abort', this.#asked, { once: true });
     this.#after(limits.totalTimeoutMs, () => this.stop('deadline'));
-  }
-
-  /** Passed to every request; aborts only when the bound after a stop has passed. */
-  get hard(): AbortSignal {
-    return this.#hard.signal;
-  }
-
-  /** Aborts when no new step may start: stop, total deadline, refused token. */
-  get soft(): AbortSignal {
-    return this.#soft.signal;
   }
 
   /** No new step starts from now on; open gaps are still closed. */
@@ -127,12 +121,10 @@ export class Session {
     const ms = this.throttle.rebuild(rules, 'now');
     if (ms === 0) return;
     this.context.logger.warn('the server was away; writes wait for its packet filter', { waitMs: Math.round(ms) });
-    this.problems.push({
-      code: 'server-restarted',
-      severity: 'note',
-      summary: `The server was away and came back; writes waited ${Math.round(ms / 1000)} s for its packet filter to be rebuilt.`,
-      hint: 'Until the filter is rebuilt traffic is not filtered, and rules created meanwhile would be lost there.',
-    });
+    const waited = `writes waited ${Math.round(ms / 1000)} s for its packet filter to be rebuilt`;
+    const hint =
+      'Until the filter is rebuilt traffic is not filtered, and rules created meanwhile would be lost there.';
+    this.problems.push(makeNote('server-restarted', `The server was away and came back; ${waited}.`, hint));
   }
 
   /** Releases timers. */

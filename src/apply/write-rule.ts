@@ -1,6 +1,15 @@
 import { decodeLiveRule } from '../live/live-rules.ts';
+import { makeError } from '../model/problem.ts';
 import { ok, type Result } from '../model/result.ts';
-import { compareRules, formatRuleKey, type LiveRule, type Rule, toWire, type WireRule } from '../model/rule.ts';
+import {
+  compareRules,
+  formatRuleKey,
+  type LiveRule,
+  type Rule,
+  toWire,
+  type WireRule,
+  wireFields,
+} from '../model/rule.ts';
 import type { UpdateStep } from '../plan/plan.ts';
 import type { ApiAnswer } from '../ports.ts';
 import { isOverlap } from './answer-text.ts';
@@ -173,15 +182,8 @@ function patchRule({ id, fields, rule }: Patch, order: WriteOrder, undo: () => P
 
 /** The wire fields that differ; a destination that only differs in host bits is left as it is stored. */
 function selectChanged(step: UpdateStep): Partial<WireRule> {
-  const before = toWire(step.live.rule);
-  const after = toWire(step.rule);
-  return {
-    ...(after.action === before.action ? {} : { action: after.action }),
-    ...(after.destination === before.destination ? {} : { destination: after.destination }),
-    ...(after.port_range === before.port_range ? {} : { port_range: after.port_range }),
-    ...(after.port_type === before.port_type ? {} : { port_type: after.port_type }),
-    ...(after.user_id === before.user_id ? {} : { user_id: after.user_id }),
-  };
+  const differing = wireFields.filter(({ read }) => read(step.rule) !== read(step.live.rule));
+  return Object.fromEntries(differing.map(({ name, read }) => [name, read(step.rule)]));
 }
 
 /** Why a rule with ports is not sent to a server that dropped the ports of another. */
@@ -212,11 +214,7 @@ async function acceptRule(
   }
   session.noPorts = true;
   const message = `the server took \`${sent}\` without its ports, for all ports; ${undo}`;
-  const problem = {
-    code: 'ports-dropped',
-    severity: 'error',
-    summary: `The server does not support port rules: ${message}.`,
-    hint: 'Port rules need a kernel newer than 5.6.8 on the Firezone host; until then write rules without ports.',
-  } as const;
-  return { outcome: 'failed', status, message, problem };
+  const summary = `The server does not support port rules: ${message}.`;
+  const hint = 'Port rules need a kernel newer than 5.6.8 on the Firezone host; until then write rules without ports.';
+  return { outcome: 'failed', status, message, problem: makeError('ports-dropped', summary, hint) };
 }
