@@ -66,7 +66,7 @@ export function formatWhy(change: Change, at?: number): string {
     change.origin === undefined ? '' : origin[change.origin],
     ...(change.kind === 'Rule' ? timesAndNotes(change, at) : []),
   ];
-  const text = parts.filter((part) => part !== '').join(', ');
+  const text = parts.filter(Boolean).join(', ');
   return text === '' ? '' : `(${text})`;
 }
 
@@ -93,7 +93,7 @@ export function formatNotes({ owner, ticket, notBefore, expires }: RuleNotes, at
     owner === undefined ? '' : `owner ${escapeControls(owner)}`,
     ticket === undefined ? '' : `ticket ${escapeControls(ticket)}`,
   ]
-    .filter((part) => part !== '')
+    .filter(Boolean)
     .join(', ');
 }
 

@@ -41,7 +41,7 @@ export function tellDrift({ changes }: Plan, names: UserNames, hasBase: boolean)
     problems: (): readonly Problem[] =>
       drifted.map(({ change, kind, what, fields }) => {
         const parts = [what, ...fields.map(({ path, text }) => `${path}: ${text}`)];
-        const summary = `${words[kind]}: ${formatLabel(change)} ${parts.filter((part) => part !== '').join('; ')}`;
+        const summary = `${words[kind]}: ${formatLabel(change)} ${parts.filter(Boolean).join('; ')}`;
         const place = change.source === null ? {} : { place: change.source };
         return { code: 'drift', severity: 'warning', summary: summary.trim(), ...place };
       }),

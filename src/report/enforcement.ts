@@ -46,13 +46,10 @@ function findingOf({ kind, summary, rules, elements, effect }: Finding): unknown
   return {
     kind,
     summary,
-    rules: rules.map(({ id, key, name, place }) => ({
-      id,
-      rule: key,
-      name,
-      file: place?.file ?? null,
-      line: place?.line ?? null,
-    })),
+    rules: rules.map(({ id, key: rule, name, place }) => {
+      const { file = null, line = null } = place ?? {};
+      return { id, rule, name, file, line };
+    }),
     elements,
     effect: makeEffectDocument(effect),
   };

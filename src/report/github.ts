@@ -57,7 +57,8 @@ function changeCommand(change: Change, { root, userNames }: RunReport): readonly
 function command(level: string, properties: Readonly<Record<string, string>>, lines: readonly string[]): string {
   const list = Object.entries(properties).map(([name, value]) => {
     const text = escapeControls(value);
-    return `${name}=${escapeProperty(name === 'title' ? shortenText(text, 250) : text)}`;
+    const data = escapeData(name === 'title' ? shortenText(text, 250) : text);
+    return `${name}=${data.replaceAll(':', '%3A').replaceAll(',', '%2C')}`;
   });
   const text = lines.map((line) => escapeData(shortenText(escapeControls(line), 2000))).join('%0A');
   return `::${level}${list.length === 0 ? '' : ` ${list.join(',')}`}::${text}\n`;
@@ -71,8 +72,4 @@ function some(severity: Problem['severity'], commands: readonly string[]): reado
 
 function escapeData(text: string): string {
   return text.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A');
-}
-
-function escapeProperty(text: string): string {
-  return escapeData(text).replaceAll(':', '%3A').replaceAll(',', '%2C');
 }

@@ -4,7 +4,7 @@ import type { Plan } from '../plan/plan.ts';
 import type { TrafficPart } from './page.ts';
 import { measureLongest } from './paint.ts';
 
-type Markup = ReturnType<typeof html> | string;
+export type Markup = ReturnType<typeof html> | string;
 
 /** Rows and columns of the matrix, and bars of the time line, at most: more is no picture any more. */
 const most = { rows: 40, columns: 16, bars: 60 };
@@ -59,9 +59,7 @@ export function drawExposure({ steps, exposure }: Plan): Markup {
   ]);
 }
 
-type Size = { readonly width: number; readonly height: number };
-
-function frame(label: string, size: Size, parts: readonly Markup[]): Markup {
+function frame(label: string, size: Readonly<Record<'width' | 'height', number>>, parts: readonly Markup[]): Markup {
   const [width, height] = [Math.ceil(size.width), Math.ceil(size.height)];
   // On a narrow screen it is scrolled, by keyboard too, instead of shrunk until nobody can read it.
   return html`<div class="picture" tabindex="0"><svg role="img" aria-label="${label}" viewBox="0 0 ${width} ${height}" width="${width}">${parts}</svg></div>`;

@@ -11,7 +11,7 @@ import { summariseEnforcement } from './enforcement.ts';
 import { addFailedSteps } from './failed-steps.ts';
 import { linkCommit, linkPlace } from './forge.ts';
 import { pageScript, pageStyle } from './html-assets.ts';
-import { drawExposure, drawTraffic } from './html-pictures.ts';
+import { drawExposure, drawTraffic, type Markup } from './html-pictures.ts';
 import {
   formatRevision,
   leftOpenTitle,
@@ -27,8 +27,6 @@ import { formatRule, formatUser } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
 import { count, summariseApply, summarisePlan } from './summary.ts';
 
-export type Markup = ReturnType<typeof html> | string;
-
 /** Sets with more changes than this begin folded. */
 const unfolded = 200;
 /** Lines of traffic: a page is searched, not only read. */
@@ -41,10 +39,13 @@ export function renderHtml(report: RunReport, other: OtherAnswer = {}): string {
 
 function renderPlan(report: RunReport, plan: Plan): string {
   const page = makePlanPage(report, plan, mostTraffic);
+  const { at } = plan;
+  const times =
+    at === undefined || !report.desired ? '' : renderBoundaries(report, listShownBoundaries(report.desired, at));
   return renderReport(report, page.title.join(' · '), {
     head: html`<p class="summary">${summaryOf(report, plan)}</p>${page.notes.map((note) => html`<p class="note">${note}</p>`)}`,
     first: html`${leftOpenSection(report)}${renderPlanSections(report, plan, page)}`,
-    last: html`${timesSection(report, plan)}${testsSection(report, plan)}`,
+    last: html`${times}${testsSection(report, plan)}`,
   });
 }
 
@@ -219,11 +220,6 @@ function formatWhere({ root }: RunReport, { file, line }: Place): string {
 
 function placeMarkup(report: RunReport, place: Place, text = formatWhere(report, place)): Markup {
   return linkText(text, report.forge ? linkPlace(report.forge, report.revision, place) : null);
-}
-
-function timesSection(report: RunReport, { at }: Plan): Markup {
-  const { desired } = report;
-  return at === undefined || !desired ? '' : renderBoundaries(report, listShownBoundaries(desired, at));
 }
 
 export function renderBoundaries(report: RunReport, boundaries: readonly Boundary[]): Markup {

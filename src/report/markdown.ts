@@ -62,7 +62,7 @@ function render(report: RunReport, limit: number): string {
       ? []
       : [onTheWaySection(page), changesSection(report, page, limit), footer(report, plan)]),
   ];
-  return `${sections.filter((section) => section !== '').join('\n\n')}\n`;
+  return `${sections.filter(Boolean).join('\n\n')}\n`;
 }
 
 function title(report: RunReport): string {

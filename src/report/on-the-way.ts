@@ -30,7 +30,7 @@ export function describeExposures(plan: Plan, people: People, lines: number): Pa
     const time = moments === 1 ? '' : `for up to ${durationText(expectedMs)}: `;
     const named = networks.size <= (lines === Number.POSITIVE_INFINITY ? Number.POSITIVE_INFINITY : 4);
     const what = named
-      ? [[...networks].join(', '), line.words].filter((text) => text !== '').join(' ')
+      ? [[...networks].join(', '), line.words].filter(Boolean).join(' ')
       : `${networks.size} networks${line.words === '' ? '' : `, ${line.words}`}`;
     const text = line.networks.length === 0 ? formatTrafficLine(line) : formatTrafficLine({ ...line, what });
     return { label, text: `${time}${text}, ${during}` };

@@ -145,9 +145,6 @@ export function formatAgo(ms: number): string {
   return ms < -60_000 ? 'later than the clock here says it is' : `${formatAge(ms)} ago`;
 }
 
-const noSet = 'rules outside of sets';
-const noName = 'live rules that no manifest names';
-
 function setsOf(changes: readonly Change[], shown: Shown): readonly SetOfChanges[] {
   const sets = new Map<string, { total: number; changes: ShownChange[] }>();
   for (const change of changes) {
@@ -178,9 +175,11 @@ function setAndName(change: Change): readonly [set: string, name: string] {
   if (change.kind === 'Configuration') {
     return [change.name === null ? 'Configuration' : `Configuration ${change.name}`, ''];
   }
-  if (change.name === null) return [noName, ''];
+  if (change.name === null) return ['live rules that no manifest names', ''];
   const slash = change.name.indexOf('/');
-  return slash < 0 ? [noSet, change.name] : [change.name.slice(0, slash), change.name.slice(slash + 1)];
+  return slash < 0
+    ? ['rules outside of sets', change.name]
+    : [change.name.slice(0, slash), change.name.slice(slash + 1)];
 }
 
 interface Shown {

@@ -3,15 +3,8 @@ import type { Condition } from '../controller/conditions.ts';
 import type { PassView, Status } from '../controller/status.ts';
 import { escapeControls } from '../model/printable.ts';
 import { linkCommit, linkPlace } from './forge.ts';
-import {
-  linkText,
-  type Markup,
-  renderBoundaries,
-  renderFrame,
-  renderPlanSections,
-  renderProblemList,
-  timeMarkup,
-} from './html.ts';
+import { linkText, renderBoundaries, renderFrame, renderPlanSections, renderProblemList, timeMarkup } from './html.ts';
+import type { Markup } from './html-pictures.ts';
 import { formatAgo, formatRevision, makePlanPage, type SetOfChanges } from './page.ts';
 import { formatLine } from './problems.ts';
 import { makeProblemReport } from './run-report.ts';
@@ -42,11 +35,12 @@ const mostRows = 200;
 export function renderSidecar(state: SidecarState, question: PageQuestion): string {
   const { status } = state;
   const headline = chooseHeadline(status);
+  const newest = { ...makeProblemReport(state.problems), revision: status.revisions.observed, forge: state.forge };
   return renderLive({
     title: `${headline.text} · ${status.server ?? 'reconcile'}`,
     state: stateMarkup(state),
     main: html`<div id="plan" data-live>${planMarkup(state)}</div>
-<div id="problems" data-live>${newestProblems(state)}</div>
+<div id="problems" data-live>${renderProblemList(newest)}</div>
 <div id="times" data-live>${timesMarkup(state)}</div>
 <section><h2>Would a packet pass?</h2>${packetForm(question)}</section>
 <section><h2>Live rules</h2>
@@ -148,11 +142,6 @@ function firstRows(sets: readonly SetOfChanges[]): readonly SetOfChanges[] {
     left -= changes.length;
     return changes.length === 0 ? [] : [{ ...set, changes }];
   });
-}
-
-/** The status says which revision that is. */
-function newestProblems({ problems, status, forge }: SidecarState): Markup {
-  return renderProblemList({ ...makeProblemReport(problems), revision: status.revisions.observed, forge });
 }
 
 function timesMarkup({ boundaries, windows, forge, status, userNames }: SidecarState): Markup {

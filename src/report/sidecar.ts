@@ -36,7 +36,6 @@ export interface Headline {
 }
 
 const paused = { tone: 'waiting' } as const;
-const sendAgain = { advice: 'Correct them, and send the process:', command: 'SIGHUP' };
 const lookDeeper = { advice: 'To find out what is wrong:', command: 'reconcile doctor' };
 
 /** What there is to say of a sidecar that is not in sync, by the reason. */
@@ -84,8 +83,10 @@ export function chooseHeadline(status: Status): Headline {
   const text = Stalled.status === 'True' ? 'Stalled' : 'Failing, and tried again';
   const usual: Headline = { detail: Ready.message, advice: null, command: null, tone: 'bad', text };
   const base = { ...usual, ...headlines[Ready.reason], ...approvalOf(status) };
-  if (Stalled.reason === 'BadSettings')
-    return { ...usual, text: 'The settings cannot be used', detail: Stalled.message, ...sendAgain };
+  if (Stalled.reason === 'BadSettings') {
+    const advice = 'Correct them, and send the process:';
+    return { ...usual, text: 'The settings cannot be used', detail: Stalled.message, advice, command: 'SIGHUP' };
+  }
   if (progress !== null)
     return { ...base, tone: 'busy', text: `Applying ${progress.done} of ${progress.total}`, detail: '' };
   return Ready.status === 'True' ? { ...base, tone: 'good', text: 'In sync' } : base;

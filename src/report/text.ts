@@ -54,7 +54,7 @@ export function renderApply(report: RunReport, { color, width }: Display): strin
 }
 
 function joinSections(sections: readonly string[]): string {
-  return `${sections.filter((section) => section !== '').join('\n\n')}\n`;
+  return `${sections.filter(Boolean).join('\n\n')}\n`;
 }
 
 function countsText(sets: readonly SetOfChanges[]): string {
@@ -119,10 +119,7 @@ function placeText({ name, change }: ShownChange): string {
 }
 
 function joinWords(parts: readonly string[]): string {
-  return parts
-    .filter((part) => part !== '')
-    .join(' ')
-    .trimEnd();
+  return parts.filter(Boolean).join(' ').trimEnd();
 }
 
 function fieldTexts(fields: ShownChange['fields']): readonly string[] {

@@ -77,7 +77,10 @@ function groupBySources(traffic: readonly Traffic[]): readonly SourceTraffic[] {
   const classes = classesOf(traffic);
   const spans = classes.flatMap(({ pieces }, index) => pieces.map((piece) => ({ index, ...piece })));
   if (classes.length < 2 || spans.length * classes.length > mostCompared) return classes;
-  return [...cutByClasses(spans)].map(([key, pieces]) => ({ users: usersOf(key, classes), pieces }));
+  return [...cutByClasses(spans)].map(([key, pieces]) => {
+    const users = key.split(' ').flatMap((index) => [...(classes[Number(index)]?.users ?? [])]);
+    return { users: new Set(users), pieces };
+  });
 }
 
 /** Users with exactly the same traffic are one entry. */
@@ -176,8 +179,4 @@ function uniteProtocols(parts: readonly { readonly protocols: Protocols }[]): Pr
   return first !== undefined && parts.length === 1
     ? first.protocols
     : toPortSet(parts.flatMap(({ protocols }) => protocols));
-}
-
-function usersOf(key: string, classes: readonly SourceTraffic[]): ReadonlySet<string | null> {
-  return new Set(key.split(' ').flatMap((index) => [...(classes[Number(index)]?.users ?? [])]));
 }

@@ -1,13 +1,12 @@
 import { coverRange, type Family, getWidth, Network } from '../../model/address.ts';
 import { getOrMake } from '../../model/group-by.ts';
+import type { Interval } from '../../model/intervals.ts';
 import { countPorts, formatPortsKey, intersectPorts, subtractPorts } from '../../policy/port-set.ts';
 import { noProtocols, type Protocols } from './protocols.ts';
 
 /** Addresses of one family with the same traffic. */
-export interface Piece {
+export interface Piece extends Interval {
   readonly family: Family;
-  readonly first: bigint;
-  readonly last: bigint;
   readonly protocols: Protocols;
 }
 
@@ -35,9 +34,7 @@ export function describeNetworks(pieces: readonly Piece[]): readonly Term[] {
 }
 
 /** A prefix and the traffic of what no longer prefix inside it decides; parents come before what is inside them. */
-interface Prefix {
-  readonly first: bigint;
-  readonly last: bigint;
+interface Prefix extends Interval {
   readonly text: string;
   readonly protocols: Protocols;
 }

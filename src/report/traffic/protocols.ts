@@ -33,7 +33,7 @@ export function formatProtocols(protocols: Protocols): string {
 
 function listedText(protocols: Protocols): string {
   const other = holdsOther(protocols) ? 'other protocols' : '';
-  return [portsText('tcp', protocols), portsText('udp', protocols), other].filter((part) => part !== '').join(', ');
+  return [portsText('tcp', protocols), portsText('udp', protocols), other].filter(Boolean).join(', ');
 }
 
 function holdsOther(protocols: Protocols): boolean {
