@@ -55,10 +55,9 @@ const mostRules = 20;
 function slackText({ what, status, rules = [] }: Turn): string {
   const { observed, applied } = status.revisions;
   const { reason, message } = status.conditions.Ready;
-  const head = heads[what];
   const revision = shortenRevision((what === 'broken' ? observed : applied) ?? 'no revision');
   const where = status.server === undefined ? '' : ` on ${escapeSlack(status.server)}`;
-  const lines = [`*${head}*: ${escapeSlack(status.source)} at ${revision}${where}`];
+  const lines = [`*${heads[what]}*: ${escapeSlack(status.source)} at ${revision}${where}`];
   if (what === 'broken') lines.push(`${reason}: ${escapeSlack(message)}`);
   const verbs = what === 'boundary-soon' ? { begins: 'begins', ends: 'ends' } : { begins: 'began', ends: 'ended' };
   for (const { rule, what: turn, at } of rules.slice(0, mostRules))

@@ -48,8 +48,7 @@ export function createWebhookApp(settings: WebhookSettings): Hono {
     const announced = Number(header('content-length') ?? 0);
     const signature = announced > maxBody ? null : await signatureOf(context.req.raw.body, secret, maxBody);
     if (signature === null) return maxBody < largestBody ? tooMany() : refuse('too-large', 'too large', 413);
-    const expected = claim.isToken ? secret : signature;
-    if (!isSameSecret(claim.value, expected))
+    if (!isSameSecret(claim.value, claim.isToken ? secret : signature))
       return junk.take() ? refuse('unsigned', 'no valid signature', 401) : tooMany();
     if (!real.take()) return tooMany();
     const ping = header('x-github-event') === 'ping';
