@@ -1,7 +1,7 @@
 import { everyPort, type PortRange } from '../model/port-range.ts';
 import { makeError } from '../model/problem.ts';
 import type { Action } from '../model/rule.ts';
-import type { Protocol } from '../model/state.ts';
+import { type Protocol, protocols } from '../model/state.ts';
 import { readTime, readTimezone } from './decode-notes.ts';
 import { type Decoding, getPlace, readName, readNetwork, readPorts, readUser, reportAt } from './decoding.ts';
 import type {
@@ -62,7 +62,7 @@ function decodeCase(decoding: Decoding, node: Node, fallbackName: string, timezo
     place: getPlace(decoding, node),
     user: user === undefined ? null : user.text === 'any' ? 'any' : readUser(decoding, user),
     destination,
-    protocols: protocol === undefined ? ['tcp', 'udp', 'other'] : [protocol as Protocol],
+    protocols: protocol === undefined ? protocols : [protocol as Protocol],
     ports,
     expect: (findScalar(node, 'expect')?.text ?? 'accept') as Action,
     always: findScalar(node, 'always')?.value === true,

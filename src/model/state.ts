@@ -34,7 +34,8 @@ export interface LiveState {
   readonly configuration: LiveConfiguration | null;
 }
 
-export type Protocol = 'tcp' | 'udp' | 'other';
+export const protocols = ['tcp', 'udp', 'other'] as const;
+export type Protocol = (typeof protocols)[number];
 
 /** One case of a PolicyTest: all of this traffic must get the expected verdict. */
 export interface PolicyCase {

@@ -1,7 +1,7 @@
 import { compareNetworks, coverRange, type Network } from '../model/address.ts';
 import { getOrMake } from '../model/group-by.ts';
 import { compareText } from '../model/problem.ts';
-import type { Protocol } from '../model/state.ts';
+import { type Protocol, protocols } from '../model/state.ts';
 import { formatPortsKey, type PortSet } from './port-set.ts';
 import type { LaneRegions, Slab, TrafficSet } from './region.ts';
 import { getLane } from './rule-index.ts';
@@ -32,7 +32,7 @@ interface Cache {
 }
 
 function piecesOf(regions: LaneRegions, cache: Cache): readonly Piece[] {
-  const pieces = (['tcp', 'udp', 'other'] as const).flatMap((protocol) => {
+  const pieces = protocols.flatMap((protocol) => {
     const byPorts = new Map<string, Omit<Piece, 'destinations'> & { readonly destinations: string[] }>();
     for (const family of [4, 6] as const) {
       for (const slab of regions[getLane(family, protocol)] ?? []) {

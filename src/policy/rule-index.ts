@@ -2,7 +2,7 @@ import { compareNetworks, type Family, type Network } from '../model/address.ts'
 import { findFirstPosition, getOrMake, groupBy } from '../model/group-by.ts';
 import { type Interval, type Intervals, toIntervals } from '../model/intervals.ts';
 import type { Rule } from '../model/rule.ts';
-import type { Protocol } from '../model/state.ts';
+import { type Protocol, protocols } from '../model/state.ts';
 import type { Portless } from './verdict.ts';
 
 /** Anything that stands for a rule: desired and live rules both do. */
@@ -18,7 +18,7 @@ export interface Lane {
 
 /** The six lanes; lists "by lane" are in this order. */
 export const lanes: readonly Lane[] = ([4, 6] as const).flatMap((family) =>
-  (['tcp', 'udp', 'other'] as const).map((protocol) => ({ family, protocol })),
+  protocols.map((protocol) => ({ family, protocol })),
 );
 
 /** The place of a family and protocol in `lanes`. */
@@ -65,7 +65,7 @@ function indexLanes<T extends Ruled>(scope: readonly T[]): readonly LaneIndex<T>
   const found = lanes.map((): T[] => []);
   for (const item of scope) {
     const { destination, ports } = item.rule;
-    for (const protocol of ports === null ? (['tcp', 'udp', 'other'] as const) : [ports.type]) {
+    for (const protocol of ports === null ? protocols : [ports.type]) {
       found[getLane(destination.family, protocol)]?.push(item);
     }
   }

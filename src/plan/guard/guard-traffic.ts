@@ -1,5 +1,5 @@
 import { everyPort, formatPortRange } from '../../model/port-range.ts';
-import type { Protocol } from '../../model/state.ts';
+import { protocols } from '../../model/state.ts';
 import { findPacketInBoth, type Selection } from '../../policy/selection.ts';
 import { findAlwaysFailures, runPolicyTests } from '../../policy/tests.ts';
 import type { Effect } from '../../policy/traffic.ts';
@@ -39,11 +39,9 @@ export function protectRefusals({ input, changes, effect, exposure }: Guarded): 
 
 /** Ports are a matter of tcp and udp: a protection with ports says nothing about other protocols. */
 function selectionOf({ destination, protocol, ports, user }: Protected): Selection {
-  const protocols = protocol !== null ? [protocol] : ports === null ? everyProtocol : everyProtocol.slice(0, 2);
-  return { user: user === undefined ? 'any' : user, destination, protocols, ports: ports ?? everyPort };
+  const asked = protocol !== null ? [protocol] : ports === null ? protocols : protocols.slice(0, 2);
+  return { user: user === undefined ? 'any' : user, destination, protocols: asked, ports: ports ?? everyPort };
 }
-
-const everyProtocol: readonly Protocol[] = ['tcp', 'udp', 'other'];
 
 function refuse(protection: Protected, verb: string, packet: string): Refusal {
   return {
