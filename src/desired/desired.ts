@@ -205,15 +205,13 @@ function missingNotes(rules: readonly DesiredRule[], { require: required = [] }:
   return [...problems.values()];
 }
 
-const mostNamed = 3;
-
 /** An empty desired state must be said, not found. */
 function saidProblems({ files, manifests, problems }: Layered, { scope }: DesiredContext): readonly Problem[] {
   const hint = 'Add a manifest; `kind: RuleSet` with `rules: []` says that there are no rules.';
   if (files.every((file) => file.manifests.length === 0)) {
     if (hasErrors(problems)) return [];
     const empty = files.map(({ path }) => path);
-    const which = `: ${joinSome(empty, mostNamed)} ${files.length === 1 ? 'has' : 'have'} no content`;
+    const which = `: ${joinSome(empty, 3)} ${files.length === 1 ? 'has' : 'have'} no content`;
     const summary = `There are no manifests here${empty.length === 0 ? '' : which}.`;
     const [file] = empty;
     return [makeError('no-manifests', summary, hint, file === undefined ? undefined : { file, line: 1, column: 1 })];

@@ -128,13 +128,11 @@ export class Names {
   }
 }
 
-const mostNamed = 3;
-
 /** One note about all e-mail addresses that were not looked up, at the first of them. */
 export function noteUnresolved(emails: Names['emails']): readonly Problem[] {
   const [place] = emails.values();
   const quoted = [...emails.keys()].map((one) => `\`${one}\``);
-  const summary = `Not looked up, since the server was not asked: ${joinSome(quoted, mostNamed)}.`;
+  const summary = `Not looked up, since the server was not asked: ${joinSome(quoted, 3)}.`;
   const hint = 'A plan looks up e-mail addresses; everything else was checked.';
   return place === undefined ? [] : [{ code: 'unresolved-email', severity: 'note', summary, hint, place }];
 }

@@ -49,20 +49,14 @@ const addressSentences: Readonly<Record<AddressFault, Words>> = {
 /** What people write for every address. */
 const everyAddress = /^(?:any|all|every|everything|everywhere|internet|world|default|\*)$/i;
 
-const everywhere: Words = {
-  summary: 'There is no word for every address.',
-  hint: 'Write `0.0.0.0/0` for all of IPv4; IPv6 needs a rule of its own, with `::/0`.',
-};
-
-const reference: Words = {
-  summary: 'This names a value, and there are none.',
-  hint: 'Give them: `--values FILE`.',
-};
-
 /** What is wrong with this text where the fault alone says too little; null where it says enough. */
 function explainText(fault: AddressFault, text: string): Words | null {
-  if (everyAddress.test(text)) return everywhere;
-  if (text.includes('${')) return reference;
+  if (everyAddress.test(text)) {
+    const hint = 'Write `0.0.0.0/0` for all of IPv4; IPv6 needs a rule of its own, with `::/0`.';
+    return { summary: 'There is no word for every address.', hint };
+  }
+  if (text.includes('${'))
+    return { summary: 'This names a value, and there are none.', hint: 'Give them: `--values FILE`.' };
   if (text.includes('://')) {
     return { ...addressSentences.hostname, summary: 'This is a URL, and the packet filter knows only IP addresses.' };
   }

@@ -142,15 +142,14 @@ function logoOf(decoding: Decoding, node: Node): unknown {
     return part === undefined || part.value === null ? null : part.text;
   });
   if (url !== null) checkUrl(decoding, node, 'url');
-  for (const [name, text] of Object.entries({ data, type })) if (text?.trim() === '') reportBlank(decoding, node, name);
+  for (const [name, text] of Object.entries({ data, type })) {
+    if (text?.trim() !== '') continue;
+    // The server stores an empty text as null, so that it would differ for ever.
+    const summary = `\`logo.${name}\` is empty.`;
+    const hint = `Write its text, or leave \`${name}\` out. \`logo: null\` means no logo.`;
+    reportAt(decoding, findChild(node, name) ?? node, makeError('blank-field', summary, hint));
+  }
   return (url ?? data ?? type) === null ? null : { url, data, type };
-}
-
-/** The server stores an empty text as null, so that it would differ for ever. */
-function reportBlank(decoding: Decoding, logo: Node, name: string): void {
-  const summary = `\`logo.${name}\` is empty.`;
-  const hint = `Write its text, or leave \`${name}\` out. \`logo: null\` means no logo.`;
-  reportAt(decoding, findChild(logo, name) ?? logo, makeError('blank-field', summary, hint));
 }
 
 /** Ids that the server keeps for itself (case-sensitive; observed: recordings/configuration_oidc, configuration_saml). */
