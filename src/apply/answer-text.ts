@@ -31,16 +31,15 @@ function describe(answer: ApiAnswer, request: string, nameField: NameField): str
   if (status === 429) return '429, the server limits the rate of requests';
   // What is wrong with stored values, a server tells by quoting them.
   const told = request === 'GET /v0/configuration' ? [] : [...readFieldMessages(body)];
-  const messages = told.map(([field, texts]) => withField(field, texts.join(', '), nameField));
+  // Some messages begin with the field's name, some need it in front.
+  const messages = told.map(([field, texts]) => {
+    const text = texts.join(', ');
+    return text.startsWith(field) ? text : `${nameField(field)} ${text}`;
+  });
   if (messages.length > 0) return `${status}, ${messages.join('; ')}`;
   if (status === 500 && body === undefined)
     return '500 without a body (this server answers so to most requests it cannot take)';
   return status < 300 ? `${status}, an answer that cannot be read` : `${status}`;
-}
-
-/** Some messages of the server begin with the field's name, some need it in front. */
-function withField(field: string, text: string, nameField: NameField): string {
-  return text.startsWith(field) ? text : `${nameField(field)} ${text}`;
 }
 
 /** The ways in which the server refuses a token (observed: recordings/auth). */

@@ -71,8 +71,10 @@ export async function readLive(
   await clock.sleep(secondReadAfterMs, context.signal);
   const second = await readOnce(context, scope);
   if (!second.ok) return second;
-  if (sameIds(first.value.live, second.value.live)) return second;
-  const [then, now] = [first.value.live.rules.length, second.value.live.rules.length];
+  const [listed, again] = [first.value.live.rules, second.value.live.rules];
+  const ids = new Set(listed.map(({ id }) => id));
+  if (ids.size === again.length && again.every(({ id }) => ids.has(id))) return second;
+  const [then, now] = [listed.length, again.length];
   const changed = `${known} rules to ${then}, then two seconds later to ${now}${now === then ? ' others' : ''}`;
   const message = `GET /v0/rules: the list went from ${changed}; nothing is written until two reads agree`;
   return fail({ code: 'list-unstable', status: null, message });
@@ -110,11 +112,6 @@ export async function readConfiguration(context: ReadContext): Promise<Result<Li
 
 function hasShrunk(listed: number, known: number | null): boolean {
   return known !== null && known > 0 && (listed === 0 || (known >= suspicionFloor && listed < known / 2));
-}
-
-function sameIds(a: LiveState, b: LiveState): boolean {
-  const ids = new Set(a.rules.map((rule) => rule.id));
-  return ids.size === b.rules.length && b.rules.every((rule) => ids.has(rule.id));
 }
 
 async function readOnce(context: ReadContext, scope: Scope): Promise<Result<LiveReading, ReadFailure>> {
