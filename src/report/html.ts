@@ -38,12 +38,15 @@ export function renderHtml(report: RunReport, other: OtherAnswer = {}): string {
 }
 
 function renderPlan(report: RunReport, plan: Plan): string {
+  const { apply, kernel } = report;
   const page = makePlanPage(report, plan, mostTraffic);
+  const said = apply === null ? summarisePlan(report, plan) : summariseApply(apply, plan);
+  const held = kernel === undefined ? '' : ` ${summariseEnforcement(kernel)}`;
   const { at } = plan;
   const times =
     at === undefined || !report.desired ? '' : renderBoundaries(report, listShownBoundaries(report.desired, at));
   return renderReport(report, page.title.join(' · '), {
-    head: html`<p class="summary">${summaryOf(report, plan)}</p>${page.notes.map((note) => html`<p class="note">${note}</p>`)}`,
+    head: html`<p class="summary">${said}${held}</p>${page.notes.map((note) => html`<p class="note">${note}</p>`)}`,
     first: html`${leftOpenSection(report)}${renderPlanSections(report, plan, page)}`,
     last: html`${times}${testsSection(report, plan)}`,
   });
@@ -105,12 +108,6 @@ ${page.body}
 export function writePolicy(style: string, script: string): string {
   const hash = (text: string): string => `sha256-${createHash('sha256').update(text).digest('base64')}`;
   return `default-src 'none'; style-src '${hash(style)}'; script-src '${hash(script)}'; img-src data:; base-uri 'none'`;
-}
-
-function summaryOf(report: RunReport, plan: Plan): string {
-  const { apply, kernel } = report;
-  const held = kernel === undefined ? '' : ` ${summariseEnforcement(kernel)}`;
-  return `${apply === null ? summarisePlan(report, plan) : summariseApply(apply, plan)}${held}`;
 }
 
 /** Of an apply whose gaps could not be closed this is read first. */

@@ -30,6 +30,9 @@ export function formatSafeJson(value: unknown): string {
 /** The JSON document as a value. Every key is always there; without a plan `summary` is null and lists are empty. */
 export function makeDocument(report: RunReport): Readonly<Record<string, unknown>> {
   const { plan, apply, snapshot } = report;
+  const all = plan?.changes ?? [];
+  // With the objects that stay; of two policies only what differs.
+  const changes = report.comparison === undefined ? all : all.filter(({ action }) => action !== 'keep');
   return omitUndefined({
     format_version: formatVersion,
     server: report.server,
@@ -40,7 +43,7 @@ export function makeDocument(report: RunReport): Readonly<Record<string, unknown
     base: report.base ?? undefined,
     snapshot: snapshot === null ? undefined : { taken_at: snapshot.takenAt, age_ms: snapshot.ageMs },
     summary: plan === null ? null : plan.summary,
-    changes: listChanges(report).map(changeOf),
+    changes: changes.map(changeOf),
     steps: plan?.steps.map(stepOf) ?? [],
     problems: addFailedSteps(report).map(makeProblemDocument),
     refusals: plan?.refusals.map(refusalOf) ?? [],
@@ -56,12 +59,6 @@ export function makeDocument(report: RunReport): Readonly<Record<string, unknown
 /** The JSON document of a command that makes no plan: `format_version`, its own members, `problems`. */
 export function renderDocument(members: Readonly<Record<string, unknown>>, problems: readonly Problem[]): string {
   return formatSafeJson({ format_version: formatVersion, ...members, problems: problems.map(makeProblemDocument) });
-}
-
-/** The changes of a plan, with the objects that stay; of two policies only what differs. */
-function listChanges({ plan, comparison }: RunReport): readonly Change[] {
-  const all = plan?.changes ?? [];
-  return comparison === undefined ? all : all.filter(({ action }) => action !== 'keep');
 }
 
 function changeOf(change: Change): unknown {
