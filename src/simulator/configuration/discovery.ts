@@ -47,12 +47,11 @@ function checkAddress(uri: string): void {
   if (!/^https?:\/\/[^\s/]+\S*$/.test(uri)) throw new ServerCrash('no http address');
 }
 
-const requiredMembers = ['jwks_uri', 'authorization_endpoint', 'token_endpoint'];
-
 /** The address of the keys; undefined when a required field is missing. Other fields the server takes for granted. */
 function checkDocument(json: JsonTerm): JsonTerm | undefined {
   if (!isMap(json)) throw new ServerCrash('a document that is no object');
-  if (!requiredMembers.every((key) => json.has(key))) return undefined;
+  const required = ['jwks_uri', 'authorization_endpoint', 'token_endpoint'];
+  if (!required.every((key) => json.has(key))) return undefined;
   const types = json.get('response_types_supported');
   if (!Array.isArray(types) || !types.every((type) => typeof type === 'string')) {
     throw new ServerCrash('no response types');
@@ -111,11 +110,9 @@ function transportReason(error: unknown): string {
   return reasons[code] ?? ':closed';
 }
 
-const longestPrint = 4_096;
-
 /** A text as the server's language prints it. */
 function inspect(body: string): string {
-  const shown = [...body].slice(0, longestPrint).join('');
+  const shown = [...body].slice(0, 4_096).join('');
   const printed = JSON.stringify(shown).replace(/#(?=\{)/g, '\\#');
   return shown.length < body.length ? `${printed} <> ...` : printed;
 }
