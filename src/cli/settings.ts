@@ -24,7 +24,7 @@ type Parsed = { readonly value: unknown } | { readonly wrong: string };
 
 /** Settles every option; throws a `Failure` with all problems. */
 export function settle(sources: SettingsSources): Settings {
-  const problems: Problem[] = [];
+  const problems: Problem[] = [...findMisspeltVariables(sources.env)];
   const origins = new Map<OptionName, string>();
   const settings: Partial<Record<OptionName, unknown>> = {};
   for (const name of optionNames.toSorted(compareText)) {
@@ -38,7 +38,6 @@ export function settle(sources: SettingsSources): Settings {
     if ('value' in parsed) settings[name] = parsed.value;
     else problems.push({ code: 'bad-setting', severity: 'error', summary: `${found.origin} ${parsed.wrong}` });
   }
-  problems.push(...findMisspeltVariables(sources.env));
   const noSuspend = sources.flags.noSuspend !== undefined;
   if (noSuspend && sources.flags.suspend !== undefined) {
     const summary = '--suspend and --no-suspend exclude each other';

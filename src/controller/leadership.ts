@@ -1,5 +1,4 @@
-import { formatRuleKey } from '../model/rule.ts';
-import { type Boundary, type DesiredState, listBoundaries } from '../model/state.ts';
+import type { Boundary, DesiredState } from '../model/state.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { listSentReferences } from '../plan/guard/guard-secrets.ts';
 import type { SourceContent, SourceReading } from '../ports.ts';
@@ -10,13 +9,23 @@ import type { LoopParts } from './loop-parts.ts';
 import { countLiveRules, isInForce, type PassEnding, type PassRun, type Verdict } from './pass-ending.ts';
 import { logInternalError } from './pass-log.ts';
 import { PassRunner } from './pass-runner.ts';
-import { type LoopRecord, listRevisions, lostRecord, recordEnding, recordGivenUp, recordSecrets } from './record.ts';
+import {
+  agreedAtOf,
+  type LoopRecord,
+  listRevisions,
+  listUntold,
+  lostRecord,
+  noteConfirming,
+  noteSeen,
+  nothingConfirmed,
+  nothingPending,
+  recordEnding,
+  recordGivenUp,
+  recordSecrets,
+} from './record.ts';
 import { type RevisionSelection, SourceHistory } from './revision-selection.ts';
 import type { StatusBoard } from './status-board.ts';
 import { Trial } from './trial.ts';
-
-const nothingPending = { pendingRevision: null, pendingUntil: null, graceGiven: false };
-const nothingConfirmed = { ...nothingPending, confirmedRevision: null, givenUp: [] };
 
 /** What decisions rest on while this replica holds the lease: made anew with each lease, from the record that lies with it. */
 export class Leadership {
@@ -37,6 +46,8 @@ export class Leadership {
   #triedBase = false;
   /** The content that was confirmed, as long as it is at hand. */
   #confirmed: SourceContent | null = null;
+  /** The pending revision, once all of it was in effect. */
+  #held: string | null = null;
   /** A newer revision need not wait: what the pending one changed cannot be taken back, or it is confirmed and not in effect. */
   #mayLeave = false;
 
@@ -69,6 +80,7 @@ export class Leadership {
       content,
       base: this.base,
       record: this.record,
+      isHeld: this.#held === content.revision,
       begin: (desired) => this.#begin(content, desired),
       deleteWaitMs: () => this.history.quietLeft(this.#parts.settings().deleteQuietMs),
     };
@@ -127,17 +139,10 @@ export class Leadership {
   /** Notes when the newest commit was first seen, and whether the operator asks not to write. */
   async #observe(revision: string | null): Promise<void> {
     const { settings, clock, source } = this.#parts;
-    const { firstSeen, inForceRevision, confirmedRevision, pendingRevision } = this.record;
-    const now = clock.wallTime();
-    const seen = [...listRevisions(this.record), revision]
-      .filter((one) => one !== null)
-      .map((one) => [one, firstSeen[one] ?? now] as const);
+    const { suspended, confirmWithinMs } = settings();
     // What is not signed, a directory, has no use for it.
-    const kept = source.readAt === undefined ? {} : { firstSeen: Object.fromEntries(seen) };
-    const begins = pendingRevision === null && confirmedRevision === null;
-    const confirms = settings().confirmWithinMs !== null;
-    const confirming = confirms ? (begins ? { confirmedRevision: inForceRevision } : {}) : nothingConfirmed;
-    await this.#update({ ...kept, ...confirming, suspended: settings().suspended });
+    const kept = source.readAt === undefined ? {} : noteSeen(this.record, revision, clock.wallTime());
+    await this.#update({ ...kept, ...noteConfirming(this.record, confirmWithinMs !== null), suspended });
   }
 
   async #abandon(message: string): Promise<Verdict> {
@@ -171,22 +176,28 @@ export class Leadership {
     return await this.history.choose(reading, appliedRevision);
   }
 
-  /** A pass over what waits to be confirmed, or a turn without it: however well it went, it is not in effect before. */
+  /** The revision that this pass, or a turn without one, tries out; null: none. */
+  #findTried({ content, verdict }: PassEnding): string | null {
+    const { isLost, pendingRevision, confirmedRevision } = this.record;
+    const revision = content?.revision ?? null;
+    if (this.takenBack !== null || (revision !== null && revision === confirmedRevision)) return null;
+    // What was pending before the record was lost is not known: what is in effect has to be confirmed anew.
+    return pendingRevision ?? (isLost && isInForce(verdict) ? revision : null);
+  }
+
+  /** However well a pass over what waits to be confirmed went, it is not in effect before. */
   async #onTrial(end: PassEnding): Promise<PassEnding> {
     const { confirmWithinMs } = this.#parts.settings();
-    const { content, verdict } = end;
-    if (confirmWithinMs === null || this.takenBack !== null) return end;
-    if (content !== null && content.revision === this.record.confirmedRevision) return end;
-    // What was pending before the record was lost is not known: what is in effect has to be confirmed anew.
-    const { isLost, pendingRevision } = this.record;
-    const pending = pendingRevision ?? (isLost && isInForce(verdict) ? (content?.revision ?? null) : null);
-    if (pending === null) return end;
+    const pending = confirmWithinMs === null ? null : this.#findTried(end);
+    if (confirmWithinMs === null || pending === null) return end;
+    const isDone = isInForce(end.verdict);
     const time = this.#trial.passEnded(pending, end, confirmWithinMs, this.record);
     const isKept = await this.#update({ pendingRevision: pending, ...time });
     const word = this.#trial.wordOn(pending);
     if (word === 'lost') return { ...end, verdict: isKept ? unconfirmedBefore : notRecorded };
-    this.#mayLeave = word === 'kept' && !isInForce(verdict);
-    if (!isInForce(verdict) || word !== 'waiting') return end;
+    this.#mayLeave = word === 'kept' && !isDone;
+    if (isDone) this.#held = pending;
+    if (!isDone || word !== 'waiting') return end;
     const waits = `${shortenRevision(pending)} is applied, and waits until the command of \`confirmWith\` ends with 0`;
     return { ...end, verdict: { kind: 'held', reason: 'AwaitingConfirmation', message: waits } };
   }
@@ -194,7 +205,8 @@ export class Leadership {
   /** A try to take back a revision has ended. Where it cannot be done, the next revision need not wait for it. */
   async triedBack(revision: string, { verdict, result }: PassRun): Promise<Verdict> {
     this.#mayLeave = verdict.kind === 'terminal';
-    const waiting = result?.problems.filter(({ code }) => code === 'waits-for-secret') ?? [];
+    const waiting =
+      result?.problems.filter(({ code }) => code === 'waits-for-secret' || code === 'not-gone-back') ?? [];
     const but = waiting.length === 0 ? '' : `, but for this: ${waiting.map(({ summary }) => summary).join(' ')}`;
     this.#trial.back = isInForce(verdict) ? `was taken back${but}` : `is not taken back yet: ${verdict.message}`;
     if (isInForce(verdict)) await this.#update(nothingPending);
@@ -217,7 +229,7 @@ export class Leadership {
     if (!(await this.#update({ inForceRevision: revision, ...pending, ...agreedAtOf(desired) }))) return notRecorded;
     if (isNew) {
       this.#trial.begin();
-      this.#mayLeave = false;
+      [this.#mayLeave, this.#held] = [false, null];
     }
     if (this.history.lastGood?.revision === confirmedRevision) this.#confirmed = this.history.lastGood;
     this.history.lastGood = content;
@@ -267,11 +279,9 @@ export class Leadership {
 
   /** Of these rules, which begin or end soon, those of which nobody was told yet; now they are. `before`: what was in force until now. */
   async announce(soon: readonly Boundary[], before: DesiredState | null): Promise<readonly Boundary[]> {
-    const { toldUntil } = this.record;
-    const format = ({ rule, what, at }: Boundary): string => `${formatRuleKey(rule.rule)} ${what} ${at}`;
-    const heard = new Set(listBoundaries(before ?? { rules: [] }, 0, toldUntil).map(format));
-    const unheard = soon.filter((one) => one.at > toldUntil || (before !== null && !heard.has(format(one))));
-    await this.#update({ toldUntil: unheard.reduce((last, { at }) => Math.max(last, at), toldUntil) });
+    const { toldUntil: told } = this.record;
+    const unheard = listUntold(soon, before, told);
+    await this.#update({ toldUntil: unheard.reduce((last, { at }) => Math.max(last, at), told) });
     return unheard;
   }
 
@@ -287,8 +297,4 @@ export class Leadership {
     if (isKept || change.inForceRevision === undefined || change.appliedRevision !== undefined) this.record = next;
     return isKept;
   }
-}
-
-function agreedAtOf(state: DesiredState | null): Partial<LoopRecord> {
-  return state?.at === undefined ? {} : { agreedAt: state.at };
 }

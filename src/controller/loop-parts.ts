@@ -18,6 +18,8 @@ export interface PassGoal {
    */
   readonly back?: 'confirmed' | 'rest' | 'before' | undefined;
   readonly record: LoopRecord;
+  /** The content waits to be confirmed, and was in effect already: what is written now is not its change. */
+  readonly isHeld?: boolean | undefined;
 }
 
 /** What one pass of the loop asks of the pipeline. `part`: only that part; undefined: everything in scope. */

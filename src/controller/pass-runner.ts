@@ -43,7 +43,7 @@ export class PassRunner {
 
   async #runOne(order: PassOrder, part?: PassPart): Promise<PassRun> {
     const { clock, observer, logger } = this.#parts;
-    const { content, base, back, record } = order;
+    const { content, base, back, record, isHeld } = order;
     const followGap = createGapClock(clock, observer);
     const outcomes: Outcome[] = [];
     const from = clock.now();
@@ -51,7 +51,7 @@ export class PassRunner {
     let hold: Verdict | null = null;
     const result = await this.#parts
       .pass({
-        ...{ content, base, back, record, part },
+        ...{ content, base, back, record, part, isHeld },
         serverWasDown: this.#serverWasDown,
         stop: this.#stop,
         approve: async (plan, desired) => {

@@ -1,5 +1,7 @@
 import * as z from 'zod';
 import type { SecretBinding } from '../model/configuration.ts';
+import { formatRuleKey } from '../model/rule.ts';
+import { type Boundary, type DesiredState, listBoundaries } from '../model/state.ts';
 import type { PassEnding } from './pass-ending.ts';
 
 /** Failed revisions that a record names. */
@@ -84,6 +86,33 @@ export const lostRecord: LoopRecord = { ...emptyRecord, isLost: true };
 export function listRevisions(record: Omit<LoopRecord, 'isSealed'>): readonly (string | null)[] {
   const { appliedRevision, inForceRevision, confirmedRevision, pendingRevision } = record;
   return [appliedRevision, inForceRevision, confirmedRevision, pendingRevision];
+}
+
+export const nothingPending = { pendingRevision: null, pendingUntil: null, graceGiven: false };
+export const nothingConfirmed = { ...nothingPending, confirmedRevision: null, givenUp: [] };
+
+/** When the revisions of the record, and this one, were first seen. */
+export function noteSeen(record: LoopRecord, revision: string | null, now: number): Pick<LoopRecord, 'firstSeen'> {
+  const seen = [...listRevisions(record), revision].filter((one) => one !== null);
+  return { firstSeen: Object.fromEntries(seen.map((one) => [one, record.firstSeen[one] ?? now])) };
+}
+
+/** What is in force when confirming begins counts as confirmed; without it nothing is pending. */
+export function noteConfirming(record: LoopRecord, confirms: boolean): Partial<LoopRecord> {
+  if (!confirms) return nothingConfirmed;
+  const begins = record.pendingRevision === null && record.confirmedRevision === null;
+  return begins ? { confirmedRevision: record.inForceRevision } : {};
+}
+
+/** Of what begins or ends soon, that of which nobody was told yet. `before`: what was in force until now. */
+export function listUntold(soon: readonly Boundary[], before: DesiredState | null, toldUntil: number) {
+  const format = ({ rule, what, at }: Boundary): string => `${formatRuleKey(rule.rule)} ${what} ${at}`;
+  const heard = new Set(listBoundaries(before ?? { rules: [] }, 0, toldUntil).map(format));
+  return soon.filter((one) => one.at > toldUntil || (before !== null && !heard.has(format(one))));
+}
+
+export function agreedAtOf(state: DesiredState | null): Partial<LoopRecord> {
+  return state?.at === undefined ? {} : { agreedAt: state.at };
 }
 
 /** What a record keeps of the end of a pass: a revision that failed, and how much drift was left alone. */

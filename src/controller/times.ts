@@ -1,3 +1,4 @@
+import { makeError } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { type Boundary, type DesiredState, findNextBoundary, listBoundaries } from '../model/state.ts';
 import type { PassResult, TimesPart } from '../pass/pass.ts';
@@ -122,7 +123,11 @@ export async function runBack(lead: Leadership, revision: string): Promise<PassR
   const back = first === null ? 'before' : 'rest';
   const rest = await runner.run({ ...lead.order({ revision, files: [] }), back, begin: beginNothing });
   if (first === null) return { ...rest, content };
-  if (rest.result?.failure?.code === 'no-record') return { ...first, content };
+  if (rest.result?.failure?.code === 'no-record') {
+    const summary = `What ${content?.revision.slice(0, 12)} leaves alone may be as that revision left it: nothing here recorded it.`;
+    const problems = [...(first.result?.problems ?? []), makeError('not-gone-back', summary, 'Look at the server.')];
+    return { ...first, content, result: first.result && { ...first.result, problems } };
+  }
   const outcomes = [...first.outcomes, ...rest.outcomes];
   // What the content asks for is not what the rest was made from.
   const result = rest.result && { ...rest.result, desired: first.result?.desired ?? null };

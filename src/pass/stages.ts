@@ -15,6 +15,7 @@ import { isCarriedOut, makePlan } from '../plan/make-plan.ts';
 import { findUnknownUsers } from '../policy/lint/user-findings.ts';
 import type { JournalEntry, SourceContent } from '../ports.ts';
 import { type BackOrder, goBack } from './go-back.ts';
+import type { SaidOfRule } from './history.ts';
 import type { PassDependencies, PassEnd, PassResult } from './pass.ts';
 
 /** What a pass found, as far as it came; `problems`: those that no stage has. */
@@ -136,6 +137,12 @@ export function restrictToTimes(
   };
 }
 
+/** The rules of an applied state that end, by `formatRuleKey`. */
+export function listBaseEnds(base: DesiredState | null): ReadonlyMap<string, SaidOfRule> {
+  const ending = (base?.rules ?? []).filter(({ expires }) => expires !== undefined);
+  return new Map(ending.map((rule) => [formatRuleKey(rule.rule), rule]));
+}
+
 /** What the plan of this pass depends on; `hints`: what was learnt of the server and its kernel. */
 export function makePlanInput(
   desired: DesiredState,
@@ -147,8 +154,7 @@ export function makePlanInput(
   const created = takesBack?.record.created.map(({ rule }) => formatRuleKey(rule));
   const options = created === undefined ? pass.options : { ...pass.options, prune: new Set(created) };
   const { scope, profile } = pass.desired;
-  const ending = baseApplied ? (base?.rules ?? []).filter(({ expires }) => expires !== undefined) : [];
-  const appliedRules = pass.appliedRules ?? new Map(ending.map((rule) => [formatRuleKey(rule.rule), rule]));
+  const appliedRules = pass.appliedRules ?? listBaseEnds(baseApplied ? base : null);
   return { desired, live, base, baseApplied, appliedRules, profile, scope, options, ...hints };
 }
 

@@ -438,6 +438,41 @@ describe('rules that begin and end, in a sidecar', () => {
     expect([await passAt(now + 48 * hour), live()]).toEqual(['ClockDiffers', ['10.3.0.0/16', ...after.slice(1)]]);
   });
 
+  it.each([
+    ['with', true],
+    ['without', false],
+  ])(
+    'end whatever --max-deletes says while the revision that brought them waits to be confirmed, %s a history',
+    async (_, hasHistory) => {
+      if (hasHistory) historyIn = world.folder;
+      const whole = newest;
+      newest = contentOf(others);
+      await start('--max-deletes', '0');
+      settings = { ...settings, confirmWithinMs: 48 * hour };
+      newest = whole;
+      expect([await passAt(now + hour), live()]).toEqual(['AwaitingConfirmation', before]);
+      expect([await passAt(now + 25 * hour), live()]).toEqual(['AwaitingConfirmation', after]);
+    },
+  );
+
+  it('end whatever --max-deletes says where the server refuses another rule of their revision', async () => {
+    const whole = newest;
+    newest = contentOf(others);
+    await start('--max-deletes', '0');
+    newest = whole;
+    world.simulator.faults.inject({
+      match: { method: 'POST', path: '/v0/rules', nth: 2 },
+      fault: { kind: 'status', status: 422 },
+    });
+    newest = contentOf(
+      timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) +
+        others +
+        rule('z', 'action: accept, destination: 10.99.0.0/16'),
+    );
+    expect([await passAt(now + hour), live()]).toEqual(['ApplyFailed', before]);
+    expect([await passAt(now + 25 * hour), live()]).toEqual(['ApplyFailed', ['10.8.0.0/16', '10.9.0.0/16']]);
+  });
+
   it('an end that the newest revision put off is not cut in between', async () => {
     await start();
     newest = contentOf(timed('guest', '10.1.0.0/16', { expires: now + 48 * hour }) + others);

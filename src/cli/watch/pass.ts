@@ -6,11 +6,12 @@ import type { LoopPassRequest } from '../../controller/loop-parts.ts';
 import { listReferencedFiles } from '../../desired/build-configuration.ts';
 import { assemble } from '../../desired/desired.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
+import { formatRuleKey } from '../../model/rule.ts';
 import type { FingerprintKey } from '../../model/secret.ts';
-import type { DesiredState } from '../../model/state.ts';
+import { type DesiredState, listAllRules } from '../../model/state.ts';
 import { type ApplyRecord, joinApplyRecords, type LookUpFormer, listEnds } from '../../pass/history.ts';
 import type { PassDependencies, PassResult } from '../../pass/pass.ts';
-import { endPass, readDesired } from '../../pass/stages.ts';
+import { endPass, listBaseEnds, readDesired } from '../../pass/stages.ts';
 import { indexBase } from '../../plan/origin.ts';
 import type { Journal, LiveApi, Logger, SourceContent, SourceFile } from '../../ports.ts';
 import { reconcile } from '../../reconcile.ts';
@@ -24,7 +25,11 @@ import { readPlanOptions } from '../plan-settings.ts';
 import { wireEnforcement, wireShared } from '../wire.ts';
 
 /** Who made an apply, in the history: the sidecar, or the sidecar as it takes back what nobody confirmed. */
-export const sidecarNames = { apply: 'sidecar', back: 'sidecar, going back' } as const;
+export const sidecarNames = {
+  ...{ apply: 'sidecar', back: 'sidecar, going back' },
+  /** What it corrects, begins and ends while a revision waits to be confirmed: no change of that revision. */
+  held: 'sidecar, while it waited',
+} as const;
 
 /** The applies of the newest revision: with their secrets, those of this process. */
 export class RecentApplies {
@@ -44,9 +49,10 @@ export class RecentApplies {
 
   /** The newest record of this server, which knows the rules that end; with a `revision` only a sidecar's of that one. */
   async loadNewest(server: string | null, revision: string | null): Promise<ApplyRecord | null> {
-    if (this.stateFolder === null) return null;
-    const newest = await loadNewest(new StateFiles(this.stateFolder, 'history')).catch(() => null);
-    const isMeant = revision === null || (newest?.by === sidecarNames.apply && newest.revision === revision);
+    const files = this.stateFolder === null ? null : new StateFiles(this.stateFolder, 'history');
+    const newest = files === null ? this.#own.at(-1) : await loadNewest(files).catch(() => null);
+    const isOurs = newest?.by === sidecarNames.apply || newest?.by === sidecarNames.held;
+    const isMeant = revision === null || (isOurs && newest?.revision === revision);
     return newest?.server === server && isMeant ? newest : null;
   }
 
@@ -55,7 +61,7 @@ export class RecentApplies {
     const applies: ApplyRecord[] = [];
     if (this.stateFolder !== null)
       for await (const one of walkHistory(new StateFiles(this.stateFolder, 'history'))) {
-        if (one.by === sidecarNames.back) continue;
+        if (one.by === sidecarNames.back || one.by === sidecarNames.held) continue;
         if (one.revision !== revision || one.by !== sidecarNames.apply) break;
         applies.unshift(one);
       }
@@ -91,7 +97,7 @@ export function createWatchPasses(wiring: PassWiring) {
   const isNews = createNewsCheck();
   return {
     async run(request: LoopPassRequest): Promise<PassResult> {
-      const { approve, content, back, base, record, serverWasDown } = request;
+      const { approve, content, back, base, record, serverWasDown, isHeld } = request;
       const prepared = await prepareBack(wiring, request);
       if (!prepared.ok) return endPass('unreadable', { content, failure: prepared.error });
       let key: FingerprintKey;
@@ -116,7 +122,7 @@ export function createWatchPasses(wiring: PassWiring) {
       };
       const lookUp: LookUpFormer = (rule) => indexBase(base)?.find(rule);
       const history = createHistoryWriter(recent.stateFolder, logger, recent.note, lookUp);
-      const by = sidecarNames[back ? 'back' : 'apply'];
+      const by = sidecarNames[back ? 'back' : isHeld ? 'held' : 'apply'];
       const told = history.recordApproved(approve, { by, server: findServer(settings), revision: content.revision });
       const result = await reconcile(content, pass, told);
       if (isNews(result, request)) await history.end(result);
@@ -167,15 +173,27 @@ function logStays(logger: Logger, { problems }: PassResult): void {
     logger.warn('Something is not taken back', { detail: summary });
 }
 
-/** How a pass differs where it takes something back, or ends rules: manifests of before, and a state made from a record, are taken as they are. */
-async function prepareBack(
-  { invocation, root, recent }: PassWiring,
-  { content: { revision, files }, base, record: { inForceRevision }, back, part }: LoopPassRequest,
-): Promise<Result<Partial<PassDependencies>, ReadFailure>> {
+/** The newest record that counts for a pass, and when rules end by it; without one the base of the pass tells. */
+async function lookUpEnds({ invocation, recent }: PassWiring, { base, record }: LoopPassRequest) {
+  const { inForceRevision, appliedRevision } = record;
+  // What is in force and not applied, a revision that waits or that the server took in part, is in no base.
+  if (base !== null && inForceRevision === appliedRevision) return { newest: null, applied: {} };
   // Beside a lease, another replica may have applied since.
   const inForce = invocation.settings.lease === 'none' ? null : (inForceRevision ?? '');
-  const newest = base === null ? await recent.loadNewest(findServer(invocation.settings), inForce) : null;
-  const applied = newest === null ? {} : { appliedRules: listEnds(newest) };
+  const newest = await recent.loadNewest(findServer(invocation.settings), inForce);
+  if (newest === null) return { newest, applied: {} };
+  return { newest, applied: { appliedRules: new Map([...listBaseEnds(base), ...listEnds(newest)]) } };
+}
+
+/** How a pass differs where it takes something back, or ends rules: manifests of before, and a state made from a record, are taken as they are. */
+async function prepareBack(
+  wiring: PassWiring,
+  request: LoopPassRequest,
+): Promise<Result<Partial<PassDependencies>, ReadFailure>> {
+  const { invocation, root, recent } = wiring;
+  const { base, back, part } = request;
+  const { revision, files } = request.content;
+  const { newest, applied } = await lookUpEnds(wiring, request);
   if (back === undefined && part !== 'ends' && part !== 'revocations') return ok(applied);
   const desired = makeDesiredContext({ ...invocation, settings: liftDemands(invocation.settings) }, root);
   const own = { ...applied, desired, strict: false };
@@ -188,7 +206,17 @@ async function prepareBack(
   const record = await recent.join(revision);
   const message = `what ${revision} changed is not recorded here`;
   if (record === null) return fail({ code: 'no-record', status: null, message });
-  return ok({ ...own, takesBack: { record, goesBack: true, isRest: back === 'rest' } });
+  const isRest = back === 'rest';
+  return ok({ ...own, takesBack: { record: isRest ? leaveDesired(record, base) : record, goesBack: true, isRest } });
+}
+
+/** The record without what the confirmed state asks for too: that stays, whoever wrote it. */
+function leaveDesired(record: ApplyRecord, confirmed: DesiredState | null): ApplyRecord {
+  if (confirmed === null) return record;
+  const desired = new Set(listAllRules(confirmed).map(({ rule }) => formatRuleKey(rule)));
+  const created = record.created.filter(({ rule }) => !desired.has(formatRuleKey(rule)));
+  const fields = record.fields.filter((field) => confirmed.configuration?.fields[field] === undefined);
+  return { ...record, created, fields };
 }
 
 /** What is to be confirmed must be known after a restart too, and so must what is put back without it. */

@@ -217,6 +217,25 @@ describe('confirmWith over Git', () => {
     expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: 1500 });
   });
 
+  it('leaves as it is what it corrected and the confirmed revision asks for too, and what others made meanwhile (long)', async () => {
+    upstream.commit({ 'rules.yaml': rulesOf(...before) });
+    expect((await watchGit('exit 0')).code).toBe(0);
+    const [lost] = world.simulator.rules();
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const rules = `${world.simulator.url}/v0/rules`;
+    const body = JSON.stringify({ rule: { action: 'accept', destination: '10.77.0.0/16' } });
+    world.write(
+      'change.mjs',
+      `await fetch('${rules}/${lost?.id}', ${JSON.stringify({ method: 'DELETE', headers })});
+      await fetch('${rules}', ${JSON.stringify({ method: 'POST', headers, body })});
+      await import('node:fs').then((fs) => fs.writeFileSync('${join(world.folder, 'changed')}', ''));\n`,
+    );
+    upstream.commit({ 'rules.yaml': rulesOf(...before, 'drop 10.66.0.0/16') });
+    const change = `[ -e ${join(world.folder, 'changed')} ] || ${process.execPath} ${join(world.folder, 'change.mjs')}; exit 1`;
+    const back = await watchGit(change, '', '--on-drift', 'report', '--interval', '300ms');
+    expect([back.code, live()], back.err).toEqual([3, before]);
+  });
+
   it('no guard, window, policy test or required note holds it (long)', async () => {
     const guarded = `---\napiVersion: firezone/v0\nkind: PolicyTest\nmetadata: {name: t}\nspec:\n  cases:\n    - {name: c, destination: 10.0.0.1, expect: drop, always: true}\n`;
     upstream.commit({ 'rules.yaml': rulesOf(...before) + guarded.replace('expect: drop', 'expect: accept') });
