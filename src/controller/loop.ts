@@ -1,4 +1,4 @@
-import type { SourceReading } from '../ports.ts';
+import type { FirstSeen, SourceReading } from '../ports.ts';
 import { pickInterval } from './backoff.ts';
 import { shortenRevision } from './conditions.ts';
 import { Leadership } from './leadership.ts';
@@ -16,6 +16,9 @@ import type { Trigger } from './trigger.ts';
 
 // A pass that shows no progress for this long hangs: no request, gap, wait for the filter or Git call takes so long.
 const stuckMs = 600_000;
+
+/** A source has so long to answer though something else is due. */
+const leastReadMs = 800;
 
 /** Another pass follows by itself. */
 const unsettled: ReadonlySet<Verdict['reason']> = new Set(['Settling', 'AwaitingConfirmation'] as const);
@@ -126,13 +129,30 @@ export class Loop {
     return { ...done, waitMs: Math.min(done.waitMs, selection.settlingMs ?? done.waitMs) };
   }
 
+  /** Reads the source, as long as nothing else is due: a server that hangs must not keep a rule from ending, or a revision in force. */
+  async #readInTime(firstSeen: FirstSeen): Promise<SourceReading & { readonly isLate?: boolean }> {
+    const { source, clock, stop } = this.#parts;
+    const { lastGood = null } = this.#lead?.history ?? {};
+    const [over, done] = [new AbortController(), new AbortController()];
+    const signal = AbortSignal.any([stop, over.signal]);
+    const dueAt = Math.min(this.#wakeAt, this.#lead?.confirmBy ?? Number.POSITIVE_INFINITY);
+    const dueMs = Math.max(leastReadMs, dueAt - clock.wallTime());
+    if (lastGood !== null && dueMs < stuckMs)
+      void clock.sleep(dueMs, AbortSignal.any([stop, done.signal])).then(() => over.abort());
+    const reading = await source.read(signal, firstSeen).catch((error: unknown) => explainSourceError(error, stop));
+    const isLate = over.signal.aborted && reading.content === null && lastGood !== null;
+    done.abort();
+    return isLate ? { content: lastGood, problems: [], isLate } : reading;
+  }
+
   async #observe(): Promise<SourceReading> {
-    const { source, clock, observer, logger, stop } = this.#parts;
+    const { clock, observer, logger } = this.#parts;
     const from = clock.now();
-    const firstSeen = this.#lead?.record.firstSeen ?? {};
-    const reading = await source.read(stop, firstSeen).catch((error: unknown) => explainSourceError(error, stop));
+    const reading = await this.#readInTime(this.#lead?.record.firstSeen ?? {});
     observer.phaseEnded('source', clock.now() - from);
     this.#board.touch();
+    if (reading.isLate) this.#parts.triggers.wake('retry'); // after this turn, which is for what is due
+    if (reading.isLate) return reading;
     const observed = reading.content?.revision ?? reading.observed;
     if (observed === undefined) return reading;
     if (observed !== this.#board.status.revisions.observed) {

@@ -297,6 +297,31 @@ describe('the loop', () => {
     await end(fake);
   });
 
+  it('a source that hangs keeps no rule from ending in time; it is asked again at once, and said when it gives up', async () => {
+    const fake = fakeLoop();
+    let boundary = fake.clock.wallTime() + 90_000;
+    const ended: number[] = [];
+    fake.answer = () => {
+      if (fake.clock.wallTime() < boundary)
+        return { kind: 'apply', plan: { ...planOf(['+10.0.0.1']), nextBoundary: boundary } };
+      ended.push(fake.clock.wallTime() - boundary);
+      boundary = Number.POSITIVE_INFINITY;
+      return { kind: 'in-sync' };
+    };
+    fake.settings = { ...defaultSettings, intervalMs: 60_000 };
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 1);
+    fake.hangsMs = 3_600_000;
+    await fake.clock.until(() => ended.length === 1);
+    expect(ended).toEqual([expect.closeTo(0, -3)]);
+    expect(fake.loop.status().conditions.Ready.status).toBe('True');
+    const { reads } = fake;
+    fake.hangsMs = 30_000;
+    await fake.clock.until(() => fake.loop.status().conditions.Ready.reason === 'SourceFailed', 3_700_000);
+    expect(fake.reads).toBe(reads);
+    await end(fake);
+  });
+
   it('keeps the last good revision in force while the newest has errors, and looks at both with each pass', async () => {
     const fake = fakeLoop();
     start(fake);

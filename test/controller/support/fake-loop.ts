@@ -38,6 +38,8 @@ export interface FakeLoop {
   settings: LoopSettings;
   /** What the source gives from now on: a revision, or problems. */
   source: string | readonly Problem[];
+  /** It gives nothing until it is told to stop, or this long after it was asked (ms). */
+  hangsMs: number;
   /** How a pass goes from now on. */
   answer: (request: LoopPassRequest) => Answer;
   descends: Descent;
@@ -130,6 +132,7 @@ export function fakeLoop(
     enforcedInMs: null,
     passMs: 0,
     reads: 0,
+    hangsMs: 0,
     firstSeen: {},
   };
   const reading = (): SourceReading => {
@@ -153,9 +156,11 @@ export function fakeLoop(
     hold: (revision) => fake.holds(revision),
     source: {
       description: 'test',
-      read: (_signal, firstSeen = {}) => {
+      read: async (signal, firstSeen = {}) => {
         fake.firstSeen = firstSeen;
-        return Promise.resolve(reading());
+        if (fake.hangsMs === 0) return reading();
+        await clock.sleep(fake.hangsMs, signal);
+        return { content: null, problems: [{ code: 'git-aborted', severity: 'error', summary: 'git was stopped' }] };
       },
       ...(options.git
         ? {
