@@ -123,16 +123,8 @@ interface BoundComponent {
   readonly kept: readonly Rule[];
 }
 
-/** A component in the order found for it, and whether that order may expose something. */
-interface OrderedComponent extends BoundComponent {
-  readonly suspect: boolean;
-}
-
-/** Orders each component, given in canonical order; components that are the same question get one answer. */
-function orderComponents(
-  components: readonly BoundComponent[],
-  context: ComponentContext,
-): readonly OrderedComponent[] {
+/** Orders each component, and tells whether it may expose something (`suspect`); those that are the same question get one answer. */
+function orderComponents(components: readonly BoundComponent[], context: ComponentContext) {
   const shapes = new Map<string, string>();
   const questions = new Map<string, Ordering>();
   const keys = components.map((component) => {
