@@ -43,9 +43,9 @@ export class Session {
   readonly #hard = new AbortController();
   readonly #soft = new AbortController();
   /** Passed to every request; aborts only when the bound after a stop has passed. */
-  readonly hard = this.#hard.signal;
+  readonly hard: AbortSignal = this.#hard.signal;
   /** Aborts when no new step may start: stop, total deadline, refused token. */
-  readonly soft = this.#soft.signal;
+  readonly soft: AbortSignal = this.#soft.signal;
   readonly #over = new AbortController();
   readonly #listRules = shareRuns((priority: Priority) => this.#readRules(priority));
   readonly #asked = (): void => this.stop('asked');

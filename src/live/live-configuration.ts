@@ -1,4 +1,4 @@
-import { canonicalizeNetwork } from '../model/address.ts';
+import { canonicalizeNetwork } from '../model/canonicalize-network.ts';
 import type {
   ConfigurationFields,
   LiveConfiguration,

@@ -1,7 +1,8 @@
 import { formatAddress, parseNetwork } from '../model/address.ts';
-import { everyPort, formatPortRange, type Ports, parsePortRange } from '../model/port-range.ts';
+import { formatPortRange, type Ports, parsePortRange } from '../model/port-range.ts';
 import { fail, isObject, ok, type Result } from '../model/result.ts';
 import type { LiveRule } from '../model/rule.ts';
+import { everyPort } from '../model/state.ts';
 
 /** A user as far as manifests may name one. */
 export interface LiveUser {

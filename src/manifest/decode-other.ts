@@ -1,7 +1,7 @@
-import { everyPort, type PortRange } from '../model/port-range.ts';
+import type { PortRange } from '../model/port-range.ts';
 import { makeError } from '../model/problem.ts';
 import type { Action } from '../model/rule.ts';
-import { type Protocol, protocols } from '../model/state.ts';
+import { everyPort, type Protocol, protocols } from '../model/state.ts';
 import { readTime, readTimezone } from './decode-notes.ts';
 import { type Decoding, getPlace, readName, readNetwork, readPorts, readUser, reportAt } from './decoding.ts';
 import type {

@@ -1,5 +1,6 @@
-import { canonicalizeNetwork } from '../model/address.ts';
-import { everyPort, formatPortRange, parsePortRange } from '../model/port-range.ts';
+import { canonicalizeNetwork } from '../model/canonicalize-network.ts';
+import { formatPortRange, parsePortRange } from '../model/port-range.ts';
+import { everyPort } from '../model/state.ts';
 import type { Kind } from './manifest.ts';
 import { isUuid, listFields } from './schema.ts';
 

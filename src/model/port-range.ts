@@ -8,9 +8,6 @@ export interface PortRange {
   readonly high: number;
 }
 
-/** Every port there is, whatever bounds a server sets for those of rules. */
-export const everyPort: PortRange = { low: 0, high: 65_535 };
-
 /** The ports of one transport protocol that a rule is restricted to. */
 export interface Ports extends PortRange {
   readonly type: PortType;

@@ -37,6 +37,9 @@ export interface LiveState {
 export const protocols = ['tcp', 'udp', 'other'] as const;
 export type Protocol = (typeof protocols)[number];
 
+/** Every port there is, whatever bounds a server sets for those of rules. */
+export const everyPort: PortRange = { low: 0, high: 65_535 };
+
 /** One case of a PolicyTest: all of this traffic must get the expected verdict. */
 export interface PolicyCase {
   readonly name: string;

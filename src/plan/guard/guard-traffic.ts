@@ -1,5 +1,5 @@
-import { everyPort, formatPortRange } from '../../model/port-range.ts';
-import { protocols } from '../../model/state.ts';
+import { formatPortRange } from '../../model/port-range.ts';
+import { everyPort, protocols } from '../../model/state.ts';
 import { findPacketInBoth, type Selection } from '../../policy/selection.ts';
 import { findAlwaysFailures, runPolicyTests } from '../../policy/tests.ts';
 import type { Effect } from '../../policy/traffic.ts';
