@@ -28,15 +28,12 @@ function problemsOfKind(findings: readonly Finding[]): readonly Problem[] {
 
 function problemOf(finding: Finding): Problem {
   const summary = `${finding.summary.charAt(0).toUpperCase()}${finding.summary.slice(1)}.`;
-  const hint = [...concernHints(finding), ...trafficHints(finding.effect), remedyOf(finding)].join('; ');
+  // The rules without effect, where the summary only counts them.
+  const names = finding.rules.map(({ name, key }) => name ?? key);
+  const concerns = names.length < 2 ? [] : [`concerns ${joinSome(names, shownRules)}`];
+  const hint = [...concerns, ...trafficHints(finding.effect), remedyOf(finding)].join('; ');
   const place = finding.rules.length === 1 ? finding.rules[0]?.place : null;
   return { code: `kernel-${finding.kind}`, severity: 'warning', summary, hint, ...(place ? { place } : {}) };
-}
-
-/** The rules without effect, where the summary only counts them. */
-function concernHints({ rules }: Finding): readonly string[] {
-  const names = rules.map(({ name, key }) => name ?? key);
-  return rules.length < 2 ? [] : [`concerns ${joinSome(names, shownRules)}`];
 }
 
 function trafficHints({ opens, closes }: Effect): readonly string[] {
