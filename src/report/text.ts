@@ -82,7 +82,9 @@ function setText({ title, total, changes }: SetOfChanges, width: number | undefi
     const { change, symbol, tone, why, fields } = first;
     const where = change.source === null ? '' : paint('faint', formatLine(change.source));
     const head = [paint('strong', title.padEnd(columns.title)), why === '' ? '' : paint('note', why), where];
-    return [joinWords(head), ...fieldTexts(fields).map((text) => `  ${paint(tone, symbol)} ${text}`)].join('\n');
+    const longestPath = Math.min(48, measureLongest(fields.map(({ path }) => path)));
+    const lines = fields.map(({ path, text }) => `  ${paint(tone, symbol)} ${path.padEnd(longestPath)}  ${text}`);
+    return [joinWords(head), ...lines].join('\n');
   }
   const rules = `${changes.length} of ${count(total, 'rule')} change${changes.length === 1 ? 's' : ''}`;
   const longest = (text: (one: ShownChange) => string, most: number): number =>
@@ -120,11 +122,6 @@ function placeText({ name, change }: ShownChange): string {
 
 function joinWords(parts: readonly string[]): string {
   return parts.filter(Boolean).join(' ').trimEnd();
-}
-
-function fieldTexts(fields: ShownChange['fields']): readonly string[] {
-  const width = Math.min(48, measureLongest(fields.map(({ path }) => path)));
-  return fields.map(({ path, text }) => `${path.padEnd(width)}  ${text}`);
 }
 
 function listingText(title: string, listing: TrafficPart | PagePart, paint: Paint): string {

@@ -26,19 +26,16 @@ export function describeTraffic(traffic: readonly Traffic[], people: People, isF
     .toSorted((a, b) => Number(b.users.has(null)) - Number(a.users.has(null)) || b.users.size - a.users.size)
     .flatMap(({ users, pieces }) => {
       const who = formatPeople(users, people);
-      return joinAlike(describeNetworks(pieces)).map((terms) => ({ who, ...describeTerms(terms, most) }));
+      // Networks with the same traffic and no exceptions are one line; each with exceptions is its own.
+      const keyOf = (term: Term) => (term.exceptions.length === 0 ? formatPortsKey(term.protocols) : term);
+      const alike = groupBy(describeNetworks(pieces), keyOf).values();
+      return [...alike].map((terms) => ({ who, ...describeTerms(terms, most) }));
     });
 }
 
 /** `10.2.0.5 tcp 5432 for bob`: one line as a sentence's end. */
 export function formatTrafficLine({ what, who }: Pick<TrafficLine, 'what' | 'who'>): string {
   return what.includes(' but for ') ? `${what}, for ${who}` : `${what} for ${who}`;
-}
-
-/** Networks with the same traffic and no exceptions are one line; each with exceptions is its own. */
-function joinAlike(terms: readonly Term[]): readonly (readonly Term[])[] {
-  const keyOf = (term: Term) => (term.exceptions.length === 0 ? formatPortsKey(term.protocols) : term);
-  return [...groupBy(terms, keyOf).values()];
 }
 
 function describeTerms(terms: readonly Term[], most: number): Omit<TrafficLine, 'who'> {
