@@ -34,13 +34,10 @@ export function findExposure(input: ExposureInput): readonly Exposure[] {
   for (const { userId } of before.concat(after)) if (userId !== null) users.add(userId);
   return [...unfilteredOf(input), ...order.suspects.flatMap((suspect) => findExposed(suspect, input, users))]
     .sort((a, b) => a.from - b.from || a.to - b.to || (a.direction < b.direction ? 1 : -1))
-    .map(({ direction, traffic, from, to, expectedMs: ms }) => ({
-      direction,
-      traffic,
-      fromStep: formatStepId(from),
-      toStep: formatStepId(to),
-      expectedMs: ms,
-    }));
+    .map(({ direction, traffic, from, to, expectedMs: ms }) => {
+      const [fromStep, toStep] = [formatStepId(from), formatStepId(to)];
+      return { direction, traffic, fromStep, toStep, expectedMs: ms };
+    });
 }
 
 /** One rebuild mends what every rule modified in place left behind, so it is listed once: with the first of their deletes. */
