@@ -11,6 +11,7 @@ import { type DocumentedLine, documentedFlags, documentedLines, root } from './l
 import {
   type DocsWorld,
   drifted,
+  giveEnd,
   hasOpenssl,
   inWorld,
   liveDestinations,
@@ -40,7 +41,7 @@ const given: readonly (readonly [RegExp, (world: DocsWorld) => string])[] = [
   [/(?<=\S )\[(.*?)\]/g, () => '$1'], // an operand or flag that may be left out: is given
   [/\bPATH(?:…|\.\.\.)/g, () => 'policy/office.yaml policy/metadata.yaml'],
   [/\bPATH\b/g, () => 'policy'],
-  [/(?<=extend )(?:SET\/RULE|NAME)(?= )/g, () => 'office/web'],
+  [/(?<=extend )(?:SET\/RULE|NAME|office\/web)(?= )/g, () => 'metadata'],
   [/(?<=--until )DATE\b/g, () => '2099-12-31'],
   [/\bPLAN\b|(?<=apply )FILE\b/g, () => 'plan.json'],
   [/--destination A\b/g, () => '--destination 10.1.2.3'],
@@ -89,7 +90,7 @@ const leftOut: Readonly<Record<string, readonly string[]>> = {
   log: ['policy'],
   diff: ['policy', 'policy'],
   expiring: ['policy'],
-  extend: ['office/web', 'policy'],
+  extend: ['metadata', 'policy'],
   completion: ['bash'],
   init: ['fresh'],
 };
@@ -141,6 +142,7 @@ describe('every command line of the README and the docs, executed', () => {
           return expect(parsed.text).toMatch(/Usage: reconcile validate|^Exit codes|settings file/);
         const { name } = parsed.command;
         if (name === 'apply') expect((await world.cli(['--plan', '--save', 'plan.json', 'policy'])).code).toBe(0);
+        if (name === 'extend') giveEnd(world);
         const state = { env: { RECONCILE_STATE_DIR: 'exported' } };
         const looksBack = name === 'history' || name === 'undo';
         if (looksBack) expect((await world.cli(['policy'], state)).code).toBe(0);

@@ -16,6 +16,7 @@ import { root } from './lines.ts';
 import {
   type DocsWorld,
   drifted,
+  giveEnd,
   has,
   hasOpenssl,
   inWorld,
@@ -66,6 +67,7 @@ describe('every flag of every command, executed', () => {
   const titled = possible.map((one, index) => [`${one.pair}${isFirst(one, index) ? '' : ' (long)'}`, one] as const);
   it.each(titled)('%s', (_, { command, name, sample }) =>
     inWorld(template(), drifted, async (world) => {
+      if (command === 'extend') giveEnd(world);
       const env = ((await sample.prepare?.(world, command)) ?? {}) as Readonly<Record<string, string>>;
       const args = sample.args?.(world, command) ?? [formatFlag(name)];
       const base = sample.base?.(command) ?? baseOf(command);

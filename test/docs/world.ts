@@ -30,6 +30,11 @@ const office = /```yaml\n([\s\S]*?)```/.exec(readFileSync(join(root, 'README.md'
 const people = `apiVersion: firezone/v0\nkind: Users\nmetadata: {name: people}\nspec: {alice: ${alice}}\n`;
 const metadata = (destination: string): string =>
   `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: metadata}\nspec: {action: drop, destination: ${destination}}\n`;
+/** The rule `metadata` ends, late. */
+export function giveEnd(world: DocsWorld): void {
+  world.write('policy/metadata.yaml', metadata('169.254.0.0/16, expires: 2099-01-01'));
+}
+
 const test = `apiVersion: firezone/v0
 kind: PolicyTest
 metadata: {name: office}
