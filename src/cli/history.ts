@@ -167,11 +167,15 @@ export async function loadRecord(files: StateFiles, number: number): Promise<Res
   return fail(`apply ${number} in ${files.folder} cannot be used: ${record.error}`);
 }
 
-/** The readable applies that changed something, or may have, newest first; throws a `Failure` where the folder cannot be read. */
-export async function* walkHistory(files: StateFiles): AsyncIterable<NumberedRecord> {
+/** The applies that changed something, or may have, newest first; `onBroken` is told of those that cannot be read. Throws a `Failure` where the folder cannot be read. */
+export async function* walkHistory(
+  files: StateFiles,
+  onBroken: (number: number) => void = () => {},
+): AsyncIterable<NumberedRecord> {
   for (const number of await listRecords(files).catch(refuseFolder(files, 'read'))) {
     const record = await loadRecord(files, number);
-    if (record.ok && countChanges(record.value) > 0) yield record.value;
+    if (!record.ok) onBroken(number);
+    else if (countChanges(record.value) > 0) yield record.value;
   }
 }
 

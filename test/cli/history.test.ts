@@ -73,6 +73,13 @@ describe('history', () => {
     expect((await run('history')).out).toContain('No applies are recorded');
   });
 
+  it('names a record that cannot be read, which may be the last apply', async () => {
+    manifests(['drop 10.1.0.0/16']);
+    await run('m');
+    writeFileSync(join(world.folder, 'state/reconcile/history/2.json'), '{');
+    expect((await run('history')).out).toMatch(/^ {3}2 {2}cannot be read, and so not undone\n {3}1 {2}\d{4}-/);
+  });
+
   it('holds what a sidecar with a state folder applied, and undoes that too', async () => {
     manifests(['drop 10.1.0.0/16']);
     const state = join(world.folder, 'state');

@@ -24,7 +24,8 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const lines: string[] = [];
   const applies: unknown[] = [];
   // One after another: each may be large.
-  for await (const record of walkHistory(files)) {
+  const broken = (one: number) => void lines.push(`${String(one).padStart(4)}  cannot be read, and so not undone\n`);
+  for await (const record of walkHistory(files, broken)) {
     lines.push(lineOf(record));
     applies.push(documentOf(record));
   }
