@@ -25,7 +25,7 @@ import { type Answer, chooseExitCode, type Invocation } from './command.ts';
 import { createHistoryWriter, describeUser, loadEnds, type OnRecord } from './history.ts';
 import { findStateFolder, type LastApply, readLastApply, recordApply } from './last-apply.ts';
 import { applyStrict, applyStrictToPass, isInvalid } from './manifests.ts';
-import { settleWaiting } from './pending.ts';
+import { noteWaiting, settleWaiting } from './pending.ts';
 import { lookUpNames, type PlanNames } from './plan-names.ts';
 import { readRevision } from './revision.ts';
 import { compareWithSaved, movedMeanwhile, type SavedPlan, savePlan } from './saved-plan.ts';
@@ -89,7 +89,8 @@ export async function runPass(given: Invocation, request: PassRequest): Promise<
 /** Records what a run that could write left in effect, unless it took an apply back. */
 async function recordRun({ invocation, request, lastApply, wired }: Run, result: PassResult, answer: Answer) {
   const { planOnly, back } = request;
-  if (planOnly || back?.goesBack) return;
+  if (planOnly) return await noteWaiting(invocation);
+  if (back?.goesBack) return;
   const terms = { former: lastApply?.secrets ?? [], logger: wired.pass.logger };
   if (back === undefined) await recordApply(invocation, result, terms);
   await settleWaiting(invocation, answer);

@@ -142,6 +142,15 @@ export async function removePending(files: StateFiles, place: Place): Promise<bo
   });
 }
 
+/** Says to somebody who looks at what is live that it may be taken back. */
+export async function noteWaiting(invocation: Invocation): Promise<void> {
+  if (findStateFolder(invocation) === null) return;
+  const pending = await loadPending(invocation, openPending(invocation)).catch(() => null);
+  if (pending === null || pending.stage === 'wantsSecret') return;
+  const what = `the apply of ${pending.record.at.slice(0, 19)}Z by ${pending.record.by} is not confirmed, and is taken back without that`;
+  invocation.terminal.stderr(`note: ${escapeControls(what)}. To keep it: reconcile confirm\n`);
+}
+
 /** Forgets fields that wait for a secret once a run has brought each of them about; else says that they wait. */
 export async function settleWaiting(invocation: Invocation, { exit = exitCodes.ok, report }: Answer): Promise<void> {
   if (findStateFolder(invocation) === null) return;

@@ -778,9 +778,16 @@ describe('while an apply waits in another process', () => {
     const refused = await run('m');
     expect([refused.code, refused.err]).toEqual([1, expect.stringMatching(/waits to be confirmed \(process \d+\)/)]);
     expect(refused.err).toContain('reconcile confirm');
+    const note = 'is not confirmed, and is taken back without that. To keep it: reconcile confirm';
+    const looks = [
+      ['plan', 'm'],
+      ['undo', '--dry-run'],
+    ] as const;
+    for (const words of looks) expect((await run(...words)).err).toContain(note);
     const kept = await run('confirm');
     expect([kept.code, kept.out]).toEqual([0, expect.not.stringContaining('Run `reconcile apply`')]);
     expect([(await end).code, live()]).toEqual([0, after]);
+    for (const words of looks) expect((await run(...words)).err).not.toContain(note);
   });
 
   it('confirm comes too late once that process goes back: exit 3, and it goes back all the same (long)', async () => {
