@@ -6,6 +6,7 @@ import { emptyRecord, listRevisions, lostRecord, recordShape } from '../controll
 import { getErrorCode, replaceError } from '../model/result.ts';
 import type { Logger } from '../ports.ts';
 import { replaceFile } from './replace-file.ts';
+import { readStateFile } from './state-folder.ts';
 
 const shape = recordShape.extend({ format_version: z.literal(1), seal: z.string().max(500).optional() });
 
@@ -39,14 +40,17 @@ export function storeRecord(text: RecordText, logger: Logger, seal: Seal | null)
 /** A record in the state folder of a replica that is alone: one that cannot be written is said, and ends nothing. */
 export function storeRecordIn(folder: string, logger: Logger): RecordStore {
   const file = path.join(folder, 'record.json');
-  const text = openRecordText(file);
-  const write = async (record: string): Promise<boolean> => {
-    await text.write(record).catch((error: unknown) => {
+  const read = (): Promise<string | null> => readStateFile(file, largest).catch(replaceError('ENOENT', null));
+  const write = async (text: string): Promise<boolean> => {
+    try {
+      await replaceFile(file, text, 0o600, 'replaced');
+      return true;
+    } catch (error) {
       logger.warn('The state file cannot be written', { file, code: getErrorCode(error) });
-    });
-    return true;
+      return true;
+    }
   };
-  return storeRecord({ ...text, write }, logger, null);
+  return storeRecord({ read, write }, logger, null);
 }
 
 /** One small file, for its owner alone, replaced atomically. Rejects when it cannot be read or written. */

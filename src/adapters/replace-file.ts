@@ -1,10 +1,10 @@
-import { chmod, open, realpath, rename, rm, stat } from 'node:fs/promises';
+import { chmod, lstat, open, realpath, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 
-/** Writes a file so that readers see the old content or the new; a link and an existing mode stay. Throws as the file system. */
-export async function replaceFile(file: string, text: string, mode = 0o644): Promise<void> {
-  const target = await realpath(file).catch(() => file);
-  const existing = await stat(target).catch(() => null);
+/** Writes a file so that readers see the old content or the new; an existing mode stays, and a link, unless planted. Throws as the system. */
+export async function replaceFile(file: string, text: string, mode = 0o644, link: 'kept' | 'replaced' = 'kept') {
+  const target = link === 'replaced' ? file : await realpath(file).catch(() => file);
+  const existing = await lstat(target).catch(() => null);
   // The leading dot keeps it out of the manifests.
   const temporary = path.join(path.dirname(target), `.${path.basename(target)}.${process.pid}.new`);
   try {
@@ -15,7 +15,7 @@ export async function replaceFile(file: string, text: string, mode = 0o644): Pro
     } finally {
       await handle.close();
     }
-    if (existing !== null) await chmod(temporary, existing.mode & 0o7777);
+    if (existing?.isFile()) await chmod(temporary, existing.mode & 0o7777);
     await rename(temporary, target);
   } catch (error) {
     await rm(temporary, { force: true });

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
-import { link, readdir, readFile, stat, unlink } from 'node:fs/promises';
+import { link, readdir, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { getErrorCode, replaceError } from '../model/result.ts';
 import { replaceFile } from './replace-file.ts';
-import { claimFolder, closeToOthers } from './state-folder.ts';
+import { claimFolder, closeToOthers, readStateFile } from './state-folder.ts';
 
 const largestBytes = 100_000_000;
 
@@ -28,12 +28,8 @@ export class StateFiles {
 
   /** The JSON value of a file; undefined: there is none; null: it cannot be read. */
   async read(name: string): Promise<unknown> {
-    const file = this.locate(name);
     try {
-      const found = await stat(file);
-      // A named pipe would be waited for without end.
-      if (!found.isFile() || found.size > largestBytes) return null;
-      return JSON.parse(await readFile(file, 'utf8'));
+      return JSON.parse(await readStateFile(this.locate(name), largestBytes));
     } catch (error) {
       return getErrorCode(error) === 'ENOENT' ? undefined : null;
     }
@@ -52,7 +48,7 @@ export class StateFiles {
 
   async write(name: string, value: unknown): Promise<void> {
     for (const one of this.#folders) await claimFolder(one);
-    await replaceFile(this.locate(name), `${JSON.stringify(value)}\n`, 0o600);
+    await replaceFile(this.locate(name), `${JSON.stringify(value)}\n`, 0o600, 'replaced');
   }
 
   /** Writes a file that must not be there yet; false: it is. */

@@ -34,19 +34,26 @@ export async function openState(directory: string): Promise<Result<StateFolder, 
     await claimFolder(folder);
     // The mark of 0.1 lies above.
     for (const place of [mark, path.join(directory, 'owner')]) {
-      const holder = await readFile(place, 'utf8').catch(() => '');
+      const holder = await readStateFile(place, 1000).catch(() => '');
       if (holder !== mine && isAlive(holder)) {
         const pid = holder.split(' ')[0];
         return fail(`the state directory ${directory} is in use by process ${pid}; give each process its own`);
       }
     }
     await moveOld(directory, folder);
-    await replaceFile(mark, mine, 0o600);
+    await replaceFile(mark, mine, 0o600, 'replaced');
   } catch (error) {
     if (error instanceof NotOurs) return fail(error.message);
     return fail(`the state directory ${folder} cannot be written (${getErrorCode(error, 'failed')})`);
   }
   return ok({ path: folder, release: () => rm(mark, { force: true }) });
+}
+
+/** The text of a file of the state; rejects for a link, and for a named pipe, which would be waited for without end. */
+export async function readStateFile(file: string, largestBytes: number): Promise<string> {
+  const found = await lstat(file);
+  if (found.isFile() && found.size <= largestBytes) return await readFile(file, 'utf8');
+  throw Object.assign(new Error('not a file of ours'), { code: 'not-a-file' });
 }
 
 /** What is ours in a state directory. */

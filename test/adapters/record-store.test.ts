@@ -1,6 +1,8 @@
+import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
   chownSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -197,6 +199,31 @@ describe('the state folder', () => {
     expect(readdirSync(own)).toEqual([]);
     chownSync(own, 12_345, 12_345);
     expect(await openState(folder)).toMatchObject({ ok: false, error: expect.stringContaining('another user') });
+  });
+
+  it('threat 36: replaces a link in a folder that is closed to others, and leaves its target as it is', async () => {
+    const [own, outside] = [path.join(folder, 'reconcile'), path.join(folder, 'outside')];
+    mkdirSync(own, { mode: 0o700 });
+    writeFileSync(outside, JSON.stringify({ format_version: 1, ...emptyRecord, knownRules: 7 }));
+    const before = readFileSync(outside, 'utf8');
+    for (const name of ['record.json', 'owner']) symlinkSync(outside, path.join(own, name));
+    expect((await openState(folder)).ok).toBe(true);
+    expect(await store(own).load()).toEqual(lostRecord);
+    await store(own).save({ ...emptyRecord, knownRules: 8 });
+    expect(readFileSync(outside, 'utf8')).toBe(before);
+    for (const name of ['record.json', 'owner']) expect(lstatSync(path.join(own, name)).isFile()).toBe(true);
+    expect((await store(own).load()).knownRules).toBe(8);
+  });
+
+  it('threat 36: does not wait for a named pipe in it', { timeout: 5000 }, async () => {
+    const own = path.join(folder, 'reconcile');
+    mkdirSync(own, { mode: 0o700 });
+    const pipes = [path.join(own, 'record.json'), path.join(own, 'owner'), path.join(folder, 'owner')];
+    for (const pipe of pipes) execFileSync('mkfifo', [pipe]);
+    expect((await openState(folder)).ok).toBe(true);
+    expect(await store(own).load()).toEqual(lostRecord);
+    await store(own).save(emptyRecord);
+    expect(await store(own).load()).toEqual(emptyRecord);
   });
 
   it('is refused while a live process holds it, and taken from a dead one at once', async () => {
