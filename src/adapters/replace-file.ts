@@ -7,6 +7,8 @@ export async function replaceFile(file: string, text: string, mode = 0o644, link
   const existing = await lstat(target).catch(() => null);
   // The leading dot keeps it out of the manifests.
   const temporary = path.join(path.dirname(target), `.${path.basename(target)}.${process.pid}.new`);
+  // Left by a kill: in a container the next process has the same number.
+  await rm(temporary, { force: true });
   try {
     const handle = await open(temporary, 'wx', mode);
     try {

@@ -39,6 +39,20 @@ it('writes through a link', async () => {
   expect(readFileSync(path.join(folder, 'real.yaml'), 'utf8')).toBe('two');
 });
 
+it('is not refused by what a kill left of a process with the same number, and follows no link in its place', async () => {
+  const [file, outside] = [path.join(folder, 'a.yaml'), path.join(folder, 'outside')];
+  const temporary = path.join(folder, `.a.yaml.${process.pid}.new`);
+  writeFileSync(temporary, '{');
+  await replaceFile(file, 'one');
+  expect(readFileSync(file, 'utf8')).toBe('one');
+  writeFileSync(outside, 'of another program');
+  symlinkSync(outside, temporary);
+  await replaceFile(file, 'two');
+  expect(readFileSync(file, 'utf8')).toBe('two');
+  expect(readFileSync(outside, 'utf8')).toBe('of another program');
+  expect(readdirSync(folder).sort()).toEqual(['a.yaml', 'outside']);
+});
+
 it('leaves nothing behind when it fails', async () => {
   await expect(replaceFile(folder, 'text')).rejects.toThrow();
   expect(readdirSync(path.dirname(folder)).filter((name) => name.includes(path.basename(folder)))).toEqual([
