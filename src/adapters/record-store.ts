@@ -19,25 +19,33 @@ type Seal = (text: string) => string;
 /**
  * The record as text that lies with the lease, or in a file. Whoever may write a Lease must not be able to have secrets sent
  * elsewhere, commits applied that are not on the branch, or a fleet kept from a revision: so what it says of them is sealed.
- * Null: nobody else writes it.
+ * Null: nobody else writes it, and one that cannot be written ends nothing, unless it alone would say which revision waits.
  */
 export function storeRecord(text: RecordText, logger: Logger, seal: Seal | null): RecordStore {
+  /** What lay there last, as far as this process knows. */
+  let there: LoopRecord | null = null;
   return {
     async load() {
       const found = await text.read().catch((error: unknown) => error);
-      if (found === null) return emptyRecord;
-      const record = typeof found === 'string' ? decodeRecord(found, seal) : null;
-      if (record !== null) return record;
-      logger.warn('The record cannot be read; it is made anew, and nothing is deleted because of it', {
-        code: typeof found === 'string' ? 'not-a-record' : getErrorCode(found),
-      });
-      return lostRecord;
+      if (found === null && there === null) return emptyRecord;
+      there = (typeof found === 'string' ? decodeRecord(found, seal) : null) ?? lostRecord;
+      const code = typeof found === 'string' ? 'not-a-record' : getErrorCode(found, 'gone');
+      if (there === lostRecord)
+        logger.warn('The record cannot be read; it is made anew, and nothing is deleted because of it', { code });
+      return there;
     },
-    save: (record) => text.write(encodeRecord(record, seal)),
+    async save(record) {
+      const { pendingRevision, givenUp } = record;
+      const isKept = await text.write(encodeRecord(record, seal));
+      if (isKept) there = record;
+      // The next process would take it for confirmed, unless it is known to wait, or is being taken back.
+      const isKnown = [null, there?.pendingRevision, givenUp.at(-1)].includes(pendingRevision);
+      return isKept || (seal === null && isKnown);
+    },
   };
 }
 
-/** A record in the state folder of a replica that is alone: one that cannot be written is said, and ends nothing. */
+/** A record in the state folder of a replica that is alone. */
 export function storeRecordIn(folder: string, logger: Logger): RecordStore {
   const file = path.join(folder, 'record.json');
   const read = (): Promise<string | null> => readStateFile(file, largest).catch(replaceError('ENOENT', null));
@@ -47,7 +55,7 @@ export function storeRecordIn(folder: string, logger: Logger): RecordStore {
       return true;
     } catch (error) {
       logger.warn('The state file cannot be written', { file, code: getErrorCode(error) });
-      return true;
+      return false;
     }
   };
   return storeRecord({ read, write }, logger, null);

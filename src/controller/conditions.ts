@@ -10,7 +10,7 @@ export const conditionReasons = [
   'Idle', // waiting for the next trigger
   'Retrying', // a failure that may pass by itself; backing off
   'Standby', // another replica holds the lease
-  'RecordFailed', // the record beside the lease cannot be written, so nothing is applied
+  'RecordFailed', // the record beside the lease, or in the state folder, cannot be written, so nothing is applied
   'Suspended', // asked not to write, and there is something to write
   'ClockDiffers', // our clock and the server's differ, so that no rule begins or ends
   'Waiting', // the newest revision waits for its turn among other servers; the last good one stays in force

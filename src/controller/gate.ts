@@ -8,7 +8,7 @@ import { findUnfinished, type Verdict } from './pass-ending.ts';
 /** Asked beside the gate, since only who leads can tell. */
 export const notRecorded = held(
   'RecordFailed',
-  'the record beside the lease cannot be written, so nothing is applied: a new leader would not know of it',
+  'the record (beside the lease, or in the state folder) cannot be written, so nothing is applied: the next process would not know of it',
   5000,
 );
 

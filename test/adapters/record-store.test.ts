@@ -152,9 +152,50 @@ describe('the record', () => {
     }
   });
 
+  it('of a lease that is gone is lost where this process held one, and not for a first leader', async () => {
+    const [led, found, never] = [shared(), shared(), shared()];
+    expect(await led.load()).toEqual(emptyRecord);
+    await led.save(emptyRecord);
+    expect(await found.load()).toEqual(emptyRecord);
+    rmSync(path.join(folder, 'record.json'));
+    for (const one of [led, found]) expect(await one.load()).toEqual(lostRecord);
+    expect(warnings.length).toBe(2);
+    expect(await never.load()).toEqual(emptyRecord);
+    expect(warnings.length).toBe(2);
+  });
+
   it('fault 24: a record that cannot be written is said and ends nothing', async () => {
-    await store(path.join(folder, 'missing')).save(emptyRecord);
+    expect(await store(path.join(folder, 'missing')).save(emptyRecord)).toBe(true);
     expect(warnings.length).toBe(1);
+  });
+
+  it('fault 24: nothing is applied on trial where the next process would take it for confirmed', async () => {
+    const [one, two, three] = ['1', '2', '3'].map((digit) => digit.repeat(40)) as [string, string, string];
+    const [own, away] = [path.join(folder, 'own'), path.join(folder, 'away')];
+    mkdirSync(own);
+    const alone = store(own);
+    const confirmed = { ...emptyRecord, inForceRevision: one, confirmedRevision: one };
+    const tried = { ...confirmed, inForceRevision: two, pendingRevision: two };
+    expect(await alone.save(confirmed)).toBe(true);
+    renameSync(own, away);
+    expect(await alone.save(tried)).toBe(false);
+    // What is confirmed is enforced on, and so is all where nothing has to be confirmed.
+    expect(await alone.save({ ...confirmed, drift: 3 })).toBe(true);
+    expect(await alone.save({ ...emptyRecord, inForceRevision: two })).toBe(true);
+    renameSync(away, own);
+    expect(await alone.save(tried)).toBe(true);
+    const next = store(own);
+    await next.load();
+    renameSync(own, away);
+    // It is known to wait, also to the next process: it is enforced, taken back and confirmed, and no other is tried.
+    for (const known of [alone, next]) {
+      expect(await known.save({ ...tried, drift: 3 })).toBe(true);
+      expect(await known.save({ ...tried, givenUp: [two], inForceRevision: one })).toBe(true);
+      expect(await known.save({ ...tried, confirmedRevision: two, pendingRevision: null })).toBe(true);
+      expect(await known.save({ ...tried, pendingRevision: three })).toBe(false);
+    }
+    // Also where nobody knows what waited: it goes back all the same.
+    expect(await store(own).save({ ...tried, givenUp: [two] })).toBe(true);
   });
 });
 

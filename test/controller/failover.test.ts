@@ -383,6 +383,17 @@ describe('a revision that has to be confirmed (docs/how-to/put-it-back.md)', () 
     expect(written).toEqual([r1, r2]);
   });
 
+  it('confirmWith waiting × the Lease is deleted: the same replica leads again, and what nobody confirmed is not confirmed', async () => {
+    const [first, second] = await pushUnconfirmed();
+    second.fake.stop();
+    server.remove();
+    await until(() => !isWriter(first));
+    await until(() => isWriter(first) && ready(first).reason !== 'Standby');
+    await step(10_000);
+    expect(ready(first)).toMatchObject({ status: 'False', reason: 'AwaitingConfirmation' });
+    expect(first.fake.saved.at(-1)).toMatchObject({ pendingRevision: r2, confirmedRevision: null, isLost: true });
+  });
+
   it('somebody who may only write the Lease cannot have another commit applied by it', async () => {
     const [first, second] = await pushUnconfirmed();
     for (const { fake } of replicas) fake.foreign = old;
