@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { chmod, lstat, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { fail, getErrorCode, ok, type Result } from '../model/result.ts';
+import { fail, getErrorCode, ok, type Result, replaceError } from '../model/result.ts';
 import { makeFolder } from './make-folder.ts';
 import { replaceFile } from './replace-file.ts';
 
@@ -41,7 +41,10 @@ export async function openState(directory: string): Promise<Result<StateFolder, 
       }
     }
     await moveOld(directory, folder);
-    await replaceFile(mark, mine, 0o600, 'replaced');
+    // On a full disk the mark of a dead process makes room for ours; where there is none, its rules end all the same.
+    await rm(mark, { force: true });
+    const written = replaceFile(mark, mine, 0o600, 'replaced');
+    await written.catch(replaceError('ENOSPC', undefined)).catch(replaceError('EDQUOT', undefined));
   } catch (error) {
     if (error instanceof NotOurs) return fail(error.message);
     return fail(`the state directory ${folder} cannot be written (${getErrorCode(error, 'failed')})`);

@@ -280,4 +280,39 @@ describe('the state folder', () => {
     writeFileSync(path.join(folder, 'reconcile/owner'), `1 12345678 ${mark[2]}`);
     expect((await openState(folder)).ok).toBe(true);
   });
+
+  it('fault 24: is taken on a full disk too, but not from a live process', async (context) => {
+    const small = path.join(folder, 'small');
+    mkdirSync(small);
+    try {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', small], { stdio: 'ignore' });
+    } catch {
+      return context.skip('a small file system cannot be mounted here');
+    }
+    const mark = path.join(small, 'reconcile/owner');
+    const fill = (name: string) =>
+      expect(() => writeFileSync(path.join(small, name), Buffer.alloc(100_000))).toThrow('ENOSPC');
+    try {
+      const first = await openState(small);
+      const mine = readFileSync(mark, 'utf8');
+      const [, , boot] = mine.split(' ');
+      writeFileSync(mark, `1 12345678 ${boot}`);
+      fill('full');
+      expect((await openState(small)).ok).toBe(true);
+      expect(readFileSync(mark, 'utf8')).toBe(mine);
+      if (first.ok) await first.value.release();
+      fill('more');
+      expect((await openState(small)).ok).toBe(true);
+      expect(readdirSync(path.dirname(mark))).toEqual([]);
+      rmSync(path.join(small, 'full'));
+      writeFileSync(mark, `1 ${readFileSync('/proc/1/stat', 'utf8').split(') ')[1]?.split(' ')[19]} ${boot}`);
+      fill('full');
+      expect(await openState(small)).toMatchObject({
+        ok: false,
+        error: expect.stringContaining('in use by process 1'),
+      });
+    } finally {
+      execFileSync('umount', [small]);
+    }
+  });
 });
