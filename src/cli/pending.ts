@@ -100,7 +100,7 @@ function decodePending(value: unknown, place: Place): EarlierApply | null {
   const texts = (list: unknown): readonly string[] | null =>
     Array.isArray(list) && list.every((one) => typeof one === 'string') ? list : null;
   const isWritten = typeof until !== 'number';
-  const halfway = isAlive(String(writer)) ? 'writing' : 'written';
+  const halfway = typeof writer === 'string' && isAlive(writer) ? 'writing' : 'written';
   const end = isWritten ? Date.parse(record.value.at) + withinMs : until;
   const now = systemClock.wallTime();
   return {
@@ -121,8 +121,8 @@ export async function ownPending(files: StateFiles): Promise<void> {
 
 /** The number of the process that sees to the record, where that one is alive and not this one. */
 export async function findPendingOwner(files: StateFiles): Promise<number | null> {
-  const mark = String(await files.read(ownerFile));
-  return mark !== markProcess() && isAlive(mark) ? Number(mark.split(' ')[0]) : null;
+  const mark = await files.read(ownerFile);
+  return typeof mark === 'string' && mark !== markProcess() && isAlive(mark) ? Number(mark.split(' ')[0]) : null;
 }
 
 /** Whether the apply still waits. A state folder that is gone, or cannot be read, confirms nothing. */

@@ -584,6 +584,18 @@ describe('an apply whose process was killed', () => {
     expect([(await next).code, live()]).toEqual([0, after]);
   });
 
+  it('goes back by a record whose writer and owner are deeply nested, and calls that no mistake of ours', async () => {
+    await killedWaiting('60s');
+    const nested = '['.repeat(50_000) + ']'.repeat(50_000);
+    const text = world.read('state/reconcile/oneshot/pending.json');
+    rmSync(join(world.folder, 'state/reconcile/oneshot/pending.json'));
+    world.write('state/reconcile/oneshot/going-back.json', text.replace(/"writer":"[^"]*"/, `"writer":${nested}`));
+    world.write('state/reconcile/oneshot/owner.json', nested);
+    const back = await run('m');
+    expect([back.code, live(), waits(), isGoingBack()]).toEqual([3, before, false, false]);
+    expect(back.err).not.toContain('internal-error');
+  });
+
   it('goes back in a state folder that takes no new file, and calls that no mistake of ours', async () => {
     await killedWaiting('60s');
     expireNow();
