@@ -80,6 +80,20 @@ describe('faults of a Git remote', () => {
     expect(codes(reading)).toEqual(['git-auth']);
   });
 
+  it('fault 20: a refused key is named with options that there are, and with the passphrase that nobody can type', async () => {
+    const folder = path.join(state, 'bin');
+    mkdirSync(folder);
+    const git = execFileSync('sh', ['-c', 'command -v git'], { encoding: 'utf8' }).trim();
+    const words = 'echo "git@h: Permission denied (publickey)." >&2; exit 128';
+    const script = `#!/bin/sh\ncase " $* " in *" ls-remote "*) ${words};; esac\nexec ${git} "$@"\n`;
+    writeFileSync(path.join(folder, 'git'), script, { mode: 0o755 });
+    const { problems } = await source({ environment: { PATH: folder } }).read(signal);
+    expect(problems.map((one) => one.code)).toEqual(['git-auth']);
+    const hint = problems[0]?.hint ?? '';
+    expect(hint).toContain('a key with a passphrase cannot be used');
+    expect(hint.match(/--[a-z-]+/g)).toEqual(['--git-token-file', '--git-ssh-key']);
+  });
+
   it('fault 21: a deleted branch, an empty repository and a missing path are named, and give no content (long)', async () => {
     expect(codes(await source().read(signal))).toEqual(['git-ref-missing']);
     upstream.commit({ 'a.yaml': 'a: 1\n' });

@@ -45,7 +45,7 @@ const causes: readonly (readonly [RegExp, ProblemCode, string, string])[] = [
     /could not read (Username|Password)|Authentication failed|Permission denied \(|HTTP Basic|requested URL returned error: 40[13]/i,
     'git-auth',
     'the Git remote did not accept the credentials',
-    'check --git-token-file (or --git-ssh-key-file): the token must be able to read the repository',
+    'check that --git-token-file, or --git-ssh-key for ssh, may read the repository; a key with a passphrase cannot be used',
   ],
   [
     /REMOTE HOST IDENTIFICATION HAS CHANGED/i,
