@@ -16,7 +16,7 @@ export function assertNever(value: never): never {
 
 /** The code that the system gave an error (`ENOENT`), for messages; `otherwise` where it gave none. */
 export function getErrorCode(error: unknown, otherwise = 'unknown error'): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : otherwise;
+  return error instanceof Error && 'code' in error && error.code !== undefined ? String(error.code) : otherwise;
 }
 
 /** For `catch`: the value in place of an error of this code; any other is thrown again. */

@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto';
+import { type AddressInfo, createServer } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type MakeDelivery, notifyGithub, notifySlack, notifyWebhook } from '../../../src/adapters/notify/message.ts';
 import { createNotifier } from '../../../src/adapters/notify/notifier.ts';
@@ -228,6 +229,16 @@ describe('notifications', () => {
     expect(results).toEqual(['hook failed']);
     expect(warnings).toEqual([['A notification could not be delivered', { target: 'hook', code: 'timeout' }]]);
     await receiver.close();
+  });
+
+  it('is not delivered where no HTTP is answered, and the log says that with a word', async () => {
+    const server = createServer((socket) => void socket.on('error', () => undefined).end('\0\xff'));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
+    const target = notifyWebhook(() => `http://127.0.0.1:${(server.address() as AddressInfo).port}`, null);
+    const { warnings } = await send(target, [turn('broken')]);
+    server.close();
+    expect(warnings).toEqual([['A notification could not be delivered', { target: 'hook', code: expect.any(String) }]]);
+    expect(JSON.stringify(warnings)).not.toContain('undefined');
   });
 
   it('a target that hangs holds back at most twenty, then drops', async () => {
