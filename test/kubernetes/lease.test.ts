@@ -29,6 +29,8 @@ describe.skipIf(!isAsked)(
     let cluster: Cluster;
     let world: World;
     let running: Sidecar[];
+    /** Of the settings file, beside where the API server is. */
+    let extra: Readonly<Record<string, unknown>>;
 
     beforeAll(async () => {
       ensureBuilt();
@@ -46,6 +48,7 @@ describe.skipIf(!isAsked)(
     beforeEach(async () => {
       world = await makeWorld();
       running = [];
+      extra = {};
     });
 
     afterEach(async () => {
@@ -60,7 +63,7 @@ describe.skipIf(!isAsked)(
       const folder = path.join(world.folder, name);
       mkdirSync(folder);
       writeFileSync(path.join(folder, 'token'), await cluster.token(namespace, 'firezone-reconcile'));
-      const settings = { kubernetes: { server: cluster.server, tokenFile: 'token', caFile: cluster.caFile } };
+      const settings = { ...extra, kubernetes: { server: cluster.server, tokenFile: 'token', caFile: cluster.caFile } };
       writeFileSync(path.join(folder, 'settings.yaml'), JSON.stringify(settings));
       const sidecar = await startSidecar(world, [
         ...(options.includes('--git-url') ? [] : [world.manifests, '--quiet', '20ms', '--delete-quiet', '20ms']),
@@ -181,6 +184,31 @@ describe.skipIf(!isAsked)(
       expect((stoppedAt ?? 0) - deletedAt).toBeLessThan(4000);
       expect(performance.now() - deletedAt).toBeGreaterThanOrEqual(7000);
       for (const one of both) expect(await one.metrics()).toContain('reconcile_lease_overlaps_total 0');
+    }, 180_000);
+
+    it('deleted while a revision waits to be confirmed: the replica that leads again does not take it for confirmed', async () => {
+      const upstream = makeUpstream();
+      const host = await serveGit(upstream);
+      try {
+        const bad = path.join(world.folder, 'bad');
+        extra = { confirmWith: { command: ['sh', '-c', `test ! -e ${bad}`], within: '15s' } };
+        upstream.commit({ 'rules.yaml': rules('10.0.0.1') });
+        const source = ['--git-url', `${host.url}/repo.git`, '--git-ref', 'main', '--git-allow', 'http'];
+        const only = await startReplica('first', ...source);
+        await only.until(inEffect());
+        writeFileSync(bad, '');
+        upstream.commit({ 'rules.yaml': rules('10.0.0.2') });
+        await only.until(isBroken('AwaitingConfirmation'));
+        await cluster.call('DELETE', leasePath);
+        await only.until((status) => !isWriter(status));
+        const again = await only.until((status) => isWriter(status) && status.conditions.Ready.status !== 'Unknown');
+        expect(again.conditions.Ready.status).toBe('False');
+        await only.until(isBroken('NotConfirmed'));
+        expect(world.live()).toEqual(['10.0.0.1']);
+      } finally {
+        await host.close();
+        upstream.remove();
+      }
     }, 180_000);
 
     it('after the rotation of the cluster’s CA there is a writer again without a restart, and /readyz follows', async () => {
