@@ -198,8 +198,8 @@ export class Leadership {
     this.#mayLeave = word === 'kept' && !isDone;
     if (isDone) this.#held = pending;
     if (!isDone || word !== 'waiting') return end;
-    const waits = `${shortenRevision(pending)} is applied, and waits until the command of \`confirmWith\` ends with 0`;
-    return { ...end, verdict: { kind: 'held', reason: 'AwaitingConfirmation', message: waits } };
+    const message = `${shortenRevision(pending)} is applied, and waits until the command of \`confirmWith\` ends with 0`;
+    return { ...end, verdict: { kind: 'held', reason: 'AwaitingConfirmation', message, waitMs: this.#trial.lookMs } };
   }
 
   /** A try to take back a revision has ended. Where it cannot be done, the next revision need not wait for it. */

@@ -31,6 +31,8 @@ export class Trial {
   readonly #parts: Parts;
   readonly #stop: AbortSignal;
   #current: Current | null = null;
+  /** The packet filter was last seen not to hold it: when to look again, ms. Nothing confirms it before. */
+  lookMs: number | undefined;
   /** How far what it changed is taken back, once its time is over. */
   back = 'was taken back';
 
@@ -60,6 +62,7 @@ export class Trial {
   passEnded(revision: string, end: PassEnding, withinMs: number, time: TrialTime): TrialTime {
     const { clock, logger } = this.#parts;
     const word = this.wordOn(revision);
+    if (end.result?.kernel) this.lookMs = end.result.kernel.report.state === 'differs' ? 5000 : undefined;
     const wrote = (end.outcomes ?? []).some(({ outcome }) => outcome === 'done' || outcome === 'unknown');
     if (word === 'lost' || (word !== null && !wrote)) return time;
     const filterMs = expectFilter(end, wrote);
@@ -88,7 +91,7 @@ export class Trial {
     const signal = AbortSignal.any([this.#stop, over.signal]);
     await clock.sleep(filterMs, signal);
     const wrong = await askUntilConfirmed(clock, {
-      ask: (leftMs) => confirm(leftMs, signal),
+      ask: async (leftMs) => (this.lookMs ? 'the packet filter does not hold it' : await confirm(leftMs, signal)),
       leftMs: () => until - clock.now(),
       signal,
       tell: (detail) => {
@@ -104,7 +107,7 @@ export class Trial {
 
 /** ms until the packet filter is expected to hold what was written; 0 where a look has shown it. */
 function expectFilter({ result }: Pick<PassEnding, 'result'>, wrote: boolean): number {
-  if (result?.kernel !== undefined) return 0;
+  if (result?.kernel?.report.state === 'enforced') return 0;
   return result?.apply?.enforcedInMs ?? (wrote ? 0 : unknownFilterMs);
 }
 

@@ -1,10 +1,11 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/adapters/clock.ts';
 import { createSoleWriter } from '../../src/controller/lease.ts';
 import type { PassEnding } from '../../src/controller/pass-ending.ts';
 import { emptyRecord, type LoopRecord, lostRecord } from '../../src/controller/record.ts';
 import { askUntilConfirmed, Trial } from '../../src/controller/trial.ts';
 import { createTriggers } from '../../src/controller/trigger.ts';
+import { type EnforcementReport, type KernelState, reportUnreadable } from '../../src/enforcement/report.ts';
 import { parseSchedule } from '../../src/plan/guard/windows.ts';
 import type { Plan } from '../../src/plan/plan.ts';
 import type { Clock } from '../../src/ports.ts';
@@ -24,6 +25,12 @@ const written = () => fake.applied.map((plan) => aims.get(plan));
 const live = () => written().at(-1) ?? 'r1';
 const inEffect = (revision: string) => () =>
   ready().status === 'True' && fake.loop.status().revisions.applied === revision;
+
+/** A last look at the packet filter that found this. */
+const seen = (state: EnforcementReport['state']): KernelState => ({
+  report: { ...reportUnreadable('nft failed', 1), state },
+  waitedMs: 0,
+});
 
 /** A loop whose server holds r1, which was applied before anything had to be confirmed. */
 function begin(
@@ -212,6 +219,49 @@ describe('a revision that has to be confirmed', () => {
     expect(asked).toBe(0);
     await fake.clock.pass(1);
     expect([asked, inEffect('r2')()]).toEqual([1, true]);
+  });
+
+  it('is not confirmed while the packet filter is seen not to hold it, and is asked for once a later look finds it there', async () => {
+    await fake.clock.until(inEffect('r1'));
+    let asked = 0;
+    fake.confirms = () => {
+      asked += 1;
+      return null;
+    };
+    fake.kernel = seen('differs');
+    await push('r2');
+    await fake.clock.until(() => ready().reason === 'AwaitingConfirmation');
+    await fake.clock.pass(20_000);
+    expect([asked, ready().reason]).toEqual([0, 'AwaitingConfirmation']);
+    fake.kernel = seen('enforced');
+    await fake.clock.until(inEffect('r2'), 8000);
+    expect([asked, written()]).toEqual([1, ['r2']]);
+  });
+
+  it('is taken back unasked when the packet filter is never seen to hold it, and says so', async () => {
+    await fake.clock.until(inEffect('r1'));
+    const confirms = vi.fn(() => null);
+    [fake.confirms, fake.kernel] = [confirms, seen('differs')];
+    await push('r2');
+    await fake.clock.until(() => ready().reason === 'NotConfirmed');
+    expect([confirms.mock.calls.length, written()]).toEqual([0, ['r2', 'r1']]);
+    expect(ready().message).toContain('r2 was not confirmed in time (the packet filter does not hold it)');
+    // The next one has looks of its own.
+    fake.kernel = seen('enforced');
+    await push('r3');
+    await fake.clock.until(inEffect('r3'), 8000);
+  });
+
+  it('is not confirmed before the estimate where the packet filter cannot be read', async () => {
+    await fake.clock.until(inEffect('r1'));
+    const confirms = vi.fn(() => null);
+    [fake.confirms, fake.kernel, fake.enforcedInMs] = [confirms, seen('unreadable'), 8000];
+    await push('r2');
+    await fake.clock.until(() => ready().reason === 'AwaitingConfirmation');
+    await fake.clock.pass(7999);
+    expect(confirms).not.toHaveBeenCalled();
+    await fake.clock.pass(1);
+    expect([confirms.mock.calls.length, inEffect('r2')()]).toEqual([1, true]);
   });
 
   it('confirmWith waiting × a newer commit: that one waits; drift is corrected, and confirmed within the same time', async () => {
