@@ -1,7 +1,7 @@
 import { applyPlan } from './apply/apply.ts';
 import { readLive } from './apply/read.ts';
 import { checkClock } from './pass/clock.ts';
-import { awaitKernel, findKernelHints, observeKernel } from './pass/kernel.ts';
+import { awaitKernel, decidesPlan, findKernelHints, observeKernel } from './pass/kernel.ts';
 import type { Approve, PassDependencies, PassResult } from './pass/pass.ts';
 import {
   endPass,
@@ -43,22 +43,23 @@ export async function reconcile(
   const inForce = { ...desired, state: then };
   const { pass, state } = restrictToTimes(asked.pass, restrictToPart(whole, then).state, live);
 
-  const kernel = await observeKernel(pass, state, live);
+  const kernel = decidesPlan(pass) ? await observeKernel(pass, state, live) : undefined;
   const input = makePlanInput(state, live, pass, findKernelHints(pass, kernel));
   const planned = planStates(input, { ...built.value, desired: inForce });
   if (planned.desired.state === null) return endPass('invalid', { content, desired: planned.desired });
   const { plan, digest } = planned;
-  const seen = { content, desired: inForce, live, kernel, problems, serverAheadMs };
+  const seen = { content, desired: inForce, live, problems, serverAheadMs };
+  const look = async () => ({ kernel: kernel ?? (await observeKernel(pass, state, live)) });
   // Without a digest nobody can approve it.
   if (refusal !== null)
-    return endPass('refused', { ...seen, plan: { ...plan, refusals: [refusal, ...plan.refusals] } });
+    return endPass('refused', { ...seen, ...(await look()), plan: { ...plan, refusals: [refusal, ...plan.refusals] } });
   const found = { ...seen, plan, digest };
-  if (plan.refusals.length > 0 && !whole.approvals?.includes(digest.plan)) return endPass('refused', found);
-  if (plan.steps.length === 0) {
-    return endPass('in-sync', { ...found, kernel: await awaitKernel(pass, state, kernel, null) });
-  }
-  if (approve === null) return endPass('planned', found);
-  if (!(await approve(plan, inForce, digest))) return endPass('declined', found);
+  if (plan.refusals.length > 0 && !whole.approvals?.includes(digest.plan))
+    return endPass('refused', { ...found, ...(await look()) });
+  if (plan.steps.length === 0)
+    return endPass('in-sync', { ...found, kernel: await awaitKernel(pass, state, (await look()).kernel, null) });
+  if (approve === null) return endPass('planned', { ...found, ...(await look()) });
+  if (!(await approve(plan, inForce, digest))) return endPass('declined', { ...found, ...(await look()) });
 
   const origin = { revision: content.revision, plan: digest.plan };
   const apply = await applyPlan(plan, makeApplyContext(pass, state, reading.value, origin));

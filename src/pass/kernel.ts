@@ -10,7 +10,7 @@ import {
   reportUnreadable,
 } from '../enforcement/report.ts';
 import type { LiveRule } from '../model/rule.ts';
-import type { DesiredState, LiveState } from '../model/state.ts';
+import { type DesiredState, findNextBoundary, type LiveState } from '../model/state.ts';
 import type { PlanInput } from '../plan/input.ts';
 import { mayRebuild } from '../plan/operations.ts';
 import type { Clock } from '../ports.ts';
@@ -20,18 +20,33 @@ import { readContext } from './stages.ts';
 /** A server that builds its filter anew takes a second for each 100 rules; below, it is given this long. */
 const stillTimeoutMs = 60_000;
 
-/** What the kernel holds of the live rules before anything is planned; undefined when the pass does not look. */
+/** Whether the plan depends on what the kernel holds. Else the look, which may take long, comes last. */
+export function decidesPlan({ enforcement, options: { failOn, goesBack } }: PassDependencies): boolean {
+  return goesBack !== true && (enforcement?.repair === true || failOn.includes('not-enforced'));
+}
+
+/** Ends a look of a sidecar, after 500 ms or later, once it is time for what it does next: after `since` a rule begins or ends, or it goes back. */
+function boundLook(pass: PassDependencies, desired: DesiredState, since = desired.at ?? pass.clock.wallTime()) {
+  const { clock, base, stop, pendingUntil } = pass;
+  if (pendingUntil === undefined) return stop;
+  const next = Math.min(findNextBoundary(desired, since), findNextBoundary(base ?? desired, since));
+  const leftMs = Math.min(pendingUntil ?? next, next) - clock.wallTime();
+  return AbortSignal.any([stop, AbortSignal.timeout(Math.max(500, Math.min(leftMs, 2 ** 31 - 1)))]);
+}
+
+/** What the kernel holds of the live rules; undefined when the pass does not look. */
 export async function observeKernel(
   pass: PassDependencies,
   desired: DesiredState,
   live: LiveState,
 ): Promise<KernelState | undefined> {
-  const { enforcement, clock, stop } = pass;
-  if (enforcement === undefined) return undefined;
+  const { enforcement, clock, stop, agreedAt } = pass;
+  if (enforcement === undefined || stop.aborted) return undefined;
   const names = collectRuleNames(desired.rules);
-  if (enforcement.repair)
+  if (enforcement.repair && decidesPlan(pass))
     return await waitUntilStill({ ...enforcement, clock, stop, live: live.rules, names, timeoutMs: stillTimeoutMs });
-  return { report: await enforcement.kernel.check(live.rules, names, stop), waitedMs: null };
+  const signal = boundLook(pass, desired, agreedAt);
+  return { report: await enforcement.kernel.check(live.rules, names, signal), waitedMs: null };
 }
 
 /** What the look at the kernel adds to a plan's input. */
@@ -57,17 +72,18 @@ export async function awaitKernel(
   before: KernelState | undefined,
   applied: ApplyReport | null,
 ): Promise<KernelState | undefined> {
-  const { enforcement, clock, stop } = pass;
-  if (enforcement === undefined || (applied !== null && stop.aborted)) return before;
-  const { waitMs } = enforcement;
-  if (applied === null && !waitsInSync(enforcement)) return before;
+  const { enforcement, clock } = pass;
+  if (enforcement === undefined || (applied !== null && pass.stop.aborted)) return before;
+  const { waitMs, waitInSync } = enforcement;
+  if (applied === null && (waitMs === null || waitInSync === false)) return before;
   if (applied === null && before?.report.state === 'enforced') return { ...before, waitedMs: before.waitedMs ?? 0 };
   const reading = await readLive(readContext(pass), pass.desired.scope, null);
   if (!reading.ok) return { report: reportUnreadable(reading.error.message, 0), waitedMs: null };
   const [live, names] = [reading.value.live.rules, collectRuleNames(desired.rules)];
   const timeoutMs = waitMs ?? 1.5 * (applied?.enforcedInMs ?? 0) + followSlackMs;
+  const stop = boundLook(pass, desired);
   const last = await waitUntilEnforced({ ...enforcement, clock, stop, live, names, timeoutMs });
-  if (last.report.state === 'enforced') learnSlowness(enforcement, applied, last.waitedMs);
+  learnSlowness(enforcement, applied, last);
   return last;
 }
 
@@ -75,16 +91,12 @@ export async function awaitKernel(
 const measurableMs = 2000;
 
 /** Corrects the next estimate by how long this one proved to be. One apply is enough: the filter works at a steady rate. */
-function learnSlowness({ learnt }: PassEnforcement, applied: ApplyReport | null, waitedMs: number): void {
-  if (learnt === undefined || applied === null) return;
+function learnSlowness({ learnt }: PassEnforcement, applied: ApplyReport | null, last: KernelState): void {
+  if (learnt === undefined || applied === null || last.report.state !== 'enforced') return;
   const { durationMs, enforcedInMs, outcomes } = applied;
   const rebuilt = outcomes.some(({ step }) => mayRebuild(step));
   if (rebuilt || enforcedInMs === null || enforcedInMs < measurableMs) return;
-  learnt.slowness *= (durationMs + waitedMs) / (durationMs + enforcedInMs);
-}
-
-function waitsInSync({ waitMs, waitInSync = true }: PassEnforcement): boolean {
-  return waitMs !== null && waitInSync;
+  learnt.slowness *= (durationMs + (last.waitedMs ?? 0)) / (durationMs + enforcedInMs);
 }
 
 /** What a wait for the kernel needs. */
@@ -122,8 +134,8 @@ export async function waitUntilEnforced(
   for (let pause = firstPauseMs; ; pause = Math.min(2 * pause, longestPauseMs)) {
     const report = await kernel.check(live, names, stop);
     const waitedMs = clock.now() - start;
-    const isOver = isDone(report) || report.state !== 'differs';
-    if (isOver || stop.aborted || waitedMs >= timeoutMs) return { report, waitedMs };
+    if (isDone(report) || report.state !== 'differs' || waitedMs >= timeoutMs) return { report, waitedMs };
     await clock.sleep(Math.min(pause, Math.max(0, timeoutMs - waitedMs)), stop);
+    if (stop.aborted) return { report, waitedMs };
   }
 }

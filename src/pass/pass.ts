@@ -25,6 +25,8 @@ export interface PassDependencies
   readonly at?: number;
   /** The last time at which what was in force was known to be right, ms since 1970: for where the clocks differ. */
   readonly agreedAt?: number;
+  /** Of a sidecar: when what waits to be confirmed is taken back, ms since 1970; null: nothing waits. */
+  readonly pendingUntil?: number | null;
   /** Asked when manifests name users by e-mail address; absent: the API lists them. */
   readonly users?: () => Promise<Result<KnownUsers, ReadFailure>>;
   /** Warnings of the manifests count as errors: the pass ends before the server is asked. */

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -471,6 +472,20 @@ describe('rules that begin and end, in a sidecar', () => {
     );
     expect([await passAt(now + hour), live()]).toEqual(['ApplyFailed', before]);
     expect([await passAt(now + 25 * hour), live()]).toEqual(['ApplyFailed', ['10.8.0.0/16', '10.9.0.0/16']]);
+  });
+
+  it('end at their time though a look at the kernel hangs', async () => {
+    // Whoever opens a pipe to which nobody writes waits.
+    const pipe = join(world.folder, 'netns');
+    execFileSync('mkfifo', [pipe]);
+    vi.setSystemTime(now + 24 * hour - 1000);
+    const from = performance.now();
+    await start('--enforcement', 'nft', '--netns', pipe);
+    expect(live()).toEqual(before);
+    expect(performance.now() - from).toBeLessThan(12_000);
+    vi.setSystemTime(now + 24 * hour);
+    triggers.wake('time');
+    await until(() => live().join() === after.join(), 12_000);
   });
 
   it('an end that the newest revision put off is not cut in between', async () => {

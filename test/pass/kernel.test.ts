@@ -1,7 +1,14 @@
-import { describe, expect, it } from 'vitest';
+import { setTimeout } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Enforcement, reportUnreadable } from '../../src/enforcement/report.ts';
 import { waitUntilEnforced, waitUntilStill } from '../../src/pass/kernel.ts';
+import type { PassDependencies } from '../../src/pass/pass.ts';
 import type { Clock } from '../../src/ports.ts';
+import { reconcile } from '../../src/reconcile.ts';
+import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
+import { rule } from '../cli/harness.ts';
+import { passOver } from '../enforcement/support/pass.ts';
+import { token } from '../enforcement/support/server.ts';
 
 /** Time that passes only while somebody sleeps. */
 function fakeClock(): Clock {
@@ -76,5 +83,92 @@ describe('waiting for the kernel', () => {
     expect(report.elements).toBe(9);
     expect(waitedMs).toBeGreaterThanOrEqual(3600 + 1000);
     expect(waitedMs).toBeLessThanOrEqual(3600 + 3000);
+  });
+});
+
+describe('a kernel whose looks take long holds up no sidecar', () => {
+  let simulator: Simulator;
+  let close: () => Promise<void>;
+  /** What the first look found live, and how it ends: `hangs` until it is stopped. */
+  let liveAtLook: number | null;
+  let look: 'hangs' | 'differs' | 'unreadable';
+
+  beforeEach(async () => {
+    [liveAtLook, look] = [null, 'hangs'];
+    simulator = await startSimulator({ token });
+    close = async () => undefined;
+  });
+
+  afterEach(async () => {
+    await close();
+    await simulator.close();
+  });
+
+  const slow: Enforcement = {
+    check: async (_live, _names, signal) => {
+      liveAtLook ??= simulator.rules().length;
+      if (look === 'hangs') await setTimeout(4000, null, { signal }).catch(() => null);
+      return { ...reportUnreadable('', 1), state: look === 'differs' ? 'differs' : 'unreadable' };
+    },
+  };
+
+  /** One pass of a sidecar over a rule that is live already and one that ends then, and how long it took. */
+  async function run(expires: number, change: Partial<PassDependencies> = {}, repair = false) {
+    const times = `, expires: "${new Date(expires).toISOString()}"`;
+    const text = rule('a', 'action: drop, destination: 10.1.0.0/16') + rule('b', `${ends}${times}`);
+    const bytes = Buffer.from(text);
+    const { pass, ...rest } = passOver({ simulator }, '', { repair, waitMs: 15_000 });
+    close = rest.close;
+    const enforcement = { kernel: slow, repair, waitMs: 15_000, waitInSync: false };
+    const sidecar = { ...pass, baseApplied: true, pendingUntil: null, enforcement, ...change };
+    const from = Date.now();
+    const content = { revision: 'r', files: [{ path: 'a.yaml', bytes, hash: text }] };
+    const result = await reconcile(content, sidecar, async () => true);
+    return { result, ms: Date.now() - from };
+  }
+
+  const ends = 'action: accept, destination: 10.2.0.0/16';
+  const both = ['10.1.0.0/16', '10.2.0.0/16'];
+  const seed = (): void =>
+    void simulator.seed(both.map((destination, index) => ({ destination, action: index === 0 ? 'drop' : 'accept' })));
+
+  it.each([
+    ['what has ended is deleted', {}],
+    ['what has ended is deleted by a pass over times', { part: 'boundaries' as const }],
+  ])('%s before anybody looks', async (_, change) => {
+    seed();
+    look = 'unreadable';
+    const { result } = await run(Date.now() - 1000, { ...change, agreedAt: Date.now() - 60_000 });
+    expect([result.apply?.end, liveAtLook, simulator.rules().length]).toEqual(['converged', 1, 1]);
+  });
+
+  it.each([
+    ['', false],
+    [', with --repair too', true],
+  ])('what is taken back is written before anybody looks%s', async (_, repair) => {
+    look = 'unreadable';
+    const { options } = passOver({ simulator }, '', { repair, waitMs: null }).pass;
+    await run(Date.now() + 60_000, { options: { ...options, goesBack: true } }, repair);
+    expect([liveAtLook, simulator.rules().length]).toEqual([2, 2]);
+  });
+
+  it('a look that hangs ends when a rule ends', async () => {
+    seed();
+    const { result, ms } = await run(Date.now() + 1000);
+    expect([result.end, result.kernel?.report.state, ms < 2500]).toEqual(['in-sync', 'unreadable', true]);
+  });
+
+  it('a look that hangs ends when it is time to go back, and is short once that is over', async () => {
+    seed();
+    const never = Date.now() + 3_600_000;
+    expect((await run(never, { pendingUntil: Date.now() + 1000 })).ms).toBeLessThan(2500);
+    await close();
+    expect((await run(never, { pendingUntil: Date.now() - 1000 })).ms).toBeLessThan(1800);
+  });
+
+  it('the wait for the filter after an apply ends when a rule ends, with what was seen last', async () => {
+    look = 'differs';
+    const { result, ms } = await run(Date.now() + 1500);
+    expect([result.end, result.kernel?.report.state, ms < 3500]).toEqual(['applied', 'differs', true]);
   });
 });
