@@ -40,7 +40,7 @@ export async function reconcile(
   const { live, serverAheadMs } = reading.value;
 
   const { problems, state: then, refusal } = checkClock(desired.state, reading.value, asked.pass);
-  const inForce = { ...desired, state: then };
+  const inForce = { ...desired, state: then, problems: [...desired.problems, ...problems] };
   const { pass, state } = restrictToTimes(asked.pass, restrictToPart(whole, then).state, live);
 
   const kernel = decidesPlan(pass) ? await observeKernel(pass, state, live) : undefined;
@@ -48,7 +48,7 @@ export async function reconcile(
   const planned = planStates(input, { ...built.value, desired: inForce });
   if (planned.desired.state === null) return endPass('invalid', { content, desired: planned.desired });
   const { plan, digest } = planned;
-  const seen = { content, desired: inForce, live, problems, serverAheadMs };
+  const seen = { content, desired: inForce, live, serverAheadMs };
   const look = async () => ({ kernel: kernel ?? (await observeKernel(pass, state, live)) });
   // Without a digest nobody can approve it.
   if (refusal !== null)

@@ -1,3 +1,4 @@
+import type { ProblemCode } from '../model/problem-code.ts';
 import type { Boundary, DesiredState } from '../model/state.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { listSentReferences } from '../plan/guard/guard-secrets.ts';
@@ -26,6 +27,9 @@ import {
 import { type RevisionSelection, SourceHistory } from './revision-selection.ts';
 import type { StatusBoard } from './status-board.ts';
 import { Trial } from './trial.ts';
+
+/** What is not as before, though it was taken back. */
+const left = new Set<ProblemCode>(['waits-for-secret', 'not-gone-back', 'clock-differs']);
 
 /** What decisions rest on while this replica holds the lease: made anew with each lease, from the record that lies with it. */
 export class Leadership {
@@ -205,8 +209,7 @@ export class Leadership {
   /** A try to take back a revision has ended. Where it cannot be done, the next revision need not wait for it. */
   async triedBack(revision: string, { verdict, result }: PassRun): Promise<Verdict> {
     this.#mayLeave = verdict.kind === 'terminal';
-    const waiting =
-      result?.problems.filter(({ code }) => code === 'waits-for-secret' || code === 'not-gone-back') ?? [];
+    const waiting = result?.problems.filter(({ code }) => left.has(code)) ?? [];
     const but = waiting.length === 0 ? '' : `, but for this: ${waiting.map(({ summary }) => summary).join(' ')}`;
     this.#trial.back = isInForce(verdict) ? `was taken back${but}` : `is not taken back yet: ${verdict.message}`;
     if (isInForce(verdict)) await this.#update(nothingPending);

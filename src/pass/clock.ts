@@ -3,6 +3,7 @@ import { makeState } from '../desired/desired.ts';
 import { makeWarning } from '../model/problem.ts';
 import { type DesiredRule, formatRuleKey, isDesiredAt } from '../model/rule.ts';
 import { type DesiredState, listAllRules } from '../model/state.ts';
+import { changedSince } from './go-back.ts';
 import type { PassDependencies } from './pass.ts';
 
 /** Clocks that differ by more end and begin nothing, ms. */
@@ -18,6 +19,7 @@ export const mostApartMs = 300_000;
  * | differ | none    | any                  | the state now: the same by both clocks                     |
  * | differ | some    | of the last applied  | the state as of then; created is only what both clocks hold |
  * | differ | some    | none, or a one-shot's| nothing: refused, since others may have applied since then |
+ * | differ | some    | the same, going back | the state now; created is only what both clocks hold        |
  *
  * `refusal`: why nothing may be written, whoever approves it.
  */
@@ -29,14 +31,18 @@ export function checkClock(state: DesiredState, { live, serverAheadMs = 0 }: Liv
     return { state, problems: [], refusal: null };
   const both = [at, at + apart];
   const doubt = findDoubt(state, [...both, agreedAt ?? at], apart);
-  if (agreedAt === undefined || baseApplied !== true) return { state, problems: [], refusal: doubt };
   // The last agreed time stays what it was.
-  if (doubt === null) return { state: { ...state, at: agreedAt }, problems: [], refusal: null };
-  const then = makeState(listAllRules(state), agreedAt, state);
+  const since = (baseApplied && agreedAt) || at;
+  if (doubt === null) return { state: { ...state, at: since }, problems: [], refusal: null };
+  if (!(baseApplied && agreedAt) && !pass.options.goesBack) return { state, problems: [], refusal: doubt };
+  const then = makeState(listAllRules(state), since, state);
   const held = new Set(live.rules.map(({ rule }) => formatRuleKey(rule)));
-  const isHeld = (one: DesiredRule): boolean => both.every((time) => isDesiredAt(one, time));
-  const rules = then.rules.filter((one) => held.has(formatRuleKey(one.rule)) || isHeld(one));
-  return { state: { ...then, rules }, problems: [doubt], refusal: null };
+  const isSure = (one: DesiredRule): boolean =>
+    held.has(formatRuleKey(one.rule)) || both.every((time) => isDesiredAt(one, time));
+  const leftOut = then.rules.filter((one) => pass.options.goesBack && !isSure(one));
+  const why = 'the clocks differ, whether it is in force cannot be told';
+  const named = leftOut.map(({ name, rule }) => changedSince(`the rule ${name} (${formatRuleKey(rule)}): ${why}`));
+  return { state: { ...then, rules: then.rules.filter(isSure) }, problems: [doubt, ...named], refusal: null };
 }
 
 /** What cannot be told while the clocks are that far apart; null: nothing. */

@@ -114,7 +114,7 @@ function rulesBefore(
 
 const isOutside = 'is outside the scope of the settings';
 
-function changedSince(what: string): Problem {
+export function changedSince(what: string): Problem {
   return { code: 'changed-since', severity: 'note', summary: `Not undone: ${what}.` };
 }
 

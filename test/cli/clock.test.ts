@@ -97,6 +97,40 @@ describe('a one-shot run, where our clock and the server’s differ', () => {
     expect([(await world.cli(['m', ...flags])).code, live()]).toEqual([0, ['10.3.0.0/16', '10.9.0.0/16']]);
   });
 
+  it.each([
+    ['stays away, alone, and is named', 6 * minute, ['10.9.0.0/16']],
+    ['comes back where both clocks hold it', hour, both],
+  ])('going back × clocks that differ: what was opened is closed, and a rule that ends %s', async (_, ends, after) => {
+    const now = Date.now();
+    const base = rule('base', 'action: drop, destination: 10.9.0.0/16');
+    world.write('m/guest.yaml', guest(now - day, now + ends) + base);
+    expect((await world.cli(['m', ...flags])).code).toBe(0);
+    world.write('m/guest.yaml', rule('opened', 'action: accept, destination: 10.66.0.0/16') + base);
+    const answer = (question: string): string => {
+      if (!question.startsWith('Still there?')) return 'y';
+      wrong(7 * minute);
+      return 'n';
+    };
+    const back = await world.cli(['apply', 'm', '--confirm-within', '5m', ...flags], { answer });
+    expect([back.code, live()], back.out + back.err).toEqual([3, after]);
+    const named = /Not undone: the rule guest \(accept 10\.1\.0\.0\/16 .*the clocks differ/;
+    expect(named.test(back.out)).toBe(after !== both);
+    expect(back.err).toContain(`Went back: ${after === both ? 'what' : 'all else that'} the apply changed`);
+  });
+
+  it('undo, which obeys all guards, is refused', async () => {
+    const now = Date.now();
+    const base = rule('base', 'action: drop, destination: 10.9.0.0/16');
+    world.write('m/guest.yaml', guest(now - day, now + 6 * minute) + base);
+    await world.cli(['m', ...flags]);
+    world.write('m/guest.yaml', base);
+    expect((await world.cli(['m', ...flags])).code).toBe(0);
+    wrong(7 * minute);
+    const undone = await world.cli(['undo', ...flags]);
+    expect([undone.code, live()], undone.err).toEqual([3, ['10.9.0.0/16']]);
+    expect(undone.out + undone.err).toContain('[clock-differs]');
+  });
+
   it('doctor says it, as an error', async () => {
     wrong(-6 * minute);
     const run = await world.cli(['doctor']);

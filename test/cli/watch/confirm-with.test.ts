@@ -105,6 +105,19 @@ describe('confirmWith over a directory', () => {
     expect(history.out).toContain('sidecar, going back');
   });
 
+  it('confirmWith going back × clocks that differ: it goes back, and names the rule that may have ended', async () => {
+    const ends = new Date(Date.now() + 360_000).toISOString();
+    const guest = rule('guest', `action: accept, destination: 10.9.0.0/16, expires: "${ends}"`);
+    world.write('m/rules.yaml', guest + rulesOf(...before));
+    expect((await watch('exit 0')).code).toBe(0);
+    world.write('m/rules.yaml', rulesOf(...after));
+    world.simulator.faults.inject({ fault: { kind: 'wrong-date', milliseconds: 420_000 } });
+    const back = await watch('exit 1');
+    expect([back.code, live()], back.err).toEqual([3, before]);
+    expect(back.err).toMatch(/Something is not taken back.*Not undone: the rule guest \(accept 10\.9\.0\.0\/16/);
+    expect(back.err).toMatch(/was taken back, but for this: .*whether `guest` is in force cannot be told/);
+  });
+
   it('says which field of the Configuration stays, because the process that knew its secret was killed (long)', async () => {
     const provider = (label: string): string =>
       `{openid_connect_providers: [{id: okta, label: ${label}, client_id: c, client_secret: {env: RECONCILE_SECRET_X}, discovery_document_uri: "https://idp.example/x", auto_create_users: false}]}`;
