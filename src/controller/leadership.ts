@@ -1,4 +1,3 @@
-import type { ProblemCode } from '../model/problem-code.ts';
 import type { Boundary, DesiredState } from '../model/state.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { listSentReferences } from '../plan/guard/guard-secrets.ts';
@@ -7,7 +6,7 @@ import { Backoff } from './backoff.ts';
 import { shortenRevision } from './conditions.ts';
 import { notRecorded, type PassOrder, unconfirmedBefore } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
-import { countLiveRules, isInForce, type PassEnding, type PassRun, type Verdict } from './pass-ending.ts';
+import { countLiveRules, explainLeft, isInForce, type PassEnding, type PassRun, type Verdict } from './pass-ending.ts';
 import { logInternalError } from './pass-log.ts';
 import { PassRunner } from './pass-runner.ts';
 import {
@@ -27,9 +26,6 @@ import {
 import { type RevisionSelection, SourceHistory } from './revision-selection.ts';
 import type { StatusBoard } from './status-board.ts';
 import { Trial } from './trial.ts';
-
-/** What is not as before, though it was taken back. */
-const left = new Set<ProblemCode>(['waits-for-secret', 'not-gone-back', 'clock-differs']);
 
 /** What decisions rest on while this replica holds the lease: made anew with each lease, from the record that lies with it. */
 export class Leadership {
@@ -209,9 +205,9 @@ export class Leadership {
   /** A try to take back a revision has ended. Where it cannot be done, the next revision need not wait for it. */
   async triedBack(revision: string, { verdict, result }: PassRun): Promise<Verdict> {
     this.#mayLeave = verdict.kind === 'terminal';
-    const waiting = result?.problems.filter(({ code }) => left.has(code)) ?? [];
-    const but = waiting.length === 0 ? '' : `, but for this: ${waiting.map(({ summary }) => summary).join(' ')}`;
-    this.#trial.back = isInForce(verdict) ? `was taken back${but}` : `is not taken back yet: ${verdict.message}`;
+    this.#trial.back = isInForce(verdict)
+      ? `was taken back${explainLeft(result)}`
+      : `is not taken back yet: ${verdict.message}`;
     if (isInForce(verdict)) await this.#update(nothingPending);
     return this.#trial.refuse(revision);
   }

@@ -106,6 +106,14 @@ export function isInForce({ kind, reason }: Verdict): boolean {
   return kind === 'good' || reason === 'SecretMissing' || (reason === 'ClockDiffers' && kind === 'held');
 }
 
+const left: ReadonlySet<string> = new Set(['waits-for-secret', 'not-gone-back', 'clock-differs']);
+
+/** `, but for this: …`: what is not as before though all else was taken back; empty for nothing. */
+export function explainLeft(result: PassResult | null): string {
+  const summaries = result?.problems.flatMap(({ code, summary }) => (left.has(code) ? [summary] : [])) ?? [];
+  return summaries.length === 0 ? '' : `, but for this: ${summaries.join(' ')}`;
+}
+
 /** Nothing may be written, or nothing can be told, or what nobody confirmed is taken back first. */
 const heldForAll: ReadonlySet<ConditionReason> = new Set([
   ...(['Suspended', 'Standby', 'Stopped', 'RecordFailed', 'Unauthorized', 'ClockDiffers'] as const),
