@@ -70,7 +70,7 @@ function refuseOneServer({ flags, operands, command }: ParsedLine): void {
 /** Nobody is asked; and an operator who pauses a roll-out pauses it for those at a terminal too. */
 function refuseToWrite({ flags }: ParsedLine, { file, rollout: { paused, abort } }: ChosenFleet): void {
   const hint = 'review `reconcile plan --fleet FILE`, then add --yes';
-  if (flags.yes !== true) throw makeFailure('usage', 'an apply of a fleet asks nobody', hint);
+  if (flags.yes !== true) throw makeFailure('usage', 'an apply of a fleet asks no questions, so it needs --yes', hint);
   if (paused !== true && abort === undefined) return;
   const what = paused ? 'paused' : 'abort';
   throw makeFailure('usage', `the fleet file has \`${what}\``, `nothing is applied until it is taken out of ${file}`);

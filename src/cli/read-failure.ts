@@ -14,7 +14,7 @@ const hints: Readonly<Record<string, string>> = {
   tls: 'check http or https in --base-url; name an authority of your own with --ca-file; verification cannot be turned off',
   'not-json': 'this is not the API: check --base-url (a login page or another site answers there)',
   redirect: 'the API never redirects, and the token goes nowhere else: check --base-url',
-  'torn-body': 'the answer ended early; nothing is planned from half an answer: run again',
+  'torn-body': 'the answer ended early, and a plan needs all of it: run again',
   'too-large': 'the answer is far larger than any rule list: check --base-url',
   unreadable: 'nothing is planned from an answer that is not understood: check --base-url and the server’s version',
   'not-found': 'check --base-url: it is the address before /v0',

@@ -112,5 +112,5 @@ function versionReader(invocation: Invocation, directory: string, now: number) {
 function skippedCommit({ id, subject }: Commit, { place, summary }: Problem): Problem {
   const where = place === undefined ? '' : `${formatPlace(place)}: `;
   const skipped = `The commit ${id.slice(0, 12)} (${subject}) is skipped: ${where}${summary}`;
-  return makeWarning('commit-skipped', skipped, 'What it changed is told of the next commit that can be read.');
+  return makeWarning('commit-skipped', skipped, 'The next commit that can be read is named for its changes.');
 }

@@ -50,7 +50,7 @@ function readPart({ user, destination, protocol, port }: Settings): { readonly p
   }
   const parsed = parseNetwork(destination);
   if (!parsed.ok)
-    throw makeFailure('usage', `--destination ${destination} is no network`, 'such as 10.1.0.0/16 or 2001:db8::1');
+    throw makeFailure('usage', `--destination ${destination} is not a network`, 'such as 10.1.0.0/16 or 2001:db8::1');
   if (protocol === null && port !== null)
     throw makeFailure('usage', '--port goes with --protocol tcp or udp', 'name the protocol too');
   const kind = protocol === null ? null : parseProtocol(protocol, port);

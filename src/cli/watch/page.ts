@@ -115,7 +115,7 @@ function explain(
 ) {
   try {
     if (settings === null) throw makeFailure('usage', 'nothing is known yet');
-    if (!/^\d{0,5}$/.test(port) || Number(port) > 65535) throw makeFailure('usage', `${port} is no port`);
+    if (!/^\d{0,5}$/.test(port) || Number(port) > 65535) throw makeFailure('usage', `${port} is not a port`);
     const question = readPacket({
       destination,
       protocol: protocol === '' ? null : protocol,
