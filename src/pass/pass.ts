@@ -37,6 +37,8 @@ export interface PassDependencies
   readonly baseApplied?: boolean;
   /** The rules of the last apply, where a record of it says so; absent: those of the base, where that is known to be applied. */
   readonly appliedRules?: PlanInput['appliedRules'];
+  /** These manifests are in force, under the same settings: what has ended by them was live. */
+  readonly isInForce?: boolean;
   readonly options: PlanOptions;
   /** Digests of plans that were reviewed: guards refuse these no more. */
   readonly approvals?: readonly string[];

@@ -154,7 +154,9 @@ export function makePlanInput(
   const created = takesBack?.record.created.map(({ rule }) => formatRuleKey(rule));
   const options = created === undefined ? pass.options : { ...pass.options, prune: new Set(created) };
   const { scope, profile } = pass.desired;
-  const appliedRules = pass.appliedRules ?? listBaseEnds(baseApplied ? base : null);
+  const known = pass.appliedRules ?? listBaseEnds(baseApplied ? base : null);
+  const ended = pass.isInForce ? listBaseEnds({ ...desired, rules: desired.expired ?? [] }) : [];
+  const appliedRules = new Map([...known, ...ended]);
   return { desired, live, base, baseApplied, appliedRules, profile, scope, options, ...hints };
 }
 

@@ -39,6 +39,8 @@ let stop: AbortController;
 /** Where the history lies, and whether the manifests are those of a directory, which gives out no earlier content. */
 let historyIn: string | null;
 let isDirectory: boolean;
+/** What the source gave out, by revision. */
+const contents = new Map<string, SourceContent>();
 /** The source cannot be read. */
 let isAway: boolean;
 
@@ -77,7 +79,6 @@ async function start(...flags: string[]): Promise<void> {
     sleep: (_, signal) => new Promise((resolve) => signal?.addEventListener('abort', () => resolve(), { once: true })),
   };
   triggers = createTriggers(clock);
-  const contents = new Map<string, SourceContent>();
   loop = new Loop({
     source: {
       description: 'test',
@@ -149,6 +150,7 @@ beforeEach(async () => {
   settings = defaultSettings;
   record = emptyRecord;
   turns = [];
+  contents.clear();
   [historyIn, isDirectory, isAway] = [null, false, false];
   newest = contentOf(
     timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) +
@@ -455,6 +457,20 @@ describe('rules that begin and end, in a sidecar', () => {
       expect([await passAt(now + 25 * hour), live()]).toEqual(['AwaitingConfirmation', after]);
     },
   );
+
+  it('end whatever --max-deletes says after a takeover by a replica without the history, while their revision waits', async () => {
+    const whole = newest;
+    newest = contentOf(others);
+    await start('--max-deletes', '0');
+    settings = { ...settings, confirmWithinMs: 48 * hour };
+    newest = whole;
+    expect([await passAt(now + hour), live()]).toEqual(['AwaitingConfirmation', before]);
+    stop.abort();
+    await running;
+    vi.setSystemTime(now + 25 * hour);
+    await start('--max-deletes', '0');
+    expect([loop.status().conditions.Ready.reason, live()]).toEqual(['AwaitingConfirmation', after]);
+  });
 
   it('end whatever --max-deletes says where the server refuses another rule of their revision', async () => {
     const whole = newest;

@@ -175,14 +175,15 @@ function logStays(logger: Logger, { problems }: PassResult): void {
 }
 
 /** The newest record that counts for a pass, and when rules end by it; without one the base of the pass tells. */
-async function lookUpEnds({ invocation, recent }: PassWiring, { base, record }: LoopPassRequest) {
+async function lookUpEnds({ invocation, recent }: PassWiring, { base, content, record }: LoopPassRequest) {
   const { inForceRevision, appliedRevision } = record;
   // What is in force and not applied, a revision that waits or that the server took in part, is in no base.
   if (base !== null && inForceRevision === appliedRevision) return { newest: null, applied: {} };
   // Beside a lease, another replica may have applied since.
   const inForce = invocation.settings.lease === 'none' ? null : (inForceRevision ?? '');
   const newest = await recent.loadNewest(findServer(invocation.settings), inForce);
-  if (newest === null) return { newest, applied: {} };
+  // A base is the applied revision under these settings; another replica has the history.
+  if (newest === null) return { newest, applied: { isInForce: base !== null && content.revision === inForceRevision } };
   return { newest, applied: { appliedRules: new Map([...listBaseEnds(base), ...listEnds(newest)]) } };
 }
 
