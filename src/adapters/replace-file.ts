@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { chmod, lstat, open, realpath, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 
@@ -6,9 +7,9 @@ export async function replaceFile(file: string, text: string, mode = 0o644, link
   const target = link === 'replaced' ? file : await realpath(file).catch(() => file);
   const existing = await lstat(target).catch(() => null);
   // The leading dot keeps it out of the manifests.
-  const temporary = path.join(path.dirname(target), `.${path.basename(target)}.${process.pid}.new`);
-  // Left by a kill: in a container the next process has the same number.
-  await rm(temporary, { force: true });
+  // In containers that share a folder, processes have the same number.
+  const mark = `${process.pid}-${randomBytes(4).toString('hex')}`;
+  const temporary = path.join(path.dirname(target), `.${path.basename(target)}.${mark}.new`);
   try {
     const handle = await open(temporary, 'wx', mode);
     try {

@@ -12,12 +12,8 @@ import { readTimeAsked } from './manifests.ts';
 import { readWindows } from './plan-settings.ts';
 
 /** What keeps this run from writing, a closed `window` among them; null: nothing. Without `--yes` only a person at a terminal applies. */
-export function findObstacle(
-  { settings, terminal }: Invocation,
-  window: Problem | null,
-  isUndo = false,
-): Problem | null {
-  const [write, look] = isUndo
+export function findObstacle({ settings, terminal }: Invocation, window: Problem | null, undo = false): Problem | null {
+  const [write, look] = undo
     ? ['reconcile undo --yes', 'reconcile undo --dry-run']
     : ['reconcile apply --yes PATH', 'reconcile plan PATH'];
   const toLook = `To see the changes only: ${look}.`;

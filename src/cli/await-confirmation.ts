@@ -46,10 +46,7 @@ function splitWords(text: string): readonly string[] {
 }
 
 /** Why a command cannot be started; null: it can. */
-export function findCommandProblem(
-  [program]: readonly string[],
-  { env, cwd }: Pick<Terminal, 'env' | 'cwd'>,
-): string | null {
+export function findCommandProblem([program]: readonly string[], { env, cwd }: Terminal): string | null {
   if (program === undefined) return 'there is no program in it';
   const places = program.includes('/') ? [cwd] : (env['PATH'] ?? '').split(delimiter);
   const isThere = places.some((folder) => existsSync(program.startsWith('/') ? program : join(folder, program)));

@@ -24,7 +24,7 @@ type Parsed = { readonly value: unknown } | { readonly wrong: string };
 
 /** Settles every option; throws a `Failure` with all problems. */
 export function settle(sources: SettingsSources): Settings {
-  const problems: Problem[] = [...findMisspeltVariables(sources.env)];
+  const problems = findMisspeltVariables(sources.env);
   const origins = new Map<OptionName, string>();
   const settings: Partial<Record<OptionName, unknown>> = {};
   for (const name of optionNames.toSorted(compareText)) {
@@ -52,18 +52,21 @@ export function settle(sources: SettingsSources): Settings {
 }
 
 /** Variables that are nearly those of settings: a limit that somebody believes in would not be in force. */
-function findMisspeltVariables(env: SettingsSources['env']): readonly Problem[] {
-  const known = ['RECONCILE_TOKEN', 'RECONCILE_CONFIG', ...optionNames.filter(isSetting).map(nameVariable)];
-  const names: string[] = [];
-  for (const name in env) names.push(name); // printed secrets inherit from the environment
-  return names.flatMap((name): readonly Problem[] => {
-    if (!name.startsWith(prefix) || known.includes(name)) return [];
-    const like = known.map((one) => one.slice(prefix.length)).filter((one) => one[0] === name[prefix.length]);
-    const near = suggest(name.slice(prefix.length), like);
+function findMisspeltVariables(env: SettingsSources['env']): Problem[] {
+  const names = ['RECONCILE_TOKEN', 'RECONCILE_CONFIG', ...optionNames.filter(isSetting).map(nameVariable)];
+  const known = names.map((name) => name.slice(prefix.length));
+  const problems: Problem[] = [];
+  // Printed secrets inherit from the environment.
+  for (const name in env) {
+    const own = name.slice(prefix.length);
+    if (!name.startsWith(prefix) || known.includes(own)) continue;
+    // One letter at most: a job, or a cluster, has variables of its own with that prefix.
+    const like = known.filter((one) => one.length <= own.length + 1);
+    const near = suggest(own, like, 1);
     const hint = `did you mean ${prefix}${near}?`;
-    const summary = `there is no setting ${name}`;
-    return near === null ? [] : [{ code: 'bad-setting', severity: 'error', summary, hint }];
-  });
+    if (near) problems.push({ code: 'bad-setting', severity: 'error', summary: `there is no setting ${name}`, hint });
+  }
+  return problems;
 }
 
 const prefix = 'RECONCILE_';

@@ -13,11 +13,7 @@ export const notRecorded = held(
 );
 
 /** The same, where a revision has to be taken back before anything else. */
-export const unconfirmedBefore = held(
-  'AwaitingConfirmation',
-  'a revision was not confirmed: it is taken back first',
-  0,
-);
+export const unconfirmedBefore = held('AwaitingConfirmation', 'what was not confirmed is taken back first', 0);
 
 /** Passes with the same plan that may end without convergence. */
 const mostAttempts = 3;

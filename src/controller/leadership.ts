@@ -80,7 +80,7 @@ export class Leadership {
       content,
       base: this.base,
       record: this.record,
-      isHeld: this.#held === content.revision,
+      isHeld: this.#held === content.revision && this.#held === this.record.pendingRevision,
       begin: (desired) => this.#begin(content, desired),
       deleteWaitMs: () => this.history.quietLeft(this.#parts.settings().deleteQuietMs),
     };
@@ -196,7 +196,7 @@ export class Leadership {
     const word = this.#trial.wordOn(pending);
     if (word === 'lost') return { ...end, verdict: isKept ? unconfirmedBefore : notRecorded };
     this.#mayLeave = word === 'kept' && !isDone;
-    if (isDone) this.#held = pending;
+    if (end.verdict.kind === 'good') this.#held = pending;
     if (!isDone || word !== 'waiting') return end;
     const message = `${shortenRevision(pending)} is applied, and waits until the command of \`confirmWith\` ends with 0`;
     return { ...end, verdict: { kind: 'held', reason: 'AwaitingConfirmation', message, waitMs: this.#trial.lookMs } };

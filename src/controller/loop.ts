@@ -17,8 +17,8 @@ import type { Trigger } from './trigger.ts';
 // A pass that shows no progress for this long hangs: no request, gap, wait for the filter or Git call takes so long.
 const stuckMs = 600_000;
 
-/** A source has so long to answer though something else is due. */
-const leastReadMs = 800;
+/** A source has so long to answer though something else is due; longer where the last reading was cut off for that. */
+const leastReadMs = { first: 800, again: 5000 };
 
 /** Another pass follows by itself. */
 const unsettled: ReadonlySet<Verdict['reason']> = new Set(['Settling', 'AwaitingConfirmation'] as const);
@@ -34,6 +34,11 @@ export class Loop {
   #lead: Leadership | null = null;
   /** The time on the wall at which it looks again in any case (ms since 1970), as of the last pass. */
   #wakeAt = Number.POSITIVE_INFINITY;
+
+  /** The last reading was cut off. */
+  #isLate = false;
+  /** What was last said of the newest revision. */
+  #complaint: Verdict | null = null;
 
   constructor(parts: LoopParts) {
     this.#parts = parts;
@@ -115,7 +120,7 @@ export class Loop {
     if (this.#parts.stop.aborted) return { waitMs: 0, judged: null };
     const lead = await this.#takeLead();
     if (lead === null) return { waitMs: interval, judged: null };
-    const selection = await lead.choose(reading, this.#board.status.revisions.observed);
+    const selection = await this.#choose(lead, reading);
     this.#board.touch();
     if (selection.settlingMs !== null) this.#reconciling('Settling', 'waiting until the content is stable');
     if (selection.early !== undefined) void this.#parts.prepare(selection.early);
@@ -129,20 +134,26 @@ export class Loop {
     return { ...done, waitMs: Math.min(done.waitMs, selection.settlingMs ?? done.waitMs) };
   }
 
+  /** What is due is done as if the source were as it was last seen. */
+  async #choose(lead: Leadership, reading: SourceReading): Promise<RevisionSelection> {
+    const selection = await lead.choose(reading, this.#board.status.revisions.observed);
+    return { ...selection, complaint: selection.complaint ?? (this.#isLate ? this.#complaint : null) };
+  }
+
   /** Reads the source, as long as nothing else is due: a server that hangs must not keep a rule from ending, or a revision in force. */
-  async #readInTime(firstSeen: FirstSeen): Promise<SourceReading & { readonly isLate?: boolean }> {
+  async #readInTime(firstSeen: FirstSeen): Promise<SourceReading> {
     const { source, clock, stop } = this.#parts;
     const { lastGood = null } = this.#lead?.history ?? {};
     const [over, done] = [new AbortController(), new AbortController()];
     const signal = AbortSignal.any([stop, over.signal]);
     const dueAt = Math.min(this.#wakeAt, this.#lead?.confirmBy ?? Number.POSITIVE_INFINITY);
-    const dueMs = Math.max(leastReadMs, dueAt - clock.wallTime());
+    const dueMs = Math.max(leastReadMs[this.#isLate ? 'again' : 'first'], dueAt - clock.wallTime());
     if (lastGood !== null && dueMs < stuckMs)
       void clock.sleep(dueMs, AbortSignal.any([stop, done.signal])).then(() => over.abort());
     const reading = await source.read(signal, firstSeen).catch((error: unknown) => explainSourceError(error, stop));
-    const isLate = over.signal.aborted && reading.content === null && lastGood !== null;
+    this.#isLate = over.signal.aborted && reading.content === null && lastGood !== null;
     done.abort();
-    return isLate ? { content: lastGood, problems: [], isLate } : reading;
+    return this.#isLate ? { content: lastGood, problems: [] } : reading;
   }
 
   async #observe(): Promise<SourceReading> {
@@ -151,8 +162,8 @@ export class Loop {
     const reading = await this.#readInTime(this.#lead?.record.firstSeen ?? {});
     observer.phaseEnded('source', clock.now() - from);
     this.#board.touch();
-    if (reading.isLate) this.#parts.triggers.wake('retry'); // after this turn, which is for what is due
-    if (reading.isLate) return reading;
+    if (this.#isLate) this.#parts.triggers.wake('retry'); // after this turn, which is for what is due
+    if (this.#isLate) return reading;
     const observed = reading.content?.revision ?? reading.observed;
     if (observed === undefined) return reading;
     if (observed !== this.#board.status.revisions.observed) {
@@ -192,6 +203,7 @@ export class Loop {
     const { backoff, record, base } = leadership;
     const end = await leadership.ended(ended);
     const verdict = end.complaint ?? end.verdict;
+    this.#complaint = end.complaint ?? null;
     const before = record.appliedRevision;
     // After the wait and all at once, so that nobody sees one revision in effect beside what is said of another.
     if (end.result) this.#board.passed(end.result, end, leadership.runner.gate.fights);

@@ -1,6 +1,6 @@
-/** The candidate that a person most likely meant; null when none is near (at most a third of the letters differ). */
-export function suggest(written: string, candidates: Iterable<string>): string | null {
-  const limit = Math.max(1, Math.floor(written.length / 3));
+/** The candidate that a person most likely meant; null when none is near (`most`: how many letters may differ, a third by default). */
+export function suggest(written: string, candidates: Iterable<string>, most?: number): string | null {
+  const limit = most ?? Math.max(1, Math.floor(written.length / 3));
   let best: string | null = null;
   let bestDistance = limit + 1;
   const all = [...candidates];

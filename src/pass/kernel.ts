@@ -25,13 +25,20 @@ export function decidesPlan({ enforcement, options: { failOn, goesBack } }: Pass
   return goesBack !== true && (enforcement?.repair === true || failOn.includes('not-enforced'));
 }
 
+/** No look takes longer, ms. */
+const longestLookMs = 300_000;
+
 /** Ends a look of a sidecar, after 500 ms or later, once it is time for what it does next: after `since` a rule begins or ends, or it goes back. */
 function boundLook(pass: PassDependencies, desired: DesiredState, since = desired.at ?? pass.clock.wallTime()) {
   const { clock, base, stop, pendingUntil } = pass;
   if (pendingUntil === undefined) return stop;
   const next = Math.min(findNextBoundary(desired, since), findNextBoundary(base ?? desired, since));
   const leftMs = Math.min(pendingUntil ?? next, next) - clock.wallTime();
-  return AbortSignal.any([stop, AbortSignal.timeout(Math.max(500, Math.min(leftMs, 2 ** 31 - 1)))]);
+  if (leftMs > longestLookMs) return stop;
+  // Not `AbortSignal.timeout`: Node 20 forgets one that nothing else holds.
+  const over = new AbortController();
+  void clock.sleep(Math.max(500, leftMs), stop).then(() => over.abort());
+  return AbortSignal.any([stop, over.signal]);
 }
 
 /** What the kernel holds of the live rules; undefined when the pass does not look. */

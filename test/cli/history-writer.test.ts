@@ -5,6 +5,7 @@ import { expect, it } from 'vitest';
 import { StateFiles } from '../../src/adapters/state-files.ts';
 import type { ApplyReport } from '../../src/apply/outcome.ts';
 import { createHistoryWriter, pruneHistory, walkHistory } from '../../src/cli/history.ts';
+import { RecentApplies, sidecarNames } from '../../src/cli/watch/pass.ts';
 import type { ApplyRecord } from '../../src/pass/history.ts';
 import type { PassResult } from '../../src/pass/pass.ts';
 import type { Plan, Step } from '../../src/plan/plan.ts';
@@ -94,3 +95,35 @@ async function beginApply(folder: string, live: ReturnType<typeof liveRules>[num
   const outcomes = [{ step: deletion, outcome: 'done', status: 204 }];
   return () => history.end({ plan, apply: { end: 'converged', outcomes } as unknown as ApplyReport } as PassResult);
 }
+
+it('what a revision changed while it waited belongs to it, and what others had made meanwhile does not', async () => {
+  const rules = liveRules('accept 10.0.0.1', 'accept 10.0.0.2', 'accept 10.0.0.3', 'accept 10.0.0.4');
+  const [first, former, begun, foreign] = rules.map((one) => [one]);
+  const rest = {
+    server: null,
+    digest: null,
+    end: 'converged',
+    said: new Map(),
+    fields: [],
+    before: null,
+    after: null,
+  } as const;
+  const recent = new RecentApplies(null);
+  await recent.note({
+    ...rest,
+    at: '1',
+    by: sidecarNames.apply,
+    revision: 'r2',
+    created: first ?? [],
+    deleted: former ?? [],
+  });
+  await recent.note({
+    ...rest,
+    at: '2',
+    by: sidecarNames.held,
+    revision: 'r2',
+    created: begun ?? [],
+    deleted: foreign ?? [],
+  });
+  expect(await recent.join('r2')).toMatchObject({ created: [rules[0], rules[2]], deleted: [rules[1]] });
+});

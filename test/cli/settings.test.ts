@@ -80,6 +80,13 @@ describe('wrong values', () => {
 
   it('variables of others with that prefix are left alone: those of a job, and those of a service in Kubernetes', () => {
     const names = [
+      'GIT_TOKEN',
+      'WEBHOOK_SECRET',
+      'STATE',
+      'STATE_PORT',
+      'BASE_PORT_443_TCP',
+      'GIT_KEY',
+      'LISTEN_PORT',
       'REVISION',
       'SECRET_OIDC',
       'IMAGE',

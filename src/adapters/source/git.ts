@@ -206,9 +206,7 @@ function explainError(error: unknown): { readonly ok: false; readonly error: Pro
     return fail(makeError(error.code, `the clone cannot be read (${error.message})`, hints[error.code]));
   }
   if (error instanceof RangeError)
-    return fail(
-      refuseTooLarge(`the commit is larger than ${maxCommitBytes} bytes, or its folders than ${maxTreeBytes}`),
-    );
+    return fail(refuseTooLarge(`the commit is larger than ${maxCommitBytes} bytes, its folders than ${maxTreeBytes}`));
   if (!/^E[A-Z]+$/.test(code)) throw error;
   const summary = `the state directory cannot be used (${code})`;
   return fail(makeError('git-state', summary, 'check that it exists and may be written'));

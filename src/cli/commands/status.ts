@@ -51,17 +51,17 @@ function baseOf(text: string): URL {
 }
 
 async function ask(url: URL, token: string | null, stop: AbortSignal) {
+  const late = AbortSignal.timeout(timeoutMs);
   try {
     const answer = await fetch(url, {
       headers: token === null ? {} : { authorization: `Bearer ${token}` },
       redirect: 'error',
-      signal: AbortSignal.any([stop, AbortSignal.timeout(timeoutMs)]),
+      signal: AbortSignal.any([stop, late]),
     });
     return { ok: answer.ok, status: answer.status, text: await readText(answer) };
   } catch (error) {
-    const isLate = error instanceof Error && error.name === 'TimeoutError';
     const code = getErrorCode(error instanceof Error ? error.cause : error, 'connection failed');
-    const summary = `${url.href} does not answer (${isLate ? 'no answer in time' : code})`;
+    const summary = `${url.href} does not answer (${late.aborted ? 'no answer in time' : code})`;
     throw makeFailure('api-refused', summary, 'check that the sidecar runs, and its --listen');
   }
 }

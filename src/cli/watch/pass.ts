@@ -6,7 +6,7 @@ import type { LoopPassRequest } from '../../controller/loop-parts.ts';
 import { listReferencedFiles } from '../../desired/build-configuration.ts';
 import { assemble } from '../../desired/desired.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
-import { formatRuleKey } from '../../model/rule.ts';
+import { formatRuleKey, isDesiredAt } from '../../model/rule.ts';
 import type { FingerprintKey } from '../../model/secret.ts';
 import { type DesiredState, listAllRules } from '../../model/state.ts';
 import { type ApplyRecord, joinApplyRecords, type LookUpFormer, listEnds } from '../../pass/history.ts';
@@ -27,7 +27,7 @@ import { wireEnforcement, wireShared } from '../wire.ts';
 /** Who made an apply, in the history: the sidecar, or the sidecar as it takes back what nobody confirmed. */
 export const sidecarNames = {
   ...{ apply: 'sidecar', back: 'sidecar, going back' },
-  /** What it corrects, begins and ends while a revision waits to be confirmed: no change of that revision. */
+  /** What it corrects, begins and ends while a revision waits to be confirmed: mostly no change of that revision. */
   held: 'sidecar, while it waited',
 } as const;
 
@@ -43,17 +43,17 @@ export class RecentApplies {
 
   /** Takes the record of an apply, which begins or has ended. */
   readonly note = async (record: ApplyRecord): Promise<void> => {
-    if (record.by !== sidecarNames.apply) return;
-    this.#own = [...this.#own.filter(({ at, revision }) => at !== record.at && revision === record.revision), record];
+    const change = changeOf(record);
+    if (change === null) return;
+    this.#own = [...this.#own.filter(({ at, revision }) => at !== record.at && revision === record.revision), change];
   };
 
   /** The newest record of this server, which knows the rules that end; with a `revision` only a sidecar's of that one. */
   async loadNewest(server: string | null, revision: string | null): Promise<ApplyRecord | null> {
     const files = this.stateFolder === null ? null : new StateFiles(this.stateFolder, 'history');
     const newest = files === null ? this.#own.at(-1) : await loadNewest(files).catch(() => null);
-    const isOurs = newest?.by === sidecarNames.apply || newest?.by === sidecarNames.held;
-    const isMeant = revision === null || (isOurs && newest?.revision === revision);
-    return newest?.server === server && isMeant ? newest : null;
+    if (!newest || newest.server !== server) return null;
+    return revision === null || (changeOf(newest) !== null && newest.revision === revision) ? newest : null;
   }
 
   /** What all of them changed together; null: nothing is recorded of this revision. */
@@ -61,13 +61,21 @@ export class RecentApplies {
     const applies: ApplyRecord[] = [];
     if (this.stateFolder !== null)
       for await (const one of walkHistory(new StateFiles(this.stateFolder, 'history'))) {
-        if (one.by === sidecarNames.back || one.by === sidecarNames.held) continue;
-        if (one.revision !== revision || one.by !== sidecarNames.apply) break;
-        applies.unshift(one);
+        if (one.by === sidecarNames.back) continue;
+        const change = one.revision === revision ? changeOf(one) : null;
+        if (change === null) break;
+        applies.unshift(change);
       }
     const own = this.#own.filter((one) => one.revision === revision);
     return joinApplyRecords([...new Map([...applies, ...own].map((one) => [one.at, one])).values()]);
   }
+}
+
+/** What a sidecar's apply of a revision changed; null: it is no such apply. */
+function changeOf(record: ApplyRecord): ApplyRecord | null {
+  // What others made while the revision waited, and the sidecar took away, was not there before.
+  if (record.by === sidecarNames.held) return { ...record, deleted: [] };
+  return record.by === sidecarNames.apply ? record : null;
 }
 
 /** What the controller's passes share. */
@@ -212,10 +220,12 @@ async function prepareBack(
   return ok({ ...own, takesBack: { record: isRest ? leaveDesired(record, base) : record, goesBack: true, isRest } });
 }
 
-/** The record without what the confirmed state asks for too: that stays, whoever wrote it. */
+/** The record without what the confirmed state asks for too, now: that stays, whoever wrote it. */
 function leaveDesired(record: ApplyRecord, confirmed: DesiredState | null): ApplyRecord {
   if (confirmed === null) return record;
-  const desired = new Set(listAllRules(confirmed).map(({ rule }) => formatRuleKey(rule)));
+  const now = systemClock.wallTime();
+  const rules = listAllRules(confirmed).filter((one) => isDesiredAt(one, now));
+  const desired = new Set(rules.map(({ rule }) => formatRuleKey(rule)));
   const created = record.created.filter(({ rule }) => !desired.has(formatRuleKey(rule)));
   const fields = record.fields.filter((field) => confirmed.configuration?.fields[field] === undefined);
   return { ...record, created, fields };
