@@ -77,7 +77,7 @@ describe('history', () => {
     manifests(['drop 10.1.0.0/16']);
     await run('m');
     writeFileSync(join(world.folder, 'state/reconcile/history/2.json'), '{');
-    expect((await run('history')).out).toMatch(/^ {3}2 {2}cannot be read, and so not undone\n {3}1 {2}\d{4}-/);
+    expect((await run('history')).out).toMatch(/^ {3}2 {2}cannot be read or undone\n {3}1 {2}\d{4}-/);
   });
 
   it('holds what a sidecar with a state folder applied, and undoes that too', async () => {

@@ -309,8 +309,8 @@ spec:
   it.each([
     [['lab/guest', 'm', '--until', '2099-12-31'], 'lab/guest has no end of its own'],
     [['lab/web', 'm', '--until', '2099-12-31'], 'lab/web would end at 2099-07-01T00:00:00Z all the same'],
-    [['lab/web', 'm', '--until', '2097-01-01'], 'lab/web ends later already, at 2098-01-02T00:00:00Z'],
-    [['lab', 'm', '--until', '2099-01-01'], 'lab ends later already'],
+    [['lab/web', 'm', '--until', '2097-01-01'], 'lab/web already ends later, at 2098-01-02T00:00:00Z'],
+    [['lab', 'm', '--until', '2099-01-01'], 'lab already ends later'],
     [['closed', 'm', '--until', '2099-01-01'], 'closed has no end of its own'],
     [['own', 'm', '--until', '2099-01-01'], 'extend first what ends earlier: the set, or rules with their own end'],
     [['lab/gest', 'm', '--until', '2099-01-01'], 'lab/guest'],

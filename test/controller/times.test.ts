@@ -441,6 +441,16 @@ describe('rules that begin and end, in a sidecar', () => {
     expect([await passAt(now + 48 * hour), live()]).toEqual(['ClockDiffers', ['10.3.0.0/16', ...after.slice(1)]]);
   });
 
+  /** Rules that end come with a revision that waits to be confirmed. */
+  const startTrial = async (): Promise<void> => {
+    const whole = newest;
+    newest = contentOf(others);
+    await start('--max-deletes', '0');
+    settings = { ...settings, confirmWithinMs: 48 * hour };
+    newest = whole;
+    expect([await passAt(now + hour), live()]).toEqual(['AwaitingConfirmation', before]);
+  };
+
   it.each([
     ['with', true],
     ['without', false],
@@ -448,23 +458,13 @@ describe('rules that begin and end, in a sidecar', () => {
     'end whatever --max-deletes says while the revision that brought them waits to be confirmed, %s a history',
     async (_, hasHistory) => {
       if (hasHistory) historyIn = world.folder;
-      const whole = newest;
-      newest = contentOf(others);
-      await start('--max-deletes', '0');
-      settings = { ...settings, confirmWithinMs: 48 * hour };
-      newest = whole;
-      expect([await passAt(now + hour), live()]).toEqual(['AwaitingConfirmation', before]);
+      await startTrial();
       expect([await passAt(now + 25 * hour), live()]).toEqual(['AwaitingConfirmation', after]);
     },
   );
 
   it('end whatever --max-deletes says after a takeover by a replica without the history, while their revision waits', async () => {
-    const whole = newest;
-    newest = contentOf(others);
-    await start('--max-deletes', '0');
-    settings = { ...settings, confirmWithinMs: 48 * hour };
-    newest = whole;
-    expect([await passAt(now + hour), live()]).toEqual(['AwaitingConfirmation', before]);
+    await startTrial();
     stop.abort();
     await running;
     vi.setSystemTime(now + 25 * hour);

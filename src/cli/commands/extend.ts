@@ -48,7 +48,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const [former, latest] = [findLastEnd(before, name), findLastEnd(after, name)];
   const refuse = (summary: string, hint: string): Failure => makeFailure('expires-first', summary, hint);
   if (latest < former)
-    throw refuse(`${name} ends later already, at ${formatInstant(former)}`, `to end it earlier, edit ${one.shown}`);
+    throw refuse(`${name} already ends later, at ${formatInstant(former)}`, `to end it earlier, edit ${one.shown}`);
   // Dates are those of the document's own time zone, where the day may end 14 hours earlier: what the manifests then say counts.
   if (latest < asked - (value === until ? 14 * 3_600_000 : 0)) {
     const hint = 'extend first what ends earlier: the set, or rules with their own end';

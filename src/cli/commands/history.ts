@@ -23,8 +23,8 @@ export async function run(invocation: Invocation): Promise<Answer> {
   }
   const lines: string[] = [];
   const applies: unknown[] = [];
+  const broken = (one: number) => void lines.push(`${String(one).padStart(4)}  cannot be read or undone\n`);
   // One after another: each may be large.
-  const broken = (one: number) => void lines.push(`${String(one).padStart(4)}  cannot be read, and so not undone\n`);
   for await (const record of walkHistory(files, broken)) {
     lines.push(lineOf(record));
     applies.push(documentOf(record));
