@@ -54,11 +54,7 @@ const plan = {
   detailedExitcode: { kind: 'switch', help: 'exit 2 when changes are pending' },
   showEmails: { kind: 'switch', help: 'name users by e-mail address in files and logs too' },
   full: { kind: 'switch', help: 'all traffic and moments on the way, not the first twelve' },
-  ruleUpdates: {
-    kind: 'choice',
-    choices: ['replace', 'patch'],
-    help: 'how a change is sent (default: by profile)',
-  },
+  ruleUpdates: { kind: 'choice', choices: ['replace', 'patch'], help: 'how a change is sent (default: by profile)' },
   prune: { kind: 'choice', choices: ['all', 'none'], default: 'all', help: 'delete live rules that no manifest holds' },
   maxDeletes: {
     kind: 'text',
@@ -160,12 +156,7 @@ const own = {
   data: { kind: 'path', help: 'keep the data in this file' },
   user: { kind: 'list', value: 'NAME', help: 'name, address or UUID of a user (simulate: NAME=UUID)' },
   discovery: { kind: 'choice', choices: ['accept', 'fetch'], default: 'accept', help: 'believe or fetch documents' },
-  filterRate: {
-    kind: 'count',
-    min: 1,
-    max: 1_000_000,
-    help: 'rules a second that its filter takes (default: all)',
-  },
+  filterRate: { kind: 'count', min: 1, max: 1_000_000, help: 'rules a second that its filter takes (default: all)' },
   admin: { kind: 'switch', help: 'serve the admin pages: verdicts, filter, faults' },
   nftNetns: { kind: 'path', value: 'PATH', help: 'keep a real packet filter in this network namespace' },
   destination: { kind: 'text', value: 'ADDRESS', help: 'the address that is asked about' },

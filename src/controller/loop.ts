@@ -225,7 +225,7 @@ export class Loop {
     const soon = await leadership.announce(agenda.soon, base);
     this.#announce(end, { isNew, soon, status: this.status() });
     this.#wakeAt = agenda.wakeAt;
-    const interval = pickInterval(settings().intervalMs, clock.random());
+    const interval = pickInterval(Math.min(settings().intervalMs, agenda.mostMs), clock.random());
     const retryMs = backoff.pending ? backoff.leftMs() : interval;
     return { waitMs: Math.min(interval, retryMs, end.verdict.waitMs ?? interval), judged: verdict };
   }

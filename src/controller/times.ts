@@ -105,6 +105,8 @@ export function makeAgenda(end: PassEnding, base: DesiredState | null, now: numb
   const isDoubted = verdict.reason === 'ClockDiffers' || result?.problems.some(({ code }) => code === 'clock-differs');
   const nextBoundaryAt = isDoubted ? never : next;
   return {
+    /** Nothing wakes us when clocks agree again, and until then nothing ends. */
+    mostMs: isDoubted ? 60_000 : never,
     view: {
       windowOpensAt: opensAt,
       nextBoundaryAt: Number.isFinite(nextBoundaryAt) ? nextBoundaryAt : null,

@@ -18,10 +18,7 @@ const addressSentences: Readonly<Record<AddressFault, Words>> = {
     summary: 'This address does not have four decimal parts; the server would fill in the rest in its own way.',
     hint: 'Write all four parts, such as `10.0.0.0/8`.',
   },
-  zone: {
-    summary: 'This address has a zone (`%…`), which the server drops silently.',
-    hint: 'Write it without.',
-  },
+  zone: { summary: 'This address has a zone (`%…`), which the server drops silently.', hint: 'Write it without.' },
   mask: {
     summary: 'The mask of this network is out of bounds or not a plain number.',
     hint: 'Write 0 to 32 for IPv4, 0 to 128 for IPv6, without leading zeros.',
@@ -31,10 +28,7 @@ const addressSentences: Readonly<Record<AddressFault, Words>> = {
     hint: 'Write a prefix length, such as `/24`.',
   },
   brackets: { summary: 'This address is in brackets.', hint: 'Write it without the brackets.' },
-  port: {
-    summary: 'This address has a port.',
-    hint: 'Write the port in `port_range`, its protocol in `port_type`.',
-  },
+  port: { summary: 'This address has a port.', hint: 'Write the port in `port_range`, its protocol in `port_type`.' },
   range: { summary: 'This is a range of addresses.', hint: 'Write the networks that cover it in CIDR notation.' },
   list: {
     summary: 'This is more than one address, or has something beside it.',

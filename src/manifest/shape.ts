@@ -35,11 +35,7 @@ export const text: Shape = { type: 'string' };
 export const number: Shape = { type: 'number' };
 export const boolean: Shape = { type: 'boolean' };
 export const nothing: Shape = { type: 'null' };
-export const integer: Shape = {
-  type: 'integer',
-  minimum: Number.MIN_SAFE_INTEGER,
-  maximum: Number.MAX_SAFE_INTEGER,
-};
+export const integer: Shape = { type: 'integer', minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER };
 
 export function matching({ source }: RegExp): Shape {
   return { type: 'string', pattern: source };

@@ -43,6 +43,8 @@ let isDirectory: boolean;
 const contents = new Map<string, SourceContent>();
 /** The source cannot be read. */
 let isAway: boolean;
+/** How long the loop last wished to sleep, ms. */
+let wished: number;
 
 function contentOf(text: string): SourceContent {
   const bytes = new TextEncoder().encode(text);
@@ -76,7 +78,10 @@ async function start(...flags: string[]): Promise<void> {
     now: () => performance.now(),
     wallTime: () => Date.now(),
     random: () => 0.5,
-    sleep: (_, signal) => new Promise((resolve) => signal?.addEventListener('abort', () => resolve(), { once: true })),
+    sleep: (ms, signal) => {
+      wished = ms;
+      return new Promise((resolve) => signal?.addEventListener('abort', () => resolve(), { once: true }));
+    },
   };
   triggers = createTriggers(clock);
   loop = new Loop({
@@ -422,6 +427,17 @@ describe('rules that begin and end, in a sidecar', () => {
     await setTimeout(200);
     expect(loop.status().passes[0]).toBe(last);
     expect(loop.status().nextBoundaryAt).toBeNull();
+  });
+
+  it('clocks that differ are compared again every minute, however long the interval: what has ended is to end soon after', async () => {
+    settings = { ...settings, intervalMs: 10 * hour };
+    await start();
+    const fault = world.simulator.faults.inject({ fault: { kind: 'wrong-date', milliseconds: 600_000 } });
+    expect([await passAt(now + 24 * hour - 1), live()]).toEqual(['ClockDiffers', before]);
+    await until(() => wished === 60_000);
+    world.simulator.faults.clear(fault);
+    expect([await passAt(now + 25 * hour), live()]).toEqual(['Applied', after]);
+    await until(() => wished === 10 * hour);
   });
 
   it('no access is given by one of two clocks that differ, nor given anew after its end', async () => {

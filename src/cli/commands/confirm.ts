@@ -35,8 +35,5 @@ async function keep(files: StateFiles, { record, stage }: EarlierApply): Promise
     throw comesTooLate('that apply was confirmed a moment ago, or is being taken back');
   const what = isRest ? listWaiting(record).join(', ') : count(countChanges(record), 'change');
   const text = `Kept: ${what} of the apply of ${record.at.slice(0, 19)}Z by ${record.by}.${describeCut(stage)}\n`;
-  return {
-    text: () => text,
-    report: () => ({ ...makeProblemReport([]), headline: text.trimEnd() }),
-  };
+  return { text: () => text, report: () => ({ ...makeProblemReport([]), headline: text.trimEnd() }) };
 }
