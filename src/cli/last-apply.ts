@@ -56,7 +56,7 @@ function decodeFormerRule(value: unknown): readonly (readonly [string, FormerRul
   if (!isObject(value)) return [];
   const { key, name, file, line, expires } = value;
   if (typeof key !== 'string' || typeof name !== 'string') return [];
-  const place = typeof file === 'string' && typeof line === 'number' ? { file, line } : null;
+  const place = typeof file === 'string' && typeof line === 'number' && line > 0 ? { file, line } : null;
   return [[key, { name, place, ...(typeof expires === 'number' ? { expires } : {}) }]];
 }
 

@@ -206,7 +206,7 @@ function describePlan(
     ...makeProblemReport([...(isFirst ? announceDeletes(plan) : []), ...problems]),
     ...names,
     userNames: new Map([...fromServer, ...findUserNames(desired)]),
-    root: request.written,
+    ...(request.back ? { planned: request.written } : { root: request.written }),
     server: findServer(settings),
     plan,
     digest: digest?.plan ?? null,

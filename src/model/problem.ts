@@ -2,7 +2,7 @@ import type { ProblemCode } from './problem-code.ts';
 /** `error` stops the run (exit 4), `warning` does not unless `--strict`, `note` informs. */
 export type Severity = 'error' | 'warning' | 'note';
 
-/** A place in a manifest. `line` and `column` count from 1; `file` is relative to the manifest root, with `/`. */
+/** A place in a manifest. `line` and `column` count from 1, and are 0 where none has it; `file` is relative to the manifest root, with `/`. */
 export interface Place {
   readonly file: string;
   readonly line: number;
@@ -24,7 +24,7 @@ export interface Problem {
 
 /** An error for a person; without a place it stands nowhere in a manifest. */
 export function makeError(code: ProblemCode, summary: string, hint: string, place?: Place): Problem {
-  return { code, severity: 'error', summary, hint, ...(place && { place }) };
+  return { code, severity: 'error', summary, hint, ...(place && place.line > 0 && { place }) };
 }
 
 export function makeWarning(...told: Parameters<typeof makeError>): Problem {

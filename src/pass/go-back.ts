@@ -153,10 +153,9 @@ function configurationBefore(
     return !changed && !isOpen && !isLost && !unfit.has(field);
   });
   if (wanted.length === 0) return null;
-  const place = { ...nowhere, file: 'configuration.yaml' };
-  const template = makeTemplate(before.fields, place);
+  const template = makeTemplate(before.fields, nowhere);
   const own = Object.fromEntries(wanted.map((field) => [field, template[field]]));
-  const manifest = { kind: 'Configuration', name: 'main', place, places: {}, fields: own } as const;
+  const manifest = { kind: 'Configuration', name: 'main', place: nowhere, places: {}, fields: own } as const;
   return buildConfiguration(manifest, { context, problems, attachments: new Map() });
 }
 

@@ -45,8 +45,8 @@ type DoneStep = Pick<Outcome, 'step' | 'liveId'>;
 /** What the state that a plan starts from says of a rule: a plan without a base cannot tell what it deletes. */
 export type LookUpFormer = (rule: Rule) => SaidOfRule | undefined;
 
-/** The place of a rule that no manifest names, but the record of an apply: what it does not say of the rule is not known. */
-export const nowhere: Place = { file: 'former-rules.yaml', line: 1, column: 1 };
+/** The place of what no manifest names, but the record of an apply: what that does not say of a rule is not known. */
+export const nowhere: Place = { file: 'the record of the apply', line: 0, column: 0 };
 
 /** What is known of rules before a plan: by the state that it starts from, and by the newest record. */
 interface FormerRules {

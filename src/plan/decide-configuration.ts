@@ -43,7 +43,7 @@ export function decideConfiguration(input: PlanInput): ConfigurationDecision | n
     name: desired.name,
     id: live.id,
     fields: Object.fromEntries(diffs.map(({ field, change: shown }) => [field, shown])),
-    source: desired.place,
+    source: desired.place.line ? desired.place : null,
     desired,
     live,
   };

@@ -94,7 +94,7 @@ function makeChange(
     name: told?.name ?? null,
     id: live?.id ?? null,
     fields: action === 'keep' || action === 'skip' ? noFields : listFields(live, desired?.rule ?? null),
-    source: told?.place ?? null,
+    source: told?.place.line ? told.place : null,
     desired,
     live,
     ...(told === undefined ? {} : pickNotes(told)),

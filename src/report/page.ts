@@ -79,14 +79,14 @@ export function makePlanPage(report: RunReport, plan: Plan, lines: number): Plan
   };
 }
 
-function titleOf({ server, root, revision, base, comparison }: RunReport): readonly string[] {
+function titleOf({ server, root, planned, revision, base, comparison }: RunReport): readonly string[] {
   if (comparison !== undefined) {
     return [`Changes from ${comparison.from} to ${comparison.to}`, ...(root === null ? [] : [root])].map(
       escapeControls,
     );
   }
-  const source =
-    revision === null || revision === root ? root : `${root ?? 'manifests'} at ${formatRevision(revision)}`;
+  const isNamed = revision !== null && revision !== root;
+  const source = planned ?? (isNamed ? `${root ?? 'manifests'} at ${formatRevision(revision)}` : root);
   return [
     server === null ? 'Plan' : `Plan for ${server}`,
     ...(source === null ? [] : [source]),

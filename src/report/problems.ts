@@ -31,7 +31,7 @@ function problemText(problem: Problem, paint: Paint): string {
 
 /** `rules.yaml:3:7`, safe to print. */
 export function formatPlace(place: Place): string {
-  return `${formatPath(place.file)}:${place.line}:${place.column}`;
+  return place.line === 0 ? formatPath(place.file) : `${formatPath(place.file)}:${place.line}:${place.column}`;
 }
 
 /** `rules.yaml:3`: where a change comes from. */

@@ -9,6 +9,8 @@ import type { Forge } from './forge.ts';
 export interface RunReport {
   /** PATH as it was written, for places in outputs that are read elsewhere; null where there is none. */
   readonly root: string | null;
+  /** What is planned where no PATH says it, such as an undo. */
+  readonly planned?: string;
   /** The server's address, without credentials; null where none was named. */
   readonly server: string | null;
   /** The commit, or the digest of the directory's content; null when the source could not be read. */

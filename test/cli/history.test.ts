@@ -215,6 +215,13 @@ describe('undo', () => {
     const lacking = await run('undo');
     expect(lacking.code).not.toBe(0);
     expect(lacking.out + lacking.err).toContain('RECONCILE_SECRET_OIDC_OKTA');
+    // No manifest says what comes back: no output names a place where a reader would look for it.
+    const annotated = await run('undo', '--dry-run', '--output', 'github');
+    expect(annotated.out).toMatch(/^::warning title=unsent-field::/m);
+    expect(annotated.out).not.toContain('file=');
+    const comment = (await run('undo', '--dry-run', '--output', 'markdown')).out;
+    expect(comment).toContain('undo of apply 2');
+    expect(comment).not.toMatch(/`[^`]*:\d+`/);
     const undone = await world.cli(['undo'], { env: { ...env, RECONCILE_SECRET_OIDC_OKTA: 'canary-secret' } });
     expect(undone.code, undone.out + undone.err).toBe(0);
     expect(world.simulator.configuration()).toMatchObject({ openid_connect_providers: [{ label: 'Okta' }] });
