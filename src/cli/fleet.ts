@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
 import { groupBy } from '../model/group-by.ts';
+import { formatInstant } from '../model/instant.ts';
 import { joinSome } from '../model/printable.ts';
 import { renderAnswer, writeAnswer } from './answer.ts';
 import { exitCodes, makeFailure, type ParsedLine, type Settings, type Terminal } from './command.ts';
@@ -51,7 +52,7 @@ export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<nu
   };
   const outcomes = await tellProgress(terminal, async (say) => {
     const looking = setInterval(() => say(`waiting for ${joinSome([...open], 3) || 'the next wave'}`), sayMs);
-    return await visitAll(fleet, isWriting, visit, terminal.stop).finally(() => clearInterval(looking));
+    return await visitAll(fleet, isWriting, visit, terminal).finally(() => clearInterval(looking));
   });
   const isPaused = command.name === 'status' && fleet.rollout.paused === true;
   return await writeAnswer(answerFleet(outcomes, isPaused), outputs, null, terminal);
@@ -109,7 +110,7 @@ async function visitAll(
   { targets, rollout }: ChosenFleet,
   isWriting: boolean,
   visit: (target: Target) => Promise<TargetOutcome>,
-  stop: AbortSignal,
+  { stop, stderr, stderrIsTerminal }: Terminal,
 ) {
   const done = new Map<Target, TargetOutcome>();
   const byWave = [...groupBy(targets, ({ wave }) => wave)].sort(([a], [b]) => a - b);
@@ -118,7 +119,11 @@ async function visitAll(
   const inTurn = isWriting ? createPool(rollout.maxParallel ?? 1, null) : createPool(together, slowMs);
   let last = Number.POSITIVE_INFINITY;
   for (const [index, members] of waves.entries()) {
-    if (index > 0 && last >= index) await systemClock.sleep(rollout.soak, stop);
+    if (index > 0 && last >= index) {
+      const begins = formatInstant(Math.ceil((systemClock.wallTime() + rollout.soak) / 1000) * 1000);
+      if (rollout.soak > 0 && !stderrIsTerminal) stderr(`Wave ${members[0]?.wave} begins at ${begins}.\n`);
+      await systemClock.sleep(rollout.soak, stop);
+    }
     const visitInTurn = async (target: Target): Promise<void> => {
       if (isWriting && (last < index || stop.aborted)) return;
       const outcome = await visit(target);

@@ -191,6 +191,8 @@ function knownProblems({ base }: Run, desired: Desired | null, plan: Plan | null
   return [...(base?.problems ?? []), ...(desired?.problems ?? []), ...(plan?.problems ?? [])];
 }
 
+const nameSource = ({ back, written }: PassRequest) => (back ? { planned: written } : { root: written });
+
 /** What is known of a plan, before it is applied and after. */
 function describePlan(
   { names, lastApply, request, invocation }: Run,
@@ -206,7 +208,7 @@ function describePlan(
     ...makeProblemReport([...(isFirst ? announceDeletes(plan) : []), ...problems]),
     ...names,
     userNames: new Map([...fromServer, ...findUserNames(desired)]),
-    ...(request.back ? { planned: request.written } : { root: request.written }),
+    ...nameSource(request),
     server: findServer(settings),
     plan,
     digest: digest?.plan ?? null,

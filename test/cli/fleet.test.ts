@@ -263,7 +263,9 @@ describe('a roll-out by hand', () => {
         setTimeout(() => open--, 0);
       });
     }
-    expect((await run('apply', '--yes')).code).toBe(0);
+    const { code, err } = await run('apply', '--yes');
+    expect(code).toBe(0);
+    expect(err).toMatch(/^Wave 2 begins at \S+Z\.\n$/);
     const [first = 0, second = 0, third = 0] = at;
     expect([second - first >= 300, third >= second, live()]).toEqual([true, true, [1, 1, 1]]);
   });
@@ -278,8 +280,9 @@ describe('a roll-out by hand', () => {
       if (asked > 0 && asked === seen) stop.abort();
       seen = asked;
     }, 500);
-    const { code, out } = await world.cli(['apply', '--yes', '--fleet', 'ops/fleet.yaml'], { stop: stop.signal });
+    const { code, out, err } = await world.cli(['apply', '--yes', '--fleet', 'ops/fleet.yaml'], { stop: stop.signal });
     clearInterval(look);
+    expect(err).toContain('Wave 2 begins at ');
     expect([code, live()]).toEqual([1, [1, 0, 0]]);
     expect(out).toMatch(
       /^t0 {2}Applied: 1 done.*\nt1 {2}not begun\nt2 {2}not begun\n[\s\S]*3 targets; exit 1, for t1, t2\.\n$/,
