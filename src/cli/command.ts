@@ -139,14 +139,7 @@ export function listOptions(spec: CommandSpec): readonly OptionName[] {
   return [...spec.options, ...common];
 }
 
-export const exitCodes = {
-  ok: 0,
-  failed: 1,
-  pending: 2,
-  refused: 3,
-  invalid: 4,
-  partial: 5,
-} as const;
+export const exitCodes = { ok: 0, failed: 1, pending: 2, refused: 3, invalid: 4, partial: 5 } as const;
 
 /** What a run came to; the exit code follows from nothing else. What is absent is false. */
 export interface RunFacts {

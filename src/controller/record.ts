@@ -124,10 +124,7 @@ export function recordEnding(
   const isLost = kind === 'terminal' && (reason === 'ApplyFailed' || reason === 'NotConverging');
   const isNew = revision !== undefined && revision !== appliedRevision && complaint === undefined;
   const left = reason === 'DriftReported' ? (result?.plan?.steps.length ?? 0) : drift;
-  return {
-    failed: isLost && isNew ? recordGivenUp(failed, revision) : failed,
-    drift: kind === 'good' ? 0 : left,
-  };
+  return { failed: isLost && isNew ? recordGivenUp(failed, revision) : failed, drift: kind === 'good' ? 0 : left };
 }
 
 /** Where secrets were sent, as far as a record holds it. */

@@ -116,10 +116,7 @@ function formatText(text: string): string {
 
 /** Formats by the YAML library, which knows every form. */
 export function formatByLibrary(text: string): string {
-  const documents = parseAllDocuments(text.replaceAll('\r\n', '\n'), {
-    compat: 'yaml-1.1',
-    uniqueKeys: false,
-  });
+  const documents = parseAllDocuments(text.replaceAll('\r\n', '\n'), { compat: 'yaml-1.1', uniqueKeys: false });
   // What the first round wrote may be no YAML, after a lone carriage return in a comment: it is left to the comparison of contents.
   if (!Array.isArray(documents) || documents.some(({ errors }) => errors.length > 0)) return text;
   const written = documents

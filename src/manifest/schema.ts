@@ -79,12 +79,7 @@ const setFields: is.Fields = {
   ),
 };
 
-const ruleOfSet: is.Fields = {
-  name: is.field(name, 'Unique in the set.', 'office'),
-  ...notes,
-  ...times,
-  ...setFields,
-};
+const ruleOfSet: is.Fields = { name: is.field(name, 'Unique in the set.', 'office'), ...notes, ...times, ...setFields };
 
 const ruleSetFields: is.Fields = {
   ...times,
@@ -251,11 +246,7 @@ function makeSchema(kind: Kind): is.Shape {
     apiVersion: is.field(is.choice(apiVersion), 'The version of the manifest.', apiVersion),
     kind: is.field(is.choice(kind), 'What the manifest holds.', kind),
     metadata: is.field(metadata, 'The name, and what people want to note.', { name: 'office' }),
-    spec: {
-      description: 'Its fields depend on `kind`.',
-      examples: [exampleOf(specs[kind])],
-      ...specs[kind],
-    },
+    spec: { description: 'Its fields depend on `kind`.', examples: [exampleOf(specs[kind])], ...specs[kind] },
   });
 }
 

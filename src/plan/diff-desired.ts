@@ -11,8 +11,15 @@ import { decideRules } from './decide.ts';
 import { decideConfiguration } from './decide-configuration.ts';
 import { guardPlan } from './guard/guard.ts';
 import type { PlanInput } from './input.ts';
-import { summarise } from './make-plan.ts';
-import type { Change, FieldChange, LaterEffect, Plan, Refusal, RuleChange } from './plan.ts';
+import {
+  type Change,
+  type FieldChange,
+  type LaterEffect,
+  type Plan,
+  type Refusal,
+  type RuleChange,
+  summarise,
+} from './plan.ts';
 
 interface Comparison extends Pick<PlanInput, 'profile' | 'scope' | 'options'> {
   readonly before: DesiredState;
@@ -24,7 +31,7 @@ export function diffDesired(comparison: Comparison): Plan {
   const { before, after, profile } = comparison;
   const [were = [], are = []] = [before, after].map(({ rules, upcoming = [] }) => [...rules, ...upcoming]);
   const rules = findDifferences(were, are);
-  const { kept, left, changed } = rules;
+  const { kept, left } = rules;
   const input = makeInput(comparison, rules);
   const decided = decideConfiguration(input);
   // Secrets are never looked up: a Configuration that is the same but for them is the same.
@@ -32,15 +39,8 @@ export function diffDesired(comparison: Comparison): Plan {
   const former = new Map(left.map((one) => [one.name, one]));
   const ofRules = decideRules(input, kept).map((change) => addTimes(change, former.get(change.live?.id ?? '')));
   const changes: readonly Change[] = configuration === null ? ofRules : [...ofRules, configuration.change];
-  const users = new Set([...kept, ...left, ...changed].flatMap(({ rule }) => rule.userId ?? []));
-  const all = { before: [...kept, ...left], after: [...kept, ...changed], users: [...users] };
-  const sides = selectNear(all, [...left, ...changed]);
-  const at = before.at ?? after.at ?? 0;
-  const effect = computeEffectAt(sides, at);
-  const later = findLaterEffects(sides, at, effect);
-  const effects = [effect, ...(later ?? []).map((one) => one.effect)];
-  const guarded = { opens: effects.flatMap((one) => one.opens), closes: effects.flatMap((one) => one.closes) };
-  const refusals = guardPlan({ input, changes, configuration, effect: guarded, exposure: [] });
+  const { effect, later } = compareTimes(rules, before.at ?? after.at ?? 0);
+  const refusals = guardPlan({ input, changes, configuration, effect: joinEffects(effect, later), exposure: [] });
   return {
     profile: profile.name,
     ruleUpdates: 'patch',
@@ -49,7 +49,7 @@ export function diffDesired(comparison: Comparison): Plan {
     problems: [],
     refusals: later === null ? [...refusals, manyTimes] : refusals,
     effect,
-    ...(later === null || later.length === 0 ? {} : { later }),
+    ...(later?.length ? { later } : {}),
     exposure: [],
     summary: summarise(changes, []),
     ...(after.at === undefined ? {} : { at: after.at }),
@@ -101,6 +101,21 @@ const timeFields = [
   ['expires', 'expires'],
 ] as const;
 
+/** The traffic that differs at this time (ms since 1970) between rules that have times, and what differs later; null: too many looks. */
+export function compareTimes({ kept, left, changed }: ReturnType<typeof findDifferences>, at: number) {
+  const users = new Set([...kept, ...left, ...changed].flatMap(({ rule }) => rule.userId ?? []));
+  const all = { before: [...kept, ...left], after: [...kept, ...changed], users: [...users] };
+  const sides = selectNear(all, [...left, ...changed]);
+  const effect = computeEffectAt(sides, at);
+  return { effect, later: findLaterEffects(sides, at, effect) };
+}
+
+/** What is opened and closed now or later, as guards judge it. */
+export function joinEffects(effect: Effect, later: readonly LaterEffect[] | null): Effect {
+  const all = [effect, ...(later ?? []).map((one) => one.effect)];
+  return { opens: all.flatMap(({ opens }) => opens), closes: all.flatMap(({ closes }) => closes) };
+}
+
 /** Rules of both sides that are in force now or later, and the users whom an answer tells apart at all times. */
 interface Sides {
   readonly before: readonly DesiredRule[];
@@ -114,7 +129,7 @@ function computeEffectAt({ before, after, users }: Sides, time: number): Effect 
 }
 
 /** Rules looked at for all times at which one begins or ends, at most; one whose traffic is computed counts ten times. */
-const mostLooks = 50_000_000;
+const mostLooks = 5_000_000;
 
 /** What differs later: an entry for each time after `at` from which the difference is another. Null: it takes too many looks at a rule. */
 function findLaterEffects(sides: Sides, at: number, now: Effect): readonly LaterEffect[] | null {
@@ -149,7 +164,7 @@ function selectNear({ before, after, users }: Sides, turning: readonly { readonl
 }
 
 /** Who asks for a refusal of traffic that opens must not be told that there is none where nobody looked. */
-const manyTimes: Refusal = {
+export const manyTimes: Refusal = {
   code: 'too-many-times',
   summary: `The rules begin and end at more times than can be compared (${formatCount(mostLooks)} looks at a rule).`,
   hint: 'Let rules begin and end on the same day, or compare smaller folders.',

@@ -1,9 +1,17 @@
 import { compareProblems, makeWarning, type Problem } from '../model/problem.ts';
-import { compareRules, isModifiedInPlace, type LiveRule, type Rule, sortByRule } from '../model/rule.ts';
+import {
+  compareRules,
+  findDifferences,
+  isModifiedInPlace,
+  type LiveRule,
+  type Rule,
+  sortByRule,
+} from '../model/rule.ts';
 import { findNextBoundary, type LiveState } from '../model/state.ts';
 import { computeEffect } from '../policy/effect.ts';
 import { decideRules } from './decide.ts';
 import { type ConfigurationDecision, decideConfiguration } from './decide-configuration.ts';
+import { compareTimes, joinEffects, manyTimes } from './diff-desired.ts';
 import { guardPlan } from './guard/guard.ts';
 import { warnOfUnbound } from './guard/guard-secrets.ts';
 import type { PlanInput } from './input.ts';
@@ -13,13 +21,12 @@ import { orderOperations } from './order/order.ts';
 import { breakCircles } from './order/sharing.ts';
 import {
   type Change,
-  type ChangeAction,
   type ConfigureStep,
   formatStepId,
+  type LaterEffect,
   type Plan,
-  type PlanSummary,
   type RuleChange,
-  type Step,
+  summarise,
 } from './plan.ts';
 
 /** The plan from live to desired: changes, ordered writes, traffic, refusals. A function of its input alone, in any order. */
@@ -33,6 +40,8 @@ export function makePlan(input: PlanInput): Plan {
   const steps = [...order.steps, ...configureSteps(configuration, order.steps.length, rules.length)];
   const effect = operations.length === 0 ? { opens: [], closes: [] } : computeEffect(before, after);
   const exposure = findExposure({ order, before, after, profile: input.profile });
+  const later = findLater(input);
+  const refusals = guardPlan({ input, changes, configuration, effect: joinEffects(effect, later), exposure });
   const unbound = warnOfUnbound(input, configuration);
   const found = [...(configuration?.problems ?? []), ...unbound, ...modifiedInPlace(rules, input)];
   const problems = found.sort(compareProblems);
@@ -42,12 +51,20 @@ export function makePlan(input: PlanInput): Plan {
     changes,
     steps,
     problems,
-    refusals: guardPlan({ input, changes, configuration, effect, exposure }),
+    refusals: later === null ? [...refusals, manyTimes] : refusals,
     effect,
+    ...(later?.length ? { later } : {}),
     exposure,
     summary: summarise(changes, steps),
     ...timesOf(input),
   };
+}
+
+/** What a revision changes later, compared with the one before; a base that was applied is not one, and its times are looked at as they come. */
+function findLater({ base, baseApplied = false, desired, scope }: PlanInput): readonly LaterEffect[] | null {
+  if (base === null || baseApplied || desired.at === undefined || !scope.rules) return [];
+  const [were = [], are = []] = [base, desired].map(({ rules, upcoming = [] }) => [...rules, ...upcoming]);
+  return compareTimes(findDifferences(were, are), desired.at).later;
 }
 
 /** The rules of the server that stay, and all of them before and after; one that stays is the same object in each. */
@@ -111,10 +128,4 @@ function modifiedInPlace(changes: readonly RuleChange[], { profile }: PlanInput)
     const hint = `Replace it with \`--replace-modified\`, at a quiet time: deleting it can make the server rebuild its filter, ${creating}.`;
     return [makeWarning('modified-in-place', summary, hint, source ?? undefined)];
   });
-}
-
-export function summarise(changes: readonly Change[], steps: readonly Step[]): PlanSummary {
-  const counts: Record<ChangeAction, number> = { create: 0, update: 0, delete: 0, keep: 0, skip: 0 };
-  for (const { action } of changes) counts[action]++;
-  return { ...counts, steps: steps.length };
 }

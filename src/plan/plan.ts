@@ -176,13 +176,19 @@ export interface Plan {
   readonly refusals: readonly Refusal[];
   readonly effect: Effect;
   readonly exposure: readonly Exposure[];
-  /** A comparison of two policies: the differences in traffic from later times on. */
+  /** Compared with other manifests: the differences in traffic from later times on. */
   readonly later?: readonly LaterEffect[];
   readonly summary: PlanSummary;
   /** The time (ms since 1970) that it is made for; absent: no rule has a time. */
   readonly at?: number;
   /** The next time (ms since 1970) at which a rule begins or ends; absent: none does. */
   readonly nextBoundary?: number;
+}
+
+export function summarise(changes: readonly Change[], steps: readonly Step[]): PlanSummary {
+  const counts: Record<ChangeAction, number> = { create: 0, update: 0, delete: 0, keep: 0, skip: 0 };
+  for (const { action } of changes) counts[action]++;
+  return { ...counts, steps: steps.length };
 }
 
 /** HTTP method and path of a step, relative to the base URL. */

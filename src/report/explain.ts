@@ -149,14 +149,7 @@ function labelOf({ name, id }: NamedRule): string {
 /** The same for machines. */
 export function makeNamedMembers(item: NamedRule): Readonly<Record<string, unknown>> {
   const { rule, name, id, place } = item;
-  return {
-    ...makeNotesMembers(item),
-    name,
-    id,
-    file: place?.file ?? null,
-    line: place?.line ?? null,
-    ...toWire(rule),
-  };
+  return { ...makeNotesMembers(item), name, id, file: place?.file ?? null, line: place?.line ?? null, ...toWire(rule) };
 }
 
 function formatKind({ action, scope, withPorts }: RuleKind): string {

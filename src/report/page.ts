@@ -67,7 +67,7 @@ export function makePlanPage(report: RunReport, plan: Plan, lines: number): Plan
     notes: notesOf(report, plan),
     sets: setsOf(nameDeleted(plan, report.lastApply), { names: people.names, at: plan.at }),
     traffic:
-      plan.steps.length === 0 && !isComparison
+      plan.steps.length === 0 && plan.later === undefined && !isComparison
         ? []
         : [
             trafficPart(plan.later === undefined ? '' : 'Now: ', plan.effect, people, lines),

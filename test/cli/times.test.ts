@@ -75,6 +75,20 @@ describe('times on the command line', () => {
     expect(plan.out).toContain('1 live rule is in no manifest and will be deleted');
   });
 
+  it('a plan says what a revision opens later, compared with the one before, and --fail-on opens refuses it now', async () => {
+    const later = rule('later', 'action: accept, destination: 10.128.0.0/9, notBefore: 2099-01-01');
+    world.write('m/a.yaml', guest(inDays(9)) + closed);
+    world.write('n/a.yaml', guest(inDays(9)) + closed + later);
+    await world.cli(['m']);
+    const plan = await world.cli(['plan', 'n', '--base', 'm', '--fail-on', 'opens']);
+    expect([plan.code, plan.out]).toEqual([3, expect.stringContaining('[fail-on-opens]')]);
+    expect(plan.out).toMatch(/^Now: no traffic changes/m);
+    expect(plan.out).toMatch(
+      /From 2099-01-01T00:00:00Z: opens for everyone; closes nothing\n {2}opens {4}10\.128\.0\.0\/9 for/,
+    );
+    expect((await world.cli(['plan', 'n', '--base', 'n', '--fail-on', 'opens'])).code).toBe(0);
+  });
+
   it('explain says of a rule that is not in force when it is', async () => {
     world.write('m/a.yaml', guest('2020-01-01') + closed);
     const run = await world.cli(['explain', '--rule', 'guest', 'm']);

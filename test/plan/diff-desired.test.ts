@@ -72,6 +72,10 @@ it('what differs at a later time is what the rules of that time differ in, and e
         const told = (plan.later ?? []).findLast(({ from }) => from <= time)?.effect ?? plan.effect;
         expect(told).toEqual(computeOwnEffect([rulesAt(before, time)], rulesAt(after, time), users));
       }
+      // So does a plan of the one after the other, whatever is live.
+      const input = planInput({}, { desired: stateOf(after), base: stateOf(before) });
+      expect(makePlan(input).later).toEqual(plan.later);
+      expect(makePlan({ ...input, baseApplied: true }).later).toBeUndefined();
       const same = diffDesired({ before: stateOf(before), after: stateOf(before), ...options });
       expect([same.later, same.changes.filter(({ action }) => action !== 'keep')]).toEqual([undefined, []]);
     }),
@@ -100,6 +104,15 @@ it('of thousands of rules that end at times of their own only those near one tha
     [5, true],
     [9, false],
   ]);
+});
+
+it('rules that differ at more times than can be compared are refused after so many looks, in a plan too', () => {
+  const texts = Array.from({ length: 700 }, (_, n) => `drop 10.${n >> 8}.${n & 255}.0/24`);
+  const many = desiredRules(...texts).map((one, n) => ({ ...one, name: `r${n}`, expires: 10 + n }));
+  const compared = diffDesired({ before: stateOf([]), after: stateOf(many), ...options });
+  const planned = makePlan(planInput({}, { desired: stateOf(many), base: stateOf([]) }));
+  for (const { refusals, later } of [compared, planned])
+    expect([refusals.map(({ code }) => code), later]).toEqual([['too-many-times'], undefined]);
 });
 
 it('a rule that is prolonged, and ends between the reads of the two sides, opens traffic from its end on', () => {
