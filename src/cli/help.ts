@@ -80,6 +80,7 @@ const otherVerbs: Readonly<Record<string, readonly string[]>> = {
   export: ['import', 'pull', 'dump'],
   watch: ['daemon', 'serve'],
   explain: ['why', 'trace'],
+  undo: ['rollback', 'revert', 'restore'],
 };
 
 /** What to type here, by the flags that other tools have for it. */

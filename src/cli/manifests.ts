@@ -12,7 +12,7 @@ import { readValues } from '../manifest/values-file.ts';
 import { digestFiles } from '../model/digest-files.ts';
 import { parseInstant } from '../model/instant.ts';
 import { joinSome } from '../model/printable.ts';
-import { hasErrors, makeNote, type Problem, raiseWarnings } from '../model/problem.ts';
+import { hasErrors, makeNote, type Place, type Problem, raiseWarnings } from '../model/problem.ts';
 import type { PassResult } from '../pass/pass.ts';
 import type { Logger } from '../ports.ts';
 import { exitCodes, Failure, type Invocation, makeFailure, type Settings } from './command.ts';
@@ -138,10 +138,10 @@ export async function buildFiles(
   });
   const parsed = await makeParser(invocation.settings)(files);
   const built = assemble(parsed, null, makeDesiredContext(invocation, root));
-  const problems = built.problems.map(({ place, ...problem }): Problem => {
-    return place === undefined
-      ? problem
-      : { ...problem, place: { ...place, file: shownAs.get(place.file) ?? place.file } };
+  const rename = (place: Place): Place => ({ ...place, file: shownAs.get(place.file) ?? place.file });
+  const problems = built.problems.map(({ place, related, ...problem }): Problem => {
+    const others = related?.map((one) => ({ ...one, place: rename(one.place) }));
+    return { ...problem, ...(place && { place: rename(place) }), ...(others && { related: others }) };
   });
   const unknown = problems.filter(({ code }) => definedElsewhere.test(code));
   const others = problems.filter(({ code }) => !definedElsewhere.test(code));

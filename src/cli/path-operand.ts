@@ -2,6 +2,8 @@ import { lstatSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { createDirectorySource } from '../adapters/source/directory.ts';
 import { readRegularFile } from '../adapters/source/regular-file.ts';
+import { isManifestPath } from '../manifest/manifest.ts';
+import { keepFirst } from '../model/group-by.ts';
 import type { SourceContent } from '../ports.ts';
 import { explainMisspeltCommand } from './arguments.ts';
 import { exitCodes, Failure, type Invocation, makeFailure } from './command.ts';
@@ -34,7 +36,7 @@ export function readDirectoryOperand(invocation: Invocation, command: string): P
   if (misspelt !== null) throw misspelt;
   if (found?.isFile() !== true) return operand;
   const hint =
-    command === 'apply' && written.endsWith('.json')
+    command === 'apply' && !isManifestPath(written)
       ? `a saved plan is applied with: reconcile apply ${written} PATH`
       : `name its directory: reconcile ${command} ${dirname(written)}; to check the file: reconcile validate ${written}`;
   const summary = `${written} is a file, not a directory: it would be the whole policy`;
@@ -55,9 +57,10 @@ export interface NamedManifest {
   readonly bytes: Uint8Array;
 }
 
-/** The manifests at each operand: one file, or all below a directory; `-`: one on stdin. */
+/** The manifests at each operand, each file once: one file, or all below a directory; `-`: one on stdin. */
 export async function readManifestFiles(invocation: Invocation): Promise<readonly NamedManifest[]> {
-  return (await Promise.all(invocation.operands.map((written) => readFilesAt(invocation, written)))).flat();
+  const named = await Promise.all(invocation.operands.map((written) => readFilesAt(invocation, written)));
+  return keepFirst(named.flat(), ({ path }) => path);
 }
 
 async function readFilesAt(invocation: Invocation, written: string): Promise<readonly NamedManifest[]> {
@@ -72,7 +75,7 @@ async function readFilesAt(invocation: Invocation, written: string): Promise<rea
   if (status === undefined) throw makeFailure('no-path', `${written} does not exist`);
   if (status.isSymbolicLink() && statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) {
     // Somebody else may have made it, to have another file written.
-    throw makeFailure('unreadable-file', `${written} is a link, which is not written through`, 'name the file itself');
+    throw makeFailure('unreadable-file', `${written} is a link, which is not followed`, 'name the file itself');
   }
   if (status.isFile()) {
     const bytes = await readRegularFile(path, readLimits(settings).fileBytes);

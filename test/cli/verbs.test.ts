@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -165,6 +166,18 @@ describe('validate of files', () => {
     const child = spawnReconcile(['validate', '-'], { cwd: world.folder, env, stdin: 'pipe' });
     child.stdin?.end(rule('bad', 'action: drop, destination: 10.0.0.300'));
     expect(await ended(child)).toMatchObject({ code: 4, out: expect.stringMatching(/^-:4:/) });
+  });
+
+  it('- is stdin for fmt too, which prints it, and writes no file of that name', async () => {
+    const child = spawnReconcile(['fmt', '-'], { cwd: world.folder, env: {}, stdin: 'pipe' });
+    child.stdin?.end(rule('one', 'destination:   10.0.0.0/8, action: drop'));
+    expect(await ended(child)).toMatchObject({ code: 0, out: expect.stringContaining('destination: 10.0.0.0/8') });
+    expect(existsSync(join(world.folder, '-'))).toBe(false);
+  });
+
+  it('a file that is named twice is looked at once', async () => {
+    world.write('n/set.yaml', rule('one', 'action: drop, destination: 10.0.0.0/8'));
+    expect((await world.cli(['fmt', '--check', 'n', 'n/set.yaml', 'n'])).err).toContain('1 file, ');
   });
 });
 

@@ -8,7 +8,7 @@ import { type Answer, chooseExitCode, type Invocation } from '../command.ts';
 import { readManifestFiles, readPathOperand } from '../path-operand.ts';
 import { readProfile } from '../plan-settings.ts';
 
-/** `reconcile fmt PATH…`: canonical form, in place. `--check`: exit 1 where that would change a file, or a network has host bits. */
+/** `reconcile fmt PATH…`: canonical form, in place; of `-`, stdin, on stdout. `--check`: exit 1 where that would change a file, or a network has host bits. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
   readPathOperand(invocation, 'fmt');
@@ -17,18 +17,21 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const problems: Problem[] = [];
   const left: Problem[] = [];
   const changed: string[] = [];
+  let printed = '';
   for (const { shown, path, bytes } of files) {
     const formatted = formatFile(shown, bytes, readProfile(settings));
     for (const problem of formatted.problems) problems.push(problem);
     for (const problem of formatted.left) left.push(problem);
-    if (formatted.text === null || formatted.text === formatted.before) continue;
-    changed.push(shown);
-    if (!settings.check) await replaceFile(path, formatted.text);
+    if (path === '-' && !settings.check) printed += formatted.text ?? '';
+    else if (formatted.text !== null && formatted.text !== formatted.before) {
+      changed.push(shown);
+      if (!settings.check) await replaceFile(path, formatted.text);
+    }
   }
   const verb = settings.check ? 'would change' : 'changed';
   return {
     exit: chooseExitCode({ invalid: problems.length > 0, failed: settings.check && changed.length + left.length > 0 }),
-    text: () => changed.map((path) => `${formatPath(path)}\n`).join(''),
+    text: () => printed + changed.map((path) => `${formatPath(path)}\n`).join(''),
     notes: (color) =>
       `${renderProblems([...problems, ...left], color)}${count(files.length, 'file')}, ${changed.length} ${verb}.\n`,
   };
