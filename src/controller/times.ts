@@ -35,19 +35,28 @@ export async function runWithTimes(
     if (run.verdict.kind === 'good') await lead.turned(of, run.result?.desired?.state ?? null);
     return run;
   };
-  const before = isReported ? outcomesOf(await runKnown(content, 'boundaries')) : [];
-  const run = await runner.run(lead.order(content));
+  const before = isReported ? await runKnown(content, 'boundaries') : null;
+  // What cannot be done for times alone is not done together with what drifted.
+  const isStuck = before !== null && before.verdict.kind !== 'good';
+  const run = isStuck ? before : await runner.run(lead.order(content));
   const { lastGood } = lead.history;
   const isInvalid = run.verdict.reason === 'ManifestsInvalid';
   const isSame = lastGood?.revision === content.revision;
   // After an invalid newer revision a pass over the one in force follows.
-  const isLeft = waits(run) && before.length === 0 && (isSame || !isInvalid || lastGood === null);
+  const isLeft = waits(run) && before === null && (isSame || !isInvalid || lastGood === null);
   const part = isSame && !isInvalid ? 'boundaries' : 'ends';
   // What has ended long ago may be live again.
   const held = findEnds(run.result).length;
-  const runBeside = () => (lastGood === null ? runRecorded(lead, content.files) : runKnown(lastGood, part, held));
+  const runBeside = () => {
+    if (lastGood !== null) return runKnown(lastGood, part, held);
+    // Before any revision is in force, one that only waits for a window says what has ended.
+    const isFirst = record.inForceRevision === null && run.verdict.reason === 'OutsideWindow';
+    const order = { ...lead.order(content), begin: beginNothing };
+    return isFirst ? runner.runTimes(order, 'ends') : runRecorded(lead, content.files);
+  };
   const beside = isLeft ? await runBeside() : null;
-  const all = { ...run, beside, outcomes: [...before, ...run.outcomes, ...outcomesOf(beside)] };
+  const first = isStuck ? [] : outcomesOf(before);
+  const all = { ...run, beside, outcomes: [...first, ...run.outcomes, ...outcomesOf(beside)] };
   return { ...all, turned: base === null ? [] : listTurned(base, all, now) };
 }
 

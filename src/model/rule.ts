@@ -1,4 +1,4 @@
-import { compareNetworks, intersects, type Network } from './address.ts';
+import { compareNetworks, contains, intersects, type Network } from './address.ts';
 import { groupBy } from './group-by.ts';
 import { formatPortRange, type Ports, portsIntersect } from './port-range.ts';
 import { compareText, type Place } from './problem.ts';
@@ -173,6 +173,13 @@ export function sortByRule<T>(items: readonly T[], ruleOf: (item: T) => Rule, ti
       return compareNetworks(one.destination, other.destination) || compareRules(one, other) || tie(a, b);
     }),
   );
+}
+
+/** Whether one rule decides alike about all that another decides about, for the same user or for everybody. */
+export function covers(outer: Rule, { action, userId, destination, ports }: Rule): boolean {
+  if (outer.action !== action || outer.userId !== userId || !contains(outer.destination, destination)) return false;
+  if (outer.ports === null) return true;
+  return ports?.type === outer.ports.type && ports.low >= outer.ports.low && ports.high <= outer.ports.high;
 }
 
 function comparePorts(a: Ports | null, b: Ports | null): number {

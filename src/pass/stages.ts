@@ -7,7 +7,7 @@ import { listEnforcementProblems } from '../enforcement/problems.ts';
 import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
 import { compareProblems, hasErrors, raiseWarnings } from '../model/problem.ts';
 import { fail, ok, type Result } from '../model/result.ts';
-import { formatRuleKey } from '../model/rule.ts';
+import { covers, formatRuleKey } from '../model/rule.ts';
 import { type DesiredState, isInScope, type LiveState } from '../model/state.ts';
 import { digestPlan } from '../plan/digest.ts';
 import type { PlanInput } from '../plan/input.ts';
@@ -127,9 +127,14 @@ export function restrictToTimes(
   const { part, agreedAt = Number.POSITIVE_INFINITY, options } = rest;
   if (part === undefined || part === 'rules' || part === 'configuration' || part === 'managed') return { pass, state };
   const held = new Set(live.rules.map(({ rule }) => formatRuleKey(rule)));
-  const began = (from: number | undefined): boolean => part === 'boundaries' && from !== undefined && from > agreedAt;
-  const rules = state.rules.filter((one) => held.has(formatRuleKey(one.rule)) || began(one.notBefore));
-  const expired = (state.expired ?? []).filter(({ rule }) => part !== 'revocations' || rule.action === 'accept');
+  const present = state.rules.filter(({ rule }) => held.has(formatRuleKey(rule)));
+  const begun = state.rules.filter(({ rule, notBefore = 0 }) => notBefore > agreedAt && !held.has(formatRuleKey(rule)));
+  const rules = part === 'boundaries' ? [...present, ...begun] : present;
+  // What a rule that waits gives too is not taken away meanwhile.
+  const waiting = part === 'boundaries' ? [] : begun;
+  const expired = (state.expired ?? []).filter(({ rule }) => {
+    return (part !== 'revocations' || rule.action === 'accept') && !waiting.some((one) => covers(one.rule, rule));
+  });
   const prune = new Set(expired.map(({ rule }) => formatRuleKey(rule)));
   return {
     pass: { ...rest, options: { ...options, prune } },

@@ -299,6 +299,54 @@ describe('rules that begin and end, in a sidecar', () => {
     expect(live()).toEqual(['10.8.0.0/16', '10.8.1.0/24', '10.9.0.0/16']);
   });
 
+  it('under --on-drift report a begin that drift stands in the way of is refused alone, and the drift stays', async () => {
+    newest = contentOf(timed('inner', '10.8.1.0/24', { notBefore: now + hour }) + others);
+    await start();
+    settings = { ...settings, onDrift: 'report' };
+    const opened = '10.8.0.0/15';
+    world.simulator.seed([{ action: 'accept', destination: opened }]);
+    expect(await passAt(now + 1)).toBe('DriftReported');
+    expect([await passAt(now + 2 * hour), live()]).toEqual(['Refused', ['10.8.0.0/15', '10.8.0.0/16', '10.9.0.0/16']]);
+    expect(await passAt(now + 3 * hour)).toBe('Refused');
+    expect(live()).toContain(opened);
+  });
+
+  it('end not while a wider rule, which begins at that time and gives the same, waits for a window', async () => {
+    newest = contentOf(
+      timed('narrow', '10.8.1.0/24', { expires: now + hour }) +
+        timed('other', '10.9.1.0/24', { expires: now + hour }) +
+        timed('wide', '10.8.0.0/20', { notBefore: now + hour }) +
+        others,
+    );
+    await start();
+    settings = { ...settings, windows: closed() };
+    expect([await passAt(now + 2 * hour), live()]).toEqual([
+      'OutsideWindow',
+      ['10.8.0.0/16', '10.8.1.0/24', '10.9.0.0/16'],
+    ]);
+    settings = { ...settings, windows: [] };
+    expect([await passAt(now + 3 * hour), live()]).toEqual(['Applied', ['10.8.0.0/16', '10.8.0.0/20', '10.9.0.0/16']]);
+  });
+
+  it('end by a first revision that waits for a window, too', async () => {
+    world.simulator.seed(
+      ['10.1.0.0/16', '10.8.0.0/16', '10.9.0.0/16'].map((destination) => ({ action: 'drop', destination })),
+    );
+    newest = contentOf(
+      timed('guest', '10.1.0.0/16', { expires: now + hour }).replace('accept', 'drop') +
+        timed('left', '10.8.1.0/24', { expires: now + hour }) +
+        rule('new', 'action: accept, destination: 10.9.1.0/24') +
+        others,
+    );
+    world.simulator.seed([{ action: 'accept', destination: '10.8.1.0/24' }]);
+    settings = { ...settings, windows: closed() };
+    await start();
+    expect(loop.status().conditions.Ready.reason).toBe('OutsideWindow');
+    // What ends as a drop opens: that waits too.
+    expect([await passAt(now + 2 * hour), live()]).toEqual(['OutsideWindow', before]);
+    expect([record.inForceRevision, record.appliedRevision]).toEqual([null, null]);
+  });
+
   it.each([false, true])(
     'end though the end of another one, which opens traffic, waits (newer revision: %s)',
     async (isNewer) => {
