@@ -62,9 +62,10 @@ export function makePlan(input: PlanInput): Plan {
 
 /** What a revision changes later, compared with the one before; a base that was applied is not one, and its times are looked at as they come. */
 function findLater({ base, baseApplied = false, desired, scope }: PlanInput): readonly LaterEffect[] | null {
-  if (base === null || baseApplied || desired.at === undefined || !scope.rules) return [];
+  const at = desired.at ?? base?.at;
+  if (base === null || baseApplied || at === undefined || !scope.rules) return [];
   const [were = [], are = []] = [base, desired].map(({ rules, upcoming = [] }) => [...rules, ...upcoming]);
-  return compareTimes(findDifferences(were, are), desired.at).later;
+  return compareTimes(findDifferences(were, are), at).later;
 }
 
 /** The rules of the server that stay, and all of them before and after; one that stays is the same object in each. */

@@ -87,6 +87,10 @@ describe('times on the command line', () => {
       /From 2099-01-01T00:00:00Z: opens for everyone; closes nothing\n {2}opens {4}10\.128\.0\.0\/9 for/,
     );
     expect((await world.cli(['plan', 'n', '--base', 'n', '--fail-on', 'opens'])).code).toBe(0);
+    // Access that is to end, and now never does.
+    world.write('k/a.yaml', guest(inDays(9)).replace(/, expires: "[^"]*"/, '') + closed);
+    const kept = await world.cli(['plan', 'k', '--base', 'm', '--fail-on', 'opens']);
+    expect([kept.code, kept.out]).toEqual([3, expect.stringMatching(/From \S+: opens for everyone; closes nothing/)]);
   });
 
   it('explain says of a rule that is not in force when it is', async () => {
