@@ -1,5 +1,6 @@
 import type { Desired } from '../desired/context.ts';
 import type { SecretBinding } from '../model/configuration.ts';
+import { mergeNames } from '../model/known-users.ts';
 import { escapeControls } from '../model/printable.ts';
 import { compareProblems, type Problem } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
@@ -207,7 +208,7 @@ function describePlan(
   return {
     ...makeProblemReport([...(isFirst ? announceDeletes(plan) : []), ...problems]),
     ...names,
-    userNames: new Map([...fromServer, ...findUserNames(desired)]),
+    userNames: mergeNames(fromServer, findUserNames(desired)),
     ...nameSource(request),
     server: findServer(settings),
     plan,

@@ -1,3 +1,4 @@
+import { mergeNames } from '../model/known-users.ts';
 import type { Problem } from '../model/problem.ts';
 import { renderEnforcement } from '../report/enforcement.ts';
 import { renderProblems } from '../report/problems.ts';
@@ -53,5 +54,5 @@ export function makeScreen(invocation: Invocation) {
 /** With the addresses that only the server knows, where a person looks. */
 function nameFor(report: RunReport, isTerminal: boolean): RunReport {
   if (!isTerminal || report.serverNames === undefined) return report;
-  return { ...report, userNames: new Map([...report.serverNames, ...report.userNames]) };
+  return { ...report, userNames: mergeNames(report.serverNames, report.userNames) };
 }

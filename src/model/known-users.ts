@@ -13,6 +13,12 @@ export function makeKnownUsers(users: readonly { readonly email: string; readonl
   return { ids: new Set(byEmail.values()), idOf: (email) => byEmail.get(email), emails: [...byEmail.keys()] };
 }
 
+/** Names by id, the newer ones over the older: what one user was called and another is now names only that other. */
+export function mergeNames(older: Iterable<readonly [string, string]>, newer: ReadonlyMap<string, string>) {
+  const taken = new Set(newer.values());
+  return new Map([...[...older].filter(([, name]) => !taken.has(name)), ...newer]);
+}
+
 /** The id of a user by UUID, or by the name or e-mail address among these; null for one who is not known. */
 export function findUserId(text: string, names: ReadonlyMap<string, string>): string | null {
   if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) return text.toLowerCase();

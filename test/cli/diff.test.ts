@@ -88,6 +88,18 @@ describe('two folders', () => {
     expect((await diff(['old', 'new', ...args])).code).toBe(code);
   });
 
+  it('where a name passes to another user never call both of them by it: who loses access is another person', async () => {
+    const users = (id: string) =>
+      `apiVersion: firezone/v0\nkind: Users\nmetadata: {name: people}\nspec: {alice: ${id}}\n`;
+    for (const [side, id] of Object.entries({ old: 'a1520c4b', new: 'b0b00c4b' })) {
+      put(`${side}/users.yaml`, users(`${id}-adc3-4574-932a-94461cf85c07`));
+      put(`${side}/rules.yaml`, rulesText('name: own, action: drop, destination: 10.1.0.0/16, user: alice'));
+    }
+    const { out } = await diff(['old', 'new']);
+    expect(out).toContain('drop 10.1.0.0/16 for user a1520c4b → 10.1.0.0/16 for alice');
+    expect(out).toContain('opens for user a1520c4b; closes for alice');
+  });
+
   it('are compared by the settings of plans too, of which those that need a server wait for one', async () => {
     const env = { RECONCILE_FAIL_ON: 'drift,not-enforced' };
     expect(await diff(['old', 'new'], { env })).toMatchObject({ code: 0, err: '' });

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { alice, rule, startWorld, token, type World } from './harness.ts';
+import { alice, bob, rule, startWorld, token, type World } from './harness.ts';
 import { hasPty, runOnTerminal } from './pty.ts';
 
 let world: World;
@@ -41,6 +41,15 @@ describe('people whom only the server knows', () => {
     expect(run.out).toContain(`accept 10.2.0.5 for ${email}`);
     expect(world.read('plan.md')).toContain(email);
     expect(await digest('--show-emails')).toBe(plain);
+  });
+
+  it('an address that the manifests have for another user is not shown for both', async () => {
+    const users = `apiVersion: firezone/v0\nkind: Users\nmetadata: {name: people}\nspec: {${email}: ${bob}}\n`;
+    world.write('m/users.yaml', users);
+    world.write('m/b.yaml', rule('b', `action: accept, destination: 10.3.0.5, user: ${email}`));
+    const { out } = await world.cli(['--plan', '--show-emails', 'm']);
+    expect(out).toContain(`accept 10.3.0.5 for ${email}`);
+    expect(out).toContain('accept 10.2.0.5 for user a1520c4b');
   });
 
   it.skipIf(!hasPty)('a terminal names them, a file written by the same run does not', async () => {

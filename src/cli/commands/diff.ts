@@ -3,6 +3,7 @@ import { setFlagsFromString } from 'node:v8';
 import { findWorkTree } from '../../adapters/source/work-tree.ts';
 import { assemble } from '../../desired/desired.ts';
 import type { ParseFiles } from '../../desired/parse-files.ts';
+import { mergeNames } from '../../model/known-users.ts';
 import { ok } from '../../model/result.ts';
 import { Secret } from '../../model/secret.ts';
 import { diffDesired } from '../../plan/diff-desired.ts';
@@ -79,7 +80,7 @@ async function compare(invocation: Invocation, sides: Sides, say: (text: string)
     revision: after.revision,
     plan: to === null ? null : diffDesired({ before: from, after: to, profile, scope, options }),
     base: before.revision,
-    userNames: new Map([...from.userNames, ...(to?.userNames ?? [])]),
+    userNames: mergeNames(from.userNames, to?.userNames ?? new Map()),
     groups: to?.groups ?? new Map(),
     desired: to,
     comparison: { from: sides.before.written, to: sides.after.written },
