@@ -1,14 +1,15 @@
 import { readLive, readUsers } from '../apply/read.ts';
 import { didYouMean } from '../manifest/suggest.ts';
 import { getWidth, parseNetwork } from '../model/address.ts';
-import { findUserId } from '../model/known-users.ts';
+import { findUserId, mergeNames, type UsersByName } from '../model/known-users.ts';
 import { joinSome } from '../model/printable.ts';
 import { hasErrors, type Problem } from '../model/problem.ts';
 import { formatRuleKey, pickNotes } from '../model/rule.ts';
-import { listAllRules, type Protocol, wholeScope } from '../model/state.ts';
+import { type DesiredState, listAllRules, type Protocol, wholeScope } from '../model/state.ts';
 import { formatNotes } from '../report/change-words.ts';
 import type { NamedRule } from '../report/explain.ts';
 import { renderDocument } from '../report/json.ts';
+import { renderProblems } from '../report/problems.ts';
 import { makeProblemReport } from '../report/run-report.ts';
 import type { TableAnswer } from '../report/table.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure, type Settings } from './command.ts';
@@ -51,10 +52,9 @@ export function parseProtocol(text: string, port: number | null): Protocol {
   return 'other';
 }
 
-/** The rules that are asked about, and what users are called. */
-export interface Subject {
+/** The rules that are asked about, and what users and groups are called. */
+export interface Subject extends Pick<DesiredState, 'userNames' | 'userIds' | 'groups'> {
   readonly rules: readonly NamedRule[];
-  readonly userNames: ReadonlyMap<string, string>;
   readonly problems: readonly Problem[];
   /** The manifests, where some are named. */
   readonly built?: OfflineBuild | undefined;
@@ -70,9 +70,8 @@ export async function loadSubject(invocation: Invocation, command: string): Prom
   const built = await buildOperand(invocation, command);
   const { problems } = built;
   if (built.state === null || hasErrors(problems)) throw new Failure(problems, exitCodes.invalid);
-  const { rules, userNames } = built.state;
-  const named = rules.map((one): NamedRule => ({ ...one, id: null }));
-  const subject: Subject = { rules: named, userNames, problems, built };
+  const named = built.state.rules.map((one): NamedRule => ({ ...one, id: null }));
+  const subject: Subject = { ...built.state, rules: named, problems, built };
   return isLive ? await liveSubject(invocation, subject) : subject;
 }
 
@@ -85,26 +84,32 @@ function liveSubject(invocation: Invocation, manifests: Subject | null): Promise
     const { live } = must(await readLive(context, { ...wholeScope, configuration: false }, null));
     const isAsked = snapshot === null && user.some((one) => one.includes('@'));
     const users = isAsked ? must(await readUsers(context)) : [];
-    const emails = users.map(({ id, email }): [string, string] => [id, email]);
     const known = new Map(manifests?.rules.map((item) => [formatRuleKey(item.rule), item]));
     const rules = live.rules.map(({ id, rule }): NamedRule => {
       const named = known.get(formatRuleKey(rule));
       return { ...pickNotes(named ?? {}), rule, id, name: named?.name ?? null, place: named?.place ?? null };
     });
-    const userNames = new Map([...emails, ...(manifests?.userNames ?? [])]);
-    return { rules, userNames, problems: manifests?.problems ?? [], built: manifests?.built };
+    // An address that stands for itself is nobody's here.
+    const written = [...(manifests?.userNames ?? [])].filter(([id, name]) => id !== name);
+    const emails = users.map(({ id, email }) => [id, email] as const);
+    const userIds = new Map([...emails.map(([id, email]) => [email, id] as const), ...(manifests?.userIds ?? [])]);
+    return { problems: [], ...manifests, rules, userIds, userNames: mergeNames(emails, new Map(written)) };
   };
   return askServer(invocation, ask, snapshot);
 }
 
 /** The id of the user that a name, an e-mail address or a UUID stands for; throws a `Failure` for an unknown one. */
-export function findNamedUser(text: string, { userNames }: Pick<Subject, 'userNames'>): string {
-  const found = findUserId(text, userNames);
+export function findNamedUser(text: string, known: UsersByName & Pick<Subject, 'groups'>): string {
+  const found = findUserId(text, known);
+  if (found !== null && known.groups?.has(text) === true) {
+    const hint = `write the UUID of the user (${found}), or the members of the group one by one`;
+    throw makeFailure('usage', `${text} is a user and a group`, hint);
+  }
   if (found !== null) return found;
   const hint = didYouMean(
     text.includes('@') ? text.toLowerCase() : text,
-    userNames.values(),
-    'write a name from a `kind: Users`, an e-mail address that a rule names, or the UUID; others need the server (--live of explain and reach)',
+    [...known.userNames.values(), ...(known.userIds?.keys() ?? [])],
+    'write a name from a `kind: Users`, an e-mail address that a rule names, or the UUID; others need the server (`explain` and `reach` with --live)',
   );
   throw makeFailure('unknown-user', `there is no user ${text}`, hint);
 }
@@ -125,6 +130,17 @@ export function findNamedRule(text: string, { rules, built }: Subject): NamedRul
       ? `it makes the rules ${joinSome(below, 5)}: name one of them`
       : didYouMean(text, names, '`reconcile build` lists the rules by name');
   throw makeFailure('unknown-rule', `there is no rule ${text}`, hint);
+}
+
+/** Says on stderr that addresses were not looked up, so that an answer may be of less than a person has. */
+export function tellUnresolved({ problems }: Subject): NonNullable<Answer['notes']> {
+  const unresolved = problems.filter(({ code }) => code === 'unresolved-email');
+  const hint = "what is written for an address is not known as its user's: add it to `kind: Users`, or ask with --live";
+  return (color) =>
+    renderProblems(
+      unresolved.map((one) => ({ ...one, hint })),
+      color,
+    );
 }
 
 /** An answer that is a table, in every format. */

@@ -76,8 +76,8 @@ function assembleAnew({ files, manifests }: ParsedFiles, users: KnownUsers | nul
     return source === undefined ? undefined : new TextDecoder().decode(source.bytes);
   };
   const shown = addExcerpts([...applySuppressions(problems, suppressions)].sort(compareProblems), texts);
-  const { userNames, groups } = names;
-  const state = makeState(rules, context.now, { configuration, userNames, groups, tests });
+  const { userNames, userIds, groups } = names;
+  const state = makeState(rules, context.now, { configuration, userNames, userIds, groups, tests });
   return {
     state: hasErrors(shown) ? null : state,
     problems: shown,
@@ -91,7 +91,7 @@ function assembleAnew({ files, manifests }: ParsedFiles, users: KnownUsers | nul
 export function makeState(
   rules: readonly DesiredRule[],
   now: number,
-  rest: Pick<DesiredState, 'configuration' | 'userNames' | 'groups' | 'tests'>,
+  rest: Pick<DesiredState, 'configuration' | 'userNames' | 'userIds' | 'groups' | 'tests'>,
 ): DesiredState {
   const inForce = selectRulesAt(rules, now).toSorted(
     (a, b) => compareRules(a.rule, b.rule) || compareText(a.name, b.name),

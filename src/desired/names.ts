@@ -25,8 +25,8 @@ export class Names {
   /** Ids of the members by group. */
   readonly groups: ReadonlyMap<string, ReadonlySet<string>>;
   readonly #groups = new Map<string, GroupManifest>();
-  /** Ids by name. */
-  readonly #aliases = new Map<string, string>();
+  /** Ids by name, of those in `kind: Users`. */
+  readonly userIds = new Map<string, string>();
   /** The access that names are looked up for has ended: its user may be gone from the server. */
   isOver = false;
   readonly #profile: Profile;
@@ -79,7 +79,7 @@ export class Names {
       },
     );
     for (const { name, id } of distinct) {
-      this.#aliases.set(name, id);
+      this.userIds.set(name, id);
       if (!this.userNames.has(id)) this.userNames.set(id, name);
     }
   }
@@ -95,7 +95,7 @@ export class Names {
       return ok({ id: reference.id, label: this.userNames.get(reference.id) ?? reference.id, place });
     }
     const { name } = reference;
-    const alias = this.#aliases.get(name);
+    const alias = this.userIds.get(name);
     if (alias !== undefined) return ok({ id: alias, label: name, place });
     if (reference.by !== 'email') return fail(this.#unknownUser(name, place));
     if (!this.emails.has(name)) this.emails.set(name, place);
@@ -123,7 +123,7 @@ export class Names {
     const otherwise = 'Add the name to a `kind: Users` manifest, or write an e-mail address or a UUID.';
     const hint = this.#groups.has(name)
       ? `\`${name}\` is a group: write \`group: ${name}\` in a rule; a group lists its users itself.`
-      : didYouMean(name, this.#aliases.keys(), otherwise);
+      : didYouMean(name, this.userIds.keys(), otherwise);
     return makeError('unknown-user', `There is no user \`${name}\`.`, hint, place);
   }
 }

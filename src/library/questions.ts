@@ -1,9 +1,9 @@
 import { getWidth, type Network, parseNetwork } from '../model/address.ts';
 import type { Commit } from '../model/commit.ts';
-import { findUserId } from '../model/known-users.ts';
+import { findUserId, type UsersByName } from '../model/known-users.ts';
 import { hasErrors, type Problem } from '../model/problem.ts';
 import type { Action } from '../model/rule.ts';
-import { type DesiredState, listAllRules, type Protocol } from '../model/state.ts';
+import { listAllRules, type Protocol } from '../model/state.ts';
 import { computeEffect } from '../policy/effect.ts';
 import { computeReach, type ReachableTraffic } from '../policy/reach.ts';
 import { indexRules } from '../policy/rule-index.ts';
@@ -198,7 +198,7 @@ function askAbout(what: string, packet: PacketRequest, { state, index, profile }
 const packetExample = "{destination: '10.1.2.3', protocol: 'tcp', port: 443, user: 'alice'}";
 
 /** Checks a packet of a request; `port` is null where none is named, or none counts. */
-function readPacket(what: string, packet: PacketRequest, state: Pick<DesiredState, 'userNames'>) {
+function readPacket(what: string, packet: PacketRequest, state: UsersByName) {
   checkMembers(what, packet, { allowed: ['destination', 'protocol', 'port', 'user'], example: packetExample });
   const { protocol, port = null, user } = packet;
   const address = readTarget(what, packet, protocol);
@@ -219,8 +219,8 @@ function readTarget(what: string, { destination, port = 0 }: DestinationRequest,
   return parsed.value.network;
 }
 
-function findUser(what: string, text: string, { userNames }: Pick<DesiredState, 'userNames'>): string {
-  const found = findUserId(text, userNames);
+function findUser(what: string, text: string, state: UsersByName): string {
+  const found = findUserId(text, state);
   if (found !== null) return found;
   throw new TypeError(`${what}: there is no user ${text}: write a name from a \`kind: Users\`, or a UUID`);
 }

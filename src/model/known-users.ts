@@ -1,3 +1,5 @@
+import type { DesiredState } from './state.ts';
+
 /** What is known of the server's users: a server lists them, a snapshot holds hashes of their addresses. */
 export interface KnownUsers {
   readonly ids: ReadonlySet<string>;
@@ -19,9 +21,12 @@ export function mergeNames(older: Iterable<readonly [string, string]>, newer: Re
   return new Map([...[...older].filter(([, name]) => !taken.has(name)), ...newer]);
 }
 
-/** The id of a user by UUID, or by the name or e-mail address among these; null for one who is not known. */
-export function findUserId(text: string, names: ReadonlyMap<string, string>): string | null {
+/** What users are called: the name of each that is shown, and all that they go by. */
+export type UsersByName = Pick<DesiredState, 'userNames' | 'userIds'>;
+
+/** The id of a user by UUID, or by a name or e-mail address among these; null for one who is not known. */
+export function findUserId(text: string, { userNames, userIds }: UsersByName): string | null {
   if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) return text.toLowerCase();
   const wanted = text.includes('@') ? text.toLowerCase() : text;
-  return [...names].find(([, name]) => name === wanted)?.[0] ?? null;
+  return userIds?.get(wanted) ?? [...userNames].find(([, name]) => name === wanted)?.[0] ?? null;
 }

@@ -16,6 +16,8 @@ export interface DesiredState {
   readonly configuration: DesiredConfiguration | null;
   /** Names of users by UUID, for display; from `kind: Users` and from e-mail addresses that were resolved. */
   readonly userNames: ReadonlyMap<string, string>;
+  /** UUIDs by name: of a user with several in `kind: Users`, by each. */
+  readonly userIds?: ReadonlyMap<string, string>;
   /** Members (UUIDs) by group, for display. */
   readonly groups?: ReadonlyMap<string, ReadonlySet<string>>;
   readonly tests: readonly PolicyCase[];

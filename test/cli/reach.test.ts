@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { alice, bob, startWorld, type World } from './harness.ts';
+import { alice, bob, rule, startWorld, type World } from './harness.ts';
 
 let world: World;
 beforeEach(async () => {
@@ -93,6 +93,56 @@ spec: {members: [alice, carol]}
     accepted: readonly { user: unknown }[];
   };
   expect(new Set(json.accepted.map(({ user }) => user))).toEqual(new Set(['ca110c4b-adc3-4574-932a-94461cf85c07']));
+});
+
+const offline = { env: { RECONCILE_BASE_URL: '', RECONCILE_TOKEN: '' } };
+const packet = ['--destination', '10.3.0.5', '--protocol', 'tcp', '--port', '1'];
+
+it('says that an address was not looked up, where its rules would be those of somebody who is asked about', async () => {
+  const own = 'destination: 10.3.0.0/24, user: alice@example.com';
+  world.write('m/own.yaml', rule('own', `action: accept, ${own}`));
+  for (const question of [
+    ['reach', 'm', '--user', 'alice'],
+    ['explain', 'm', '--user', 'alice', ...packet],
+    ['explain', 'm', '--rule', 'own'],
+  ]) {
+    const { code, err } = await world.cli(question, offline);
+    expect([code, err]).toEqual([0, expect.stringMatching(/unresolved-email.*alice@example\.com[\s\S]*--live/)]);
+  }
+  // The server's rules are asked about: whoever is meant is looked up there.
+  world.simulator.seed([{ action: 'accept', destination: '10.3.0.0/24', user_id: alice }]);
+  const asked = ['explain', 'm', '--live', '--user', 'alice@example.com', ...packet, '--output', 'json'];
+  expect((await world.cli(asked)).json()).toMatchObject({
+    packet: { user: alice },
+    rule: { destination: '10.3.0.0/24' },
+  });
+  const unknown = ['explain', 'm', '--live', '--user', 'carol@example.com', ...packet];
+  world.write('m/carol.yaml', rule('carol', `action: accept, destination: 10.4.0.0/24, user: carol@example.com`));
+  expect((await world.cli(unknown)).err).toContain('there is no user carol@example.com');
+});
+
+it('a name of a user and of a group is an error, in both questions', async () => {
+  const group = (name: string) =>
+    `apiVersion: firezone/v0\nkind: Group\nmetadata: {name: ${name}}\nspec: {members: [bob]}\n`;
+  world.write('m/group.yaml', group('alice'));
+  for (const question of [
+    ['reach', 'm'],
+    ['explain', 'm', ...packet],
+  ]) {
+    const { code, err } = await world.cli([...question, '--user', 'alice'], offline);
+    expect([code, err]).toEqual([1, expect.stringContaining('alice is a user and a group')]);
+    expect(err).toContain(alice);
+    expect((await world.cli([...question, '--user', alice], offline)).code).toBe(0);
+  }
+});
+
+it('finds somebody by each of their names', async () => {
+  world.write('m/z.yaml', `apiVersion: firezone/v0\nkind: Users\nmetadata: {name: more}\nspec: {al2: ${alice}}\n`);
+  const { out } = await world.cli(['reach', 'm', '--user', 'al2'], offline);
+  expect(out).toContain('10.2.0.0/24 tcp 5432');
+  expect((await world.cli(['explain', 'm', '--user', 'al2', ...packet], offline)).code).toBe(0);
+  expect((await world.cli(['explain', 'm', '--live', '--user', 'al2', ...packet])).code).toBe(0);
+  expect((await world.cli(['reach', 'm', '--user', 'al3'], offline)).err).toContain('al2');
 });
 
 it('two questions at once, and a table where there is none, are wrong usage', async () => {

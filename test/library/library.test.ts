@@ -187,7 +187,7 @@ describe('questions', () => {
   const alice = 'a1520c4b-adc3-4574-932a-94461cf85c07';
   const people = {
     path: 'people.yaml',
-    text: `apiVersion: firezone/v0\nkind: Users\nmetadata: {name: people}\nspec: {alice: ${alice}}\n`,
+    text: `apiVersion: firezone/v0\nkind: Users\nmetadata: {name: people}\nspec: {alice: ${alice}, al2: ${alice}}\n`,
   };
   const forAlice = ruleFile('alice', '{action: accept, destination: 10.1.0.0/16, user: alice}');
   const policy = { manifests: [...manifests, people, forAlice] };
@@ -197,7 +197,7 @@ describe('questions', () => {
     expect(
       verdicts({ ...policy, packets: [packet, { ...packet, user: 'alice' }, { ...packet, user: alice }] }),
     ).toEqual(['drop', 'accept', 'accept']);
-    const explained = explain({ ...policy, packet: { ...packet, user: 'alice' } });
+    const explained = explain({ ...policy, packet: { ...packet, user: 'al2' } });
     expect(explained).toMatchObject({ verdict: 'accept', rule: 'alice', json: { verdict: 'accept' } });
     expect(explain({ ...policy, packet: { destination: '192.0.2.1', protocol: 'other' } })).toMatchObject({
       verdict: 'accept',

@@ -10,7 +10,7 @@ import {
 import { renderDocument } from '../../report/json.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
 import { readProfile } from '../plan-settings.ts';
-import { findNamedRule, findNamedUser, loadSubject, readPacket } from '../question.ts';
+import { findNamedRule, findNamedUser, loadSubject, readPacket, tellUnresolved } from '../question.ts';
 
 /** `reconcile explain PATH`: the verdict on a packet, or what a rule decides, of the manifests or with `--live` of the server. */
 export async function run(invocation: Invocation): Promise<Answer> {
@@ -22,12 +22,14 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const subject = await loadSubject(invocation, 'explain');
   const { rules, userNames, problems } = subject;
   const index = indexRules(rules);
+  const notes = tellUnresolved(subject);
   if (question === null) {
     const rule = findNamedRule(asked ?? '', subject);
     const traffic = explainRule(index, rule);
     return {
       text: () => renderRuleReport(rule, traffic, userNames),
       document: () => renderDocument(makeRuleMembers(rule, traffic), problems),
+      notes,
     };
   }
   const user = question.user === null ? null : findNamedUser(question.user, subject);
@@ -35,5 +37,6 @@ export async function run(invocation: Invocation): Promise<Answer> {
   return {
     text: ({ color }) => renderPacketReport(report, userNames, color),
     document: () => renderDocument(makePacketMembers(report), problems),
+    notes,
   };
 }

@@ -48,12 +48,11 @@ async function findUserIn(invocation: Invocation, user: string): Promise<string>
   const { state, manifests, emails, problems } = await buildOperand(invocation, 'blame');
   const written = emails.map((email) => ({ id: email, name: email }));
   const known = [...manifests.flatMap((one) => (one.kind === 'Users' ? one.users : [])), ...written];
-  // Of the names of one user the first, as in manifests without errors.
-  const userNames = state?.userNames ?? new Map(known.toReversed().map(({ id, name }) => [id, name]));
-  const isClear = findUserId(user, userNames) !== null && known.filter(({ name }) => name === user).length < 2;
+  const names = state ?? { userNames: new Map(), userIds: new Map(known.map(({ id, name }) => [name, id])) };
+  const isClear = findUserId(user, names) !== null && known.filter(({ name }) => name === user).length < 2;
   const errors = problems.filter(({ severity }) => severity === 'error');
   if (!isClear && errors.length > 0) throw new Failure(errors, exitCodes.invalid);
-  return findNamedUser(user, { userNames });
+  return findNamedUser(user, names);
 }
 
 /** Tells what `find` sees since `--since`, the newest first. Commits that cannot be read are named; `last` is the newest other one. */

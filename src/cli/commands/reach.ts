@@ -1,11 +1,12 @@
 import { parseNetwork } from '../../model/address.ts';
+import { findUserId } from '../../model/known-users.ts';
 import { computeReach, type TrafficSelector } from '../../policy/reach.ts';
 import { makeMatrixMembers, makeReachMembers, tellMatrix, tellReach } from '../../report/reach.ts';
 import { renderTableText } from '../../report/table.ts';
 import { makePeople } from '../../report/traffic/people.ts';
 import { type Answer, type Invocation, makeFailure, type Settings } from '../command.ts';
 import { tellProgress } from '../progress.ts';
-import { answerWithTable, findNamedUser, loadSubject, parseProtocol } from '../question.ts';
+import { answerWithTable, findNamedUser, loadSubject, parseProtocol, tellUnresolved } from '../question.ts';
 
 /** `reconcile reach PATH`: what `--user` can and cannot reach, who reaches `--destination`, else each user and each network named. */
 export async function run(invocation: Invocation): Promise<Answer> {
@@ -16,14 +17,14 @@ async function answer(invocation: Invocation, say: (text: string) => void): Prom
   const { user, destination } = invocation.settings;
   const part = readPart(invocation.settings);
   const subject = await loadSubject(invocation, 'reach');
-  const { state, manifests = [] } = subject.built ?? {};
-  const groups = state?.groups ?? new Map<string, ReadonlySet<string>>();
+  const { manifests = [] } = subject.built ?? {};
   const rules = subject.rules.map(({ rule }) => rule);
-  const users = user.flatMap((text) => [...(groups.get(text) ?? [findNamedUser(text, subject)])]);
+  const membersOf = (text: string) => (findUserId(text, subject) === null ? subject.groups?.get(text) : undefined);
+  const users = user.flatMap((text) => [...(membersOf(text) ?? [findNamedUser(text, subject)])]);
   say(`following ${rules.length} rules`);
   const reach = computeReach(rules, user.length === 0 ? part : { users: new Set(users) });
   const withRules = [...rules.flatMap(({ userId }) => userId ?? []), ...users];
-  const people = { ...makePeople(withRules, { ...subject, groups }), most: Number.POSITIVE_INFINITY };
+  const people = { ...makePeople(withRules, subject), most: Number.POSITIVE_INFINITY };
   const networks = manifests.filter((one) => one.kind === 'Network');
   const isMatrix = user.length === 0 && destination === null && networks.length > 0;
   say('making a table of it');
@@ -35,7 +36,7 @@ async function answer(invocation: Invocation, say: (text: string) => void): Prom
     table: () => table,
     members: () => ({ ...makeReachMembers(reach), ...(isMatrix ? makeMatrixMembers(table) : {}) }),
   };
-  return answerWithTable(told, subject.problems);
+  return { ...answerWithTable(told, subject.problems), notes: tellUnresolved(subject) };
 }
 
 /** The traffic that is asked about; throws a `Failure` for flags that go with no such question. */

@@ -97,7 +97,8 @@ function look(sources: PageSources, isSignedIn: boolean) {
     windows: listNextWindows(readWindows(settings), now),
     ...revisionsOf(sight, status.revisions.observed),
   };
-  return { state, settings, seen };
+  const userIds = new Map([...(seen?.desired?.userIds ?? [])].filter(([name]) => isSignedIn || !name.includes('@')));
+  return { state, settings, seen, userIds };
 }
 
 function listLines({ state: { userNames }, seen }: Look): readonly RuleLine[] {
@@ -110,7 +111,7 @@ function listLines({ state: { userNames }, seen }: Look): readonly RuleLine[] {
 
 /** The verdict on a packet by the live rules, or what is wrong with the question. */
 function explain(
-  { state: { userNames }, settings, seen }: Look,
+  { state: { userNames }, settings, seen, userIds }: Look,
   { destination, protocol, port, user }: ReturnType<typeof readTypedPacket>,
 ) {
   try {
@@ -122,14 +123,16 @@ function explain(
       port: port === '' ? null : Number(port),
       user: [],
     });
-    const from = user === '' ? null : findNamedUser(user, { userNames });
+    const from = user === '' ? null : findNamedUser(user, { userNames, userIds });
     const report = reportPacket({ ...question, user: from }, indexRules(listRules(seen)), readProfile(settings).ports);
     return { text: renderPacketReport(report, userNames, false), members: makePacketMembers(report) };
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     const [{ summary, hint = '' } = { summary: '' }] = error.problems;
     // The fields of the form have the names of the flags.
-    const text = escapeControls(`${summary}${hint === '' ? '' : `: ${hint}`}`.replace(/--(?=[a-z])/g, ''));
+    const text = escapeControls(
+      `${summary}${hint === '' ? '' : `: ${hint}`}`.replace(/--(?=(?:destination|protocol|port|user)\b)/g, ''),
+    );
     return { text, members: { error: text } };
   }
 }

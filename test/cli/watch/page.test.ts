@@ -110,6 +110,8 @@ describe('the page of a running sidecar', () => {
     expect(answers.map(({ status }) => status)).toEqual(answers.map((_, index) => (index === 5 ? 404 : 200)));
     expect(answers[0]?.text).toContain('10.77.0.0/16');
     expect(answers[7]?.text).toContain('client_secret');
+    const unknown = await get('/api/v1/explain?destination=10.0.0.1&protocol=udp&user=al3');
+    expect(unknown.text).toContain('others need the server (`explain` and `reach` with --live)');
     const event = await get('/api/v1/events', true);
     expect(event.text).toContain('event: state');
     const marks = [
