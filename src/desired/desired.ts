@@ -24,7 +24,7 @@ import type { Desired, DesiredContext } from './context.ts';
 import { expand, mostRules } from './expand.ts';
 import { findCollisionsAgain, findEndings } from './in-force.ts';
 import { applyLayers, type Layered } from './layers.ts';
-import { Names, noteUnresolved } from './names.ts';
+import { findReservedNames, Names, noteUnresolved } from './names.ts';
 import type { ParsedFiles } from './parse-files.ts';
 
 /**
@@ -64,6 +64,7 @@ function assembleAnew({ files, manifests }: ParsedFiles, users: KnownUsers | nul
     for (const problem of found) problems.push(problem);
   };
   add(names.problems);
+  add(findReservedNames(layered.manifests));
   if (users === null && context.profile.listsUsers) add(noteUnresolved(names.emails));
   add(findCollisionsAgain(rules, context));
   if (rules.some(hasTimes)) add(findEndings(rules, context));

@@ -128,6 +128,18 @@ export class Names {
   }
 }
 
+/** Users and groups by a name that outputs and policy tests use for more than one person. */
+export function findReservedNames(manifests: readonly Manifest[]): readonly Problem[] {
+  const named = manifests.flatMap((one): readonly Pick<GroupManifest, 'name' | 'place'>[] =>
+    one.kind === 'Users' ? one.users : one.kind === 'Group' ? [one] : [],
+  );
+  const reserved = named.filter(({ name }) => ['any', 'everyone', 'nobody'].includes(name));
+  return reserved.map(({ name, place }) => {
+    const summary = `\`${name}\` has a meaning of its own where users are named, and cannot be the name of a user or a group.`;
+    return makeError('reserved-name', summary, 'Choose another one.', place);
+  });
+}
+
 /** One note about all e-mail addresses that were not looked up, at the first of them. */
 export function noteUnresolved(emails: Names['emails']): readonly Problem[] {
   const [place] = emails.values();

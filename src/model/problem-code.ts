@@ -165,6 +165,7 @@ export type ProblemCode =
   | 'replan-refused'
   | 'changed-meanwhile'
   | 'reserved-id'
+  | 'reserved-name'
   | 'saved-plan'
   | 'secret-not-allowed'
   | 'server-restarted'
