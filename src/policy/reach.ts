@@ -1,4 +1,5 @@
-import { contains, Network, readNetworks } from '../model/address.ts';
+import { intersects, Network, readNetworks } from '../model/address.ts';
+import { getOrMake } from '../model/group-by.ts';
 import type { PortRange } from '../model/port-range.ts';
 import type { Rule } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
@@ -37,15 +38,17 @@ const dropAll = ([4, 6] as const).map((family): Rule => {
   return { action: 'drop', destination: new Network(family, 0n, 0), ports: null, userId: null };
 });
 
+/** A table asks about the same traffic once for each of its columns. */
+const networksOf = new WeakMap<readonly string[], readonly Network[]>();
+
 /** The traffic inside a part. Networks nest or are disjoint, so that each is kept, cut to the part's, or left out. */
 export function restrictTraffic(traffic: readonly Traffic[], part: TrafficSelector): readonly Traffic[] {
   return traffic.flatMap((one) => {
     if (part.protocol !== null && part.protocol !== one.protocol) return [];
     const ports = one.ports === null || part.ports === null ? one.ports : intersectPorts(one.ports, [part.ports]);
-    const destinations = readNetworks(one.destinations).flatMap((network) => {
-      if (contains(part.network, network)) return [network.text];
-      return contains(network, part.network) ? [part.network.text] : [];
-    });
+    const networks = getOrMake(networksOf, one.destinations, () => readNetworks(one.destinations));
+    const inside = networks.filter((network) => intersects(network, part.network));
+    const destinations = inside.map(({ text, prefix }) => (prefix < part.network.prefix ? part.network.text : text));
     return destinations.length === 0 || ports?.length === 0 ? [] : [{ ...one, destinations, ports }];
   });
 }

@@ -1,11 +1,12 @@
 import type { Network } from '../model/address.ts';
+import { groupBy } from '../model/group-by.ts';
 import { escapeControls } from '../model/printable.ts';
 import { compareText } from '../model/problem.ts';
 import { type ReachableTraffic, restrictTraffic } from '../policy/reach.ts';
 import type { Traffic } from '../policy/traffic.ts';
 import type { Table } from './table.ts';
 import { describeTraffic } from './traffic/describe.ts';
-import { formatPeople, type People } from './traffic/people.ts';
+import type { People } from './traffic/people.ts';
 import { makeTrafficDocument } from './traffic-json.ts';
 
 /** Who can reach what, and who cannot, by group where that is exact. `who`: what those asked about are called, if they fare alike. */
@@ -25,10 +26,10 @@ interface NamedNetworks {
 /** Each user with rules of their own and everyone else against each named network: what of it they reach. */
 export function tellMatrix({ accepted }: ReachableTraffic, people: People, networks: readonly NamedNetworks[]): Table {
   const columns = networks.toSorted((a, b) => compareText(a.name, b.name));
+  const byUser = groupBy(accepted, ({ user }) => user);
   const rows = [null, ...[...people.withRules].sort()].map((user) => {
-    const who = user === null ? 'everyone else' : formatPeople(new Set([user]), { ...people, groups: new Map() });
-    const theirs = accepted.filter((one) => one.user === user);
-    return [who, ...columns.map((column) => cellText(theirs, column, people))];
+    const who = user === null ? 'everyone else' : escapeControls(people.names.get(user) ?? user);
+    return [who, ...columns.map((column) => cellText(byUser.get(user) ?? [], column, people))];
   });
   return [['who', ...columns.map(({ name }) => escapeControls(name))], ...rows];
 }

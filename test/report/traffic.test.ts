@@ -3,9 +3,11 @@ import { describe, expect, it } from 'vitest';
 import { parseNetwork } from '../../src/model/address.ts';
 import type { Rule } from '../../src/model/rule.ts';
 import { computeEffect } from '../../src/policy/effect.ts';
+import { computeReach } from '../../src/policy/reach.ts';
 import type { Traffic } from '../../src/policy/traffic.ts';
+import { tellMatrix } from '../../src/report/reach.ts';
 import { describeTraffic, formatTrafficLine, type TrafficLine } from '../../src/report/traffic/describe.ts';
-import type { People } from '../../src/report/traffic/people.ts';
+import { formatPeople, type People } from '../../src/report/traffic/people.ts';
 import { runs } from '../property/runs.ts';
 import { ruleOf } from './support.ts';
 
@@ -88,6 +90,49 @@ describe('traffic in words', () => {
       '10.2.0.5 for p0, p1, p2, p3, p4, p5 and p6',
     ]);
   });
+});
+
+const many = Array.from({ length: 400 }, (_, i) => `${(0x1000_0000 + i).toString(16)}-adc3-4574-932a-94461cf85c07`);
+
+it('everyone with rules of their own goes by the group that says it exactly', () => {
+  const withRules = new Set(many);
+  const given: People = { names: new Map(), groups: new Map([['all', withRules]]), withRules };
+  const said = (users: readonly (string | null)[], groups = given.groups): string =>
+    formatPeople(new Set(users), { ...given, groups });
+  expect([said(many), said([null])]).toEqual(['group all', 'everyone but group all']);
+  const none = new Map();
+  expect(said(many, none)).toBe('everyone with rules of their own');
+  expect(said([null], none)).toBe('everyone without rules of their own');
+  expect(said([null, ...many], none)).toBe('everyone');
+});
+
+it('a table of many people looks at the traffic and at everybody a few times, not once for each of them', () => {
+  let looks = 0;
+  class Counted extends Set<string> {
+    override [Symbol.iterator](): SetIterator<string> {
+      looks += this.size;
+      return super[Symbol.iterator]();
+    }
+  }
+  const rules = ['drop 10.0.0.0/8', ...many.map((id) => `accept 10.1.0.0/16 for ${id}`)];
+  const { accepted, dropped } = computeReach(rules.map(ruleOf));
+  const counted = accepted.map((one) => {
+    const get = (): string | null => {
+      looks++;
+      return one.user;
+    };
+    return Object.defineProperty({ ...one }, 'user', { get });
+  });
+  const withRules = new Counted(many);
+  const networks = [{ name: 'office', networks: [{ value: ruleOf('drop 10.1.0.0/16').destination }] }];
+  const given: People = { names: new Map(), groups: new Map([['all', withRules]]), withRules };
+  const table = tellMatrix({ accepted: counted, dropped }, given, networks);
+  expect(table.slice(0, 3)).toEqual([
+    ['who', 'office'],
+    ['everyone else', 'nothing'],
+    [many[0], 'all'],
+  ]);
+  expect(looks).toBeLessThan(10 * (accepted.length + many.length));
 });
 
 /** A packet as the words know it: a source, an address, and `tcp 443`, `udp 53` or `other`. */

@@ -39,22 +39,24 @@ export function makePeople(
 
 /** Who a set of sources is: `everyone but alice`, `group developers and bob`. `null` stands for all without rules of their own. */
 export function formatPeople(users: ReadonlySet<string | null>, people: People): string {
-  const all = new Set([...people.withRules, ...[...users].filter((user) => user !== null)]);
-  const named = new Set([...users].filter((user) => user !== null));
-  const most = people.most ?? mostNamed;
-  if (users.has(null)) {
-    const others = new Set([...all].filter((user) => !named.has(user)));
-    if (others.size === 0) return 'everyone';
-    if (named.size === 0 && others.size > most + 1) return 'everyone without rules of their own';
-    return `everyone but ${listPeople(others, people, most)}`;
-  }
-  if (named.size === all.size && named.size > most + 1) return 'everyone with rules of their own';
-  return listPeople(named, people, most);
+  const { most = mostNamed, withRules } = people;
+  const isRest = users.has(null);
+  const told = new Set([...(isRest ? withRules : users)].filter((user) => user !== null && users.has(user) !== isRest));
+  if (isRest && told.size === 0) return 'everyone';
+  const names = listPeople(told as ReadonlySet<string>, people);
+  const isShort = names.length <= most + 1;
+  if (!isShort && [...withRules].every((user) => told.has(user)))
+    return `everyone with${isRest ? 'out' : ''} rules of their own`;
+  return (
+    (isRest ? 'everyone but ' : '') + (isShort ? joinWords(names) : `${told.size} people (${joinSome(names, most)})`)
+  );
 }
 
-function listPeople(users: ReadonlySet<string>, people: People, most: number): string {
-  const groups = [...people.groups]
-    .filter(([, members]) => members.size > 1 && [...members].every((member) => users.has(member)))
+/** Groups of which all are in the set, the largest first, then the others by name. */
+function listPeople(users: ReadonlySet<string>, { groups: all, names }: People): readonly string[] {
+  const groups = [...all]
+    .filter(([, { size }]) => size > 1 && size <= users.size)
+    .filter(([, members]) => [...members].every((member) => users.has(member)))
     .sort(([a, membersA], [b, membersB]) => membersB.size - membersA.size || compareText(a, b));
   const left = new Set(users);
   const texts: string[] = [];
@@ -63,10 +65,7 @@ function listPeople(users: ReadonlySet<string>, people: People, most: number): s
     for (const member of members) left.delete(member);
     texts.push(`group ${escapeControls(group)}`);
   }
-  const single = [...left].map((user) => escapeControls(people.names.get(user) ?? user)).sort(compareText);
-  const all = [...texts, ...single];
-  if (all.length <= most + 1) return joinWords(all);
-  return `${users.size} people (${joinSome(all, most)})`;
+  return [...texts, ...[...left].map((user) => escapeControls(names.get(user) ?? user)).sort(compareText)];
 }
 
 /** `a`, `a and b`, `a, b and c`. */
