@@ -4,8 +4,8 @@ import { omitUndefined } from '../model/result.ts';
 import { pickNotes, type RuleNotes } from '../model/rule.ts';
 import { type Boundary, type DesiredState, listBoundaries } from '../model/state.ts';
 import type { Change, RuleChange } from '../plan/plan.ts';
+import { formatRule, type UserNames } from '../policy/words.ts';
 import type { Tone } from './paint.ts';
-import { formatRule, type UserNames } from './rule-text.ts';
 import { formatAge } from './summary.ts';
 
 /** The mark of a change, `+` created, `-` deleted, `±` replaced, `~` patched, `·` left alone, and how loud it is. */

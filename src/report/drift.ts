@@ -1,10 +1,10 @@
 import type { Problem } from '../model/problem.ts';
 import type { Change, FieldChange, Plan } from '../plan/plan.ts';
+import { formatRule, type UserNames } from '../policy/words.ts';
 import { formatLabel } from './change-words.ts';
 import { listFieldLines } from './field-lines.ts';
 import { createPaint } from './paint.ts';
 import { formatLine } from './problems.ts';
-import { formatRule, type UserNames } from './rule-text.ts';
 import { count } from './summary.ts';
 
 /** What stands on the server instead of what was applied. Without a base a difference may be an edit too: it is not called drift. */

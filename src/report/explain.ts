@@ -15,12 +15,11 @@ import type { TrafficSet } from '../policy/region.ts';
 import { renderTraffic } from '../policy/render-traffic.ts';
 import type { RuleIndex } from '../policy/rule-index.ts';
 import type { Packet } from '../policy/verdict.ts';
-import { describePacket } from '../policy/words.ts';
+import { describePacket, formatRule, formatShortPorts, type UserNames } from '../policy/words.ts';
 import { formatNotes, makeNotesMembers } from './change-words.ts';
 import { formatTraffic } from './page.ts';
 import { createPaint } from './paint.ts';
 import { formatPlace } from './problems.ts';
-import { formatRule, formatShortPorts, type UserNames } from './rule-text.ts';
 import { makePeople } from './traffic/people.ts';
 import { makeTrafficDocument } from './traffic-json.ts';
 

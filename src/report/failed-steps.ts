@@ -2,7 +2,7 @@ import type { ApplyReport, Outcome } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
 import type { Plan, Step } from '../plan/plan.ts';
-import { formatRule } from './rule-text.ts';
+import { formatRule } from '../policy/words.ts';
 import type { RunReport } from './run-report.ts';
 
 /** The problems of a run and one for each step that failed or is unknown, in order, unless it converged after all. */

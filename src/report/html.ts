@@ -5,7 +5,7 @@ import { escapeControls } from '../model/printable.ts';
 import { compareText, type Place, type Problem } from '../model/problem.ts';
 import type { Boundary, PolicyCase } from '../model/state.ts';
 import type { Plan } from '../plan/plan.ts';
-import { describeCase } from '../policy/words.ts';
+import { describeCase, formatRule, formatUser } from '../policy/words.ts';
 import { listShownBoundaries } from './change-words.ts';
 import { summariseEnforcement } from './enforcement.ts';
 import { addFailedSteps } from './failed-steps.ts';
@@ -23,7 +23,6 @@ import {
   type TrafficPart,
 } from './page.ts';
 import { formatProblemCounts, stripRoot } from './problems.ts';
-import { formatRule, formatUser } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
 import { count, summariseApply, summarisePlan } from './summary.ts';
 

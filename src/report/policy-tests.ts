@@ -1,9 +1,8 @@
 import type { Problem } from '../model/problem.ts';
 import type { DesiredRule } from '../model/rule.ts';
 import type { CaseResult } from '../policy/tests.ts';
-import { describeFailure } from '../policy/words.ts';
+import { describeFailure, formatRule, type UserNames } from '../policy/words.ts';
 import { makePacketDocument } from './explain.ts';
-import { formatRule, type UserNames } from './rule-text.ts';
 import { count } from './summary.ts';
 
 type Results = readonly CaseResult<DesiredRule>[];

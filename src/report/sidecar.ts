@@ -3,10 +3,10 @@ import type { Status } from '../controller/status.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Boundary } from '../model/state.ts';
 import type { NextWindow } from '../plan/guard/windows.ts';
+import { formatRule } from '../policy/words.ts';
 import type { NamedRule } from './explain.ts';
 import { type Forge, linkCommit } from './forge.ts';
 import { formatVersion, makeProblemDocument } from './json.ts';
-import { formatRule } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
 
 /** All that the page of a sidecar and its JSON documents show: the status, and what the last passes saw. */

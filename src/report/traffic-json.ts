@@ -1,5 +1,5 @@
 import type { Effect, Traffic } from '../policy/traffic.ts';
-import { formatShortPorts } from './rule-text.ts';
+import { formatShortPorts } from '../policy/words.ts';
 
 /** Traffic with its ports as texts (`443`, `8000-8010`). */
 export function makeTrafficDocument({ ports, ...traffic }: Traffic): Readonly<Record<string, unknown>> {

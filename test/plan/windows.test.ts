@@ -322,7 +322,7 @@ describe('windows', () => {
   });
 
   it('says what waits, until when, and which revocations wait with it', () => {
-    const [old, gone, shut] = liveRules('accept 10.1.0.0/16', 'accept 10.2.0.0/16', 'drop 10.9.0.0/16');
+    const [old, gone, shut] = liveRules('accept 10.1.0.0/16', 'accept 10.2.0.0/16 tcp/443 @alice', 'drop 10.9.0.0/16');
     const [wide, narrow, tight] = desiredRules('accept 10.5.0.0/16', 'accept 10.1.2.0/24', 'drop 10.7.0.0/16');
     const changes = [
       { action: 'create', desired: wide, live: null },
@@ -334,7 +334,7 @@ describe('windows', () => {
     ].map((one) => ({ kind: 'Rule', name: one.desired?.name ?? null, ...one }));
     const plan = { ...planOf({ opens: true, closes: true }), changes } as unknown as Plan;
     expect(findClosedWindow([friday], plan, at('2026-11-20T12:00Z'))?.message).toBe(
-      'outside the window: this plan opens traffic, and it waits until 2026-11-21T00:00:00Z; what closes waits with it: r2, accept 10.2.0.0/16 *, r3',
+      'outside the window: this plan opens traffic, and it waits until 2026-11-21T00:00:00Z; what closes waits with it: r2, accept 10.2.0.0/16 tcp 443 for user 00000000, r3',
     );
   });
 });

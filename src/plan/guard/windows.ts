@@ -2,7 +2,7 @@ import { Cron } from 'croner';
 import { formatInstant } from '../../model/instant.ts';
 import { joinSome } from '../../model/printable.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
-import { formatRuleKey } from '../../model/rule.ts';
+import { formatRule } from '../../policy/words.ts';
 import type { Plan } from '../plan.ts';
 
 export type WindowScope = 'rules' | 'configuration';
@@ -43,7 +43,7 @@ function listRevocations({ changes }: Plan): readonly string[] {
     if (one.kind !== 'Rule' || one.action === 'keep' || one.action === 'skip') return [];
     const { live, desired, name } = one;
     const isRevocation = live?.rule.action === 'accept' || desired?.rule.action === 'drop';
-    return isRevocation ? [name ?? (live === null ? '' : formatRuleKey(live.rule))] : [];
+    return isRevocation ? [name ?? (live === null ? '' : formatRule(live.rule, new Map()))] : [];
   });
 }
 

@@ -1,6 +1,6 @@
 import type { Protocol } from '../../model/state.ts';
 import { intersectPorts, type PortSet, subtractPorts } from '../../policy/port-set.ts';
-import { formatShortPorts } from '../rule-text.ts';
+import { formatShortPorts } from '../../policy/words.ts';
 
 /** The traffic at one address as one set of numbers, in which each protocol has a block of its own. */
 export type Protocols = PortSet;
