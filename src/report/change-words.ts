@@ -76,7 +76,7 @@ function timesAndNotes(change: RuleChange, at: number | undefined): readonly str
   const { notBefore, expires, ...others } = pickNotes(change);
   const still = { notBefore: begins ? undefined : notBefore, expires: ends ? undefined : expires };
   return [
-    begins === undefined ? '' : `from ${begins.before ?? 'at once'} → ${begins.after ?? 'at once'}`,
+    begins === undefined ? '' : `begins ${begins.before ?? 'at once'} → ${begins.after ?? 'at once'}`,
     ends === undefined ? '' : `expires ${ends.before ?? 'never'} → ${ends.after ?? 'never'}`,
     formatNotes({ ...others, ...omitUndefined(still) }, at),
   ];
@@ -88,7 +88,7 @@ export function formatNotes({ owner, ticket, notBefore, expires }: RuleNotes, at
   const when = (time: number): string =>
     at === undefined || hasCome(time) ? formatInstant(time) : `in ${formatAge(time - at)} (${formatInstant(time)})`;
   return [
-    notBefore === undefined ? '' : `from ${when(notBefore)}`,
+    notBefore === undefined ? '' : `${at === undefined || hasCome(notBefore) ? 'from' : 'begins'} ${when(notBefore)}`,
     expires === undefined ? '' : `${hasCome(expires) ? 'expired' : 'expires'} ${when(expires)}`,
     owner === undefined ? '' : `owner ${escapeControls(owner)}`,
     ticket === undefined ? '' : `ticket ${escapeControls(ticket)}`,

@@ -100,6 +100,15 @@ describe('two folders', () => {
     expect(out).toContain('opens for user a1520c4b; closes for alice');
   });
 
+  it('say in how many days a rule begins', async () => {
+    const begins = new Date(Date.now() + 67.2 * 86_400_000).toISOString();
+    const later = `name: later, action: accept, destination: 10.3.0.0/16, notBefore: "${begins}"`;
+    put('new/rules.yaml', rulesText(wall, web, later));
+    expect((await diff(['old', 'new'])).out).toMatch(/10\.3\.0\.0\/16 +\(begins in 67 days \(\d{4}-/);
+    put('old/rules.yaml', rulesText(wall, web, later.replace(begins, '2099-01-01')));
+    expect((await diff(['old', 'new'])).out).toContain('(begins 2099-01-01T00:00:00Z → ');
+  });
+
   it('are compared by the settings of plans too, of which those that need a server wait for one', async () => {
     const env = { RECONCILE_FAIL_ON: 'drift,not-enforced' };
     expect(await diff(['old', 'new'], { env })).toMatchObject({ code: 0, err: '' });
