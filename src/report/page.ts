@@ -145,6 +145,10 @@ export function formatAgo(ms: number): string {
   return ms < -60_000 ? 'later than the clock here says it is' : `${formatAge(ms)} ago`;
 }
 
+/** Numbers in names as people count; what names no set comes last. */
+const byName = new Intl.Collator('en', { numeric: true });
+const isOther = (title: string): boolean => / |^Configuration$/.test(title);
+
 function setsOf(changes: readonly Change[], shown: Shown): readonly SetOfChanges[] {
   const sets = new Map<string, { total: number; changes: ShownChange[] }>();
   for (const change of changes) {
@@ -155,6 +159,7 @@ function setsOf(changes: readonly Change[], shown: Shown): readonly SetOfChanges
   }
   return [...sets]
     .filter(([, { changes }]) => changes.length > 0)
+    .sort(([a], [b]) => Number(isOther(a)) - Number(isOther(b)) || (isOther(a) ? 0 : byName.compare(a, b)))
     .map(([title, { total, changes }]) => ({ title: escapeControls(title), total, changes }));
 }
 

@@ -12,18 +12,18 @@ export interface TableAnswer {
   readonly members: () => Readonly<Record<string, unknown>>;
 }
 
-/** A table for people: columns under each other. */
+/** A table for people: columns under each other; what stands beside a cell too long for one goes on below it. */
 export function renderTableText(table: Table, columns = Number.POSITIVE_INFINITY): string {
   const widths = (table[0] ?? []).map((_, column) =>
     Math.min(60, measureLongest(table.map((row) => row[column] ?? ''))),
   );
-  const lines = table.map((row) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  );
-  return lines.some((line) => line.length > columns) ? renderRecords(table) : `${lines.join('\n')}\n`;
+  const starts = widths.map((_, column) => widths.slice(0, column + 1).reduce((sum, width) => sum + width + 2, -2));
+  const pad = (cell: string, column: number): string => {
+    const width = widths[column] ?? 0;
+    return cell.length > width ? `${cell}\n${' '.repeat(starts[column] ?? 0)}` : cell.padEnd(width);
+  };
+  const text = table.map((row) => `${row.map(pad).join('  ').trimEnd()}\n`).join('');
+  return measureLongest(text.split('\n')) > columns ? renderRecords(table) : text;
 }
 
 /** Each row below its first cell, for a terminal that the table does not fit. */

@@ -5,6 +5,7 @@ import { renderGithub } from '../../src/report/github.ts';
 import { renderJson } from '../../src/report/json.ts';
 import { escapeProse, marker, quoteCode, renderMarkdown } from '../../src/report/markdown.ts';
 import { renderProblems } from '../../src/report/problems.ts';
+import { renderTableText } from '../../src/report/table.ts';
 import { renderApply, renderPlan } from '../../src/report/text.ts';
 import { alice, hostile, planOf, reportOf } from './support.ts';
 
@@ -43,6 +44,35 @@ describe('text', () => {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: the colours are what is removed
     expect(colored.replace(/\u001b\[[0-9;]*m/g, '')).toBe(renderPlan(review, plain));
     expect(colored).not.toBe(renderPlan(review, plain));
+  });
+
+  it('lists the sets by name, as people count, and what belongs to none after them', () => {
+    const names = ['set10/a', 'set9/a', 'set2/a', 'alone', 'base/a'];
+    const desired = Object.fromEntries(names.map((name, i) => [name, `drop 10.${i}.0.0/16`]));
+    const text = renderPlan(reportOf(planOf(['drop 172.16.0.0/12'], desired)), { color: false });
+    const titles = text.split('\n').flatMap((line) => /^(\S.*\S) +1 of 1 rule changes$/.exec(line)?.[1] ?? []);
+    expect(titles).toEqual([
+      'base',
+      'set2',
+      'set9',
+      'set10',
+      'rules outside of sets',
+      'live rules that no manifest names',
+    ]);
+  });
+
+  it('a table stays in its columns beside a cell that is too long for one', () => {
+    const long = 'x'.repeat(70);
+    const text = renderTableText([
+      ['who', 'verdict', 'traffic'],
+      [long, 'accept', long],
+      ['bob', 'drop', 'all'],
+    ]);
+    const [head = '', first, second = '', third = ''] = text.split('\n');
+    expect(first).toBe(long);
+    expect(head.indexOf('verdict')).toBe(62);
+    expect([second.indexOf('accept'), third.indexOf('drop')]).toEqual([62, 62]);
+    expect([second.indexOf(long), third.indexOf('all')]).toEqual([71, 71]);
   });
 
   it('says that nothing is to do', () => {
