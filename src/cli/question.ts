@@ -134,13 +134,9 @@ export function findNamedRule(text: string, { rules, built }: Subject): NamedRul
 
 /** Says on stderr that addresses were not looked up, so that an answer may be of less than a person has. */
 export function tellUnresolved({ problems }: Subject): NonNullable<Answer['notes']> {
-  const unresolved = problems.filter(({ code }) => code === 'unresolved-email');
   const hint = "what is written for an address is not known as its user's: add it to `kind: Users`, or ask with --live";
-  return (color) =>
-    renderProblems(
-      unresolved.map((one) => ({ ...one, hint })),
-      color,
-    );
+  const unresolved = problems.flatMap((one) => (one.code === 'unresolved-email' ? { ...one, hint } : []));
+  return (color) => renderProblems(unresolved, color);
 }
 
 /** An answer that is a table, in every format. */

@@ -89,7 +89,7 @@ function look(sources: PageSources, isSignedIn: boolean) {
   const forge = settings?.gitUrl ? findForge(settings.gitUrl, settings.gitPath) : null;
   const now = systemClock.wallTime();
   const atHand = sight?.planAtHand(status.plan?.digest ?? null) ?? null;
-  const userNames = namesOf(seen, isSignedIn);
+  const { userNames, userIds } = namesOf(seen, isSignedIn);
   const state: SidecarState = {
     ...{ status, now, forge, userNames },
     plan: atHand === null ? null : { ...reportOf(atHand, isSignedIn), server: status.server ?? null, forge },
@@ -97,7 +97,6 @@ function look(sources: PageSources, isSignedIn: boolean) {
     windows: listNextWindows(readWindows(settings), now),
     ...revisionsOf(sight, status.revisions.observed),
   };
-  const userIds = new Map([...(seen?.desired?.userIds ?? [])].filter(([name]) => isSignedIn || !name.includes('@')));
   return { state, settings, seen, userIds };
 }
 
@@ -154,15 +153,19 @@ function listRules(seen: SeenPlan | null): readonly NamedRule[] {
   });
 }
 
-function namesOf(seen: SeenPlan | null, isSignedIn: boolean): ReadonlyMap<string, string> {
-  const names = [...(seen?.desired?.userNames ?? [])];
-  return new Map(isSignedIn ? names : names.filter(([, name]) => !name.includes('@')));
+function namesOf(seen: SeenPlan | null, isSignedIn: boolean) {
+  const { userNames = new Map<string, string>(), userIds = new Map<string, string>() } = seen?.desired ?? {};
+  const isShown = (name: string): boolean => isSignedIn || !name.includes('@');
+  return {
+    userNames: new Map([...userNames].filter(([, name]) => isShown(name))),
+    userIds: new Map([...userIds].filter(([name]) => isShown(name))),
+  };
 }
 
 function reportOf(seen: SeenPlan, isSignedIn: boolean): RunReport {
   const { plan, digest, revision, desired } = seen;
   const groups = desired?.groups ?? new Map<string, ReadonlySet<string>>();
-  return { ...makeProblemReport([]), plan, digest, revision, groups, userNames: namesOf(seen, isSignedIn) };
+  return { ...makeProblemReport([]), plan, digest, revision, groups, ...namesOf(seen, isSignedIn) };
 }
 
 /** What is known of the newest revision, and who wrote which. */
