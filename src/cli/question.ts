@@ -101,10 +101,8 @@ function liveSubject(invocation: Invocation, manifests: Subject | null): Promise
 /** The id of the user that a name, an e-mail address or a UUID stands for; throws a `Failure` for an unknown one. */
 export function findNamedUser(text: string, known: UsersByName & Pick<Subject, 'groups'>): string {
   const found = findUserId(text, known);
-  if (found !== null && known.groups?.has(text) === true) {
-    const hint = `write the UUID of the user (${found}), or the members of the group one by one`;
-    throw makeFailure('usage', `${text} is a user and a group`, hint);
-  }
+  const instead = `write the UUID of the user (${found}), or the members of the group one by one`;
+  if (found !== null && known.groups?.has(text)) throw makeFailure('usage', `${text} is a user and a group`, instead);
   if (found !== null) return found;
   const hint = didYouMean(
     text.includes('@') ? text.toLowerCase() : text,

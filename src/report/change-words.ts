@@ -11,15 +11,11 @@ import { formatAge } from './summary.ts';
 /** The mark of a change, `+` created, `-` deleted, `±` replaced, `~` patched, `·` left alone, and how loud it is. */
 export function chooseSymbol(change: Change): readonly [symbol: string, tone: Tone] {
   const symbols = { create: '+', delete: '-', update: change.via === 'replace' ? '±' : '~', keep: '=', skip: '·' };
+  // It can open traffic where an accept rule comes or a drop rule goes.
+  const isRule = change.kind === 'Rule';
+  const opens = isRule && (change.desired?.rule.action === 'accept' || change.live?.rule.action === 'drop');
   const isWritten = change.action !== 'keep' && change.action !== 'skip';
-  return [symbols[change.action], isWritten ? riskOf(change) : 'faint'];
-}
-
-/** Whether it can open traffic: an accept rule comes or a drop rule goes. */
-function riskOf(change: Change): Tone {
-  if (change.kind === 'Configuration') return 'plain';
-  const opens = change.desired?.rule.action === 'accept' || change.live?.rule.action === 'drop';
-  return opens ? 'risk' : 'plain';
+  return [symbols[change.action], !isWritten ? 'faint' : opens ? 'risk' : 'plain'];
 }
 
 /** The object's name for people; a live rule without one goes by the first characters of its id. */

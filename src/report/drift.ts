@@ -1,5 +1,5 @@
 import type { Problem } from '../model/problem.ts';
-import type { Change, FieldChange, Plan } from '../plan/plan.ts';
+import type { Plan } from '../plan/plan.ts';
 import { formatRule, type UserNames } from '../policy/words.ts';
 import { formatLabel } from './change-words.ts';
 import { listFieldLines } from './field-lines.ts';
@@ -15,8 +15,9 @@ export function tellDrift({ changes }: Plan, names: UserNames, hasBase: boolean)
     const skipped = change.reason === 'unsent' ? 'changed-live' : null;
     const kind = change.action === 'skip' ? skipped : kindOf[change.action];
     if (kind === null) return [];
-    const fields = kind === 'changed-live' ? listFieldLines(reversed(change.fields)) : [];
-    return [{ change, kind, what: ruleWords(change, names), fields }];
+    const fields = kind === 'changed-live' ? listFieldLines(change.fields, true) : [];
+    const sides = change.kind === 'Rule' ? [change.desired ?? [], change.live ?? []].flat() : [];
+    return [{ change, kind, what: sides.map(({ rule }) => formatRule(rule, names)).join(' → '), fields }];
   });
   const number = drifted.length;
   const verb = hasBase ? 'drifted' : `${words.verb(number)} from these manifests`;
@@ -73,15 +74,3 @@ const differenceWords = {
 const tones = { 'only-live': 'risk', 'missing-live': 'warning', 'changed-live': 'warning' } as const;
 
 const kindOf = { create: 'missing-live', delete: 'only-live', update: 'changed-live', keep: null } as const;
-
-function ruleWords(change: Change, names: UserNames): string {
-  if (change.kind === 'Configuration') return '';
-  const sides = [change.desired, change.live].flatMap((side) => (side === null ? [] : [formatRule(side.rule, names)]));
-  return sides.join(' → ');
-}
-
-function reversed(fields: Readonly<Record<string, FieldChange>>): Readonly<Record<string, FieldChange>> {
-  return Object.fromEntries(
-    Object.entries(fields).map(([name, { before, after }]) => [name, { before: after, after: before }]),
-  );
-}

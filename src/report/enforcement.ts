@@ -43,14 +43,9 @@ export function makeEnforcementDocument({ report, waitedMs }: KernelState): Read
 }
 
 function findingOf({ kind, summary, rules, elements, effect }: Finding): unknown {
-  return {
-    kind,
-    summary,
-    rules: rules.map(({ id, key: rule, name, place }) => {
-      const { file = null, line = null } = place ?? {};
-      return { id, rule, name, file, line };
-    }),
-    elements,
-    effect: makeEffectDocument(effect),
-  };
+  const known = rules.map(({ id, key: rule, name, place }) => {
+    const { file = null, line = null } = place ?? {};
+    return { id, rule, name, file, line };
+  });
+  return { kind, summary, rules: known, elements, effect: makeEffectDocument(effect) };
 }

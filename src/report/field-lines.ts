@@ -9,9 +9,11 @@ export interface FieldLine {
 
 type Shown = Readonly<Record<string, FieldChange>>;
 
-/** The changed values of a change, one line each; what is equal inside lists and objects is left out. */
-export function listFieldLines(fields: Shown): readonly FieldLine[] {
-  return Object.entries(fields).flatMap(([name, { before, after }]) => linesOf(name, before, after));
+/** The changed values of a change, or of what it undoes, one line each; what is equal inside lists and objects is left out. */
+export function listFieldLines(fields: Shown, isBack = false): readonly FieldLine[] {
+  return Object.entries(fields).flatMap(([name, { before, after }]) =>
+    isBack ? linesOf(name, after, before) : linesOf(name, before, after),
+  );
 }
 
 function linesOf(path: string, before: FieldValue, after: FieldValue): readonly FieldLine[] {

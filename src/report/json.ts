@@ -2,7 +2,7 @@ import type { ApplyReport } from '../apply/outcome.ts';
 import { formatInstant } from '../model/instant.ts';
 import type { Problem } from '../model/problem.ts';
 import { omitUndefined } from '../model/result.ts';
-import { type Change, type Exposure, makeRequest, type Plan, type Refusal, type Step } from '../plan/plan.ts';
+import { type Change, type Exposure, makeRequest, type Plan } from '../plan/plan.ts';
 import { makeNotesMembers } from './change-words.ts';
 import { makeEnforcementDocument } from './enforcement.ts';
 import { addFailedSteps, sortOutcomes } from './failed-steps.ts';
@@ -44,9 +44,11 @@ export function makeDocument(report: RunReport): Readonly<Record<string, unknown
     snapshot: snapshot === null ? undefined : { taken_at: snapshot.takenAt, age_ms: snapshot.ageMs },
     summary: plan === null ? null : plan.summary,
     changes: changes.map(changeOf),
-    steps: plan?.steps.map(stepOf) ?? [],
+    steps: plan?.steps.map((one) => ({ id: one.id, ...makeRequest(one), change: one.change, after: one.after })) ?? [],
     problems: addFailedSteps(report).map(makeProblemDocument),
-    refusals: plan?.refusals.map(refusalOf) ?? [],
+    refusals:
+      plan?.refusals.map(({ code, summary, hint, ...more }) => ({ code, summary, hint, related: relatedOf(more) })) ??
+      [],
     approved: report.approved,
     effect: makeEffectDocument(plan?.effect ?? { opens: [], closes: [] }),
     later: plan?.later?.map(({ from, effect }) => ({ from: formatInstant(from), ...makeEffectDocument(effect) })),
@@ -62,22 +64,10 @@ export function renderDocument(members: Readonly<Record<string, unknown>>, probl
 }
 
 function changeOf(change: Change): unknown {
-  return {
-    kind: change.kind,
-    name: change.name,
-    id: change.id,
-    action: change.action,
-    via: change.via,
-    reason: change.reason,
-    ...(change.origin === undefined ? {} : { origin: change.origin }),
-    ...(change.kind === 'Rule' ? makeNotesMembers(change) : {}),
-    fields: change.fields,
-    source: change.source === null ? null : { file: change.source.file, line: change.source.line },
-  };
-}
-
-function stepOf(step: Step): unknown {
-  return { id: step.id, ...makeRequest(step), change: step.change, after: step.after };
+  const { kind, name, id, action, via, reason, origin, fields, source } = change;
+  const notes = kind === 'Rule' ? makeNotesMembers(change) : {};
+  const place = source && { file: source.file, line: source.line };
+  return { kind, name, id, action, via, reason, ...omitUndefined({ origin }), ...notes, fields, source: place };
 }
 
 /** A problem with its place flattened to `file`, `line`, `column` (null without a place). */
@@ -85,11 +75,6 @@ export function makeProblemDocument(problem: Problem): Readonly<Record<string, u
   const { code, severity, summary, hint = null, place } = problem;
   const { file, line, column } = place ?? { file: null, line: null, column: null };
   return { code, severity, summary, hint, file, line, column, related: relatedOf(problem) };
-}
-
-function refusalOf(refusal: Refusal): unknown {
-  const { code, summary, hint } = refusal;
-  return { code, summary, hint, related: relatedOf(refusal) };
 }
 
 function relatedOf({ related = [] }: Pick<Problem, 'related'>): unknown {

@@ -9,20 +9,15 @@ export function summarisePlan(report: RunReport, plan: Plan): string {
   const skipped = skip === 0 ? '' : `, ${skip} skipped`;
   const digest = report.digest === null ? '' : ` Digest ${report.digest.slice(0, 12)}.`;
   const isComparison = report.comparison !== undefined;
-  const refused =
-    plan.refusals.length === 0 || report.approved
-      ? ''
-      : isComparison
-        ? ' Refused.'
-        : ' Refused: nothing will be written.';
+  const refusal = isComparison ? ' Refused.' : ' Refused: nothing will be written.';
+  const refused = plan.refusals.length === 0 || report.approved ? '' : refusal;
   if (steps === 0 && create + update + deleted === 0) {
     if (isComparison) return `No differences: ${count(keep, 'object')} unchanged${skipped}.${refused}`;
     const state = holdsBack(plan) ? 'Not in sync, for want of a secret' : 'In sync';
     return `${state}: ${count(keep, 'object')} unchanged${skipped}; nothing to do.${refused}`;
   }
-  const head = [...countActions(plan).map(([action, number]) => `${number} to ${action}`), `${keep} unchanged`].join(
-    ', ',
-  );
+  const counts = countActions(plan).map(([action, number]) => `${number} to ${action}`);
+  const head = [...counts, `${keep} unchanged`].join(', ');
   return isComparison
     ? `${head}${skipped}.${refused}`
     : `${head}${skipped}. ${count(steps, 'request')}.${refused}${digest}`;

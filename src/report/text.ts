@@ -1,3 +1,4 @@
+import { groupBy } from '../model/group-by.ts';
 import { escapeControls } from '../model/printable.ts';
 import type { Refusal } from '../plan/plan.ts';
 import { addFailedSteps } from './failed-steps.ts';
@@ -45,8 +46,9 @@ export function renderApply(report: RunReport, { color, width }: Display): strin
   const { apply, plan } = report;
   if (apply === null || plan === null) return '';
   const paint = createPaint(color);
+  const left = listLeftOpen(report).map((text) => `  ${text}`);
   const sections = [
-    leftOpenText(report, paint),
+    left.length === 0 ? '' : [paint('error', leftOpenTitle), ...left].join('\n'),
     renderProblems(addFailedSteps({ ...report, problems: apply.problems }), color).trimEnd(),
     paint(apply.end === 'converged' ? 'strong' : 'error', summariseApply(apply, plan)),
   ];
@@ -68,9 +70,8 @@ function countsText(sets: readonly SetOfChanges[]): string {
 
 /** `+12 ±3 -1`. */
 function marksText(changes: readonly ShownChange[]): string {
-  const marks = new Map<string, number>();
-  for (const { symbol } of changes) marks.set(symbol, (marks.get(symbol) ?? 0) + 1);
-  return [...marks].map(([symbol, number]) => `${symbol}${number}`).join(' ');
+  const alike = groupBy(changes, ({ symbol }) => symbol);
+  return [...alike].map(([symbol, { length }]) => `${symbol}${length}`).join(' ');
 }
 
 /** Columns of names and of contents: places stand under each other where most contents end before them. */
@@ -148,9 +149,4 @@ function refusalsText(refusals: readonly Refusal[], report: RunReport, paint: Pa
       ? []
       : [`  To apply exactly this plan anyway: --approve ${report.digest}`];
   return [title, ...lines, ...approve].join('\n');
-}
-
-function leftOpenText(report: RunReport, paint: Paint): string {
-  const lines = listLeftOpen(report).map((text) => `  ${text}`);
-  return lines.length === 0 ? '' : [paint('error', leftOpenTitle), ...lines].join('\n');
 }

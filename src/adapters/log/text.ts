@@ -15,7 +15,8 @@ export function createTextLogger(
     (message: string, fields?: LogFields): void => {
       if (order[severity] < order[level]) return;
       const time = wallTime === undefined ? '' : `${new Date(wallTime()).toISOString()} `;
-      write(`${time}${label}: ${message}${fieldsText({ ...labels, ...fields })}\n`);
+      const told = Object.entries({ ...labels, ...fields }).map(([key, value]) => ` ${key}=${valueText(value)}`);
+      write(`${time}${label}: ${message}${told.join('')}\n`);
     };
   return {
     debug: line('debug', 'debug'),
@@ -23,12 +24,6 @@ export function createTextLogger(
     warn: line('warn', 'warning'),
     error: line('error', 'error'),
   };
-}
-
-function fieldsText(fields: LogFields): string {
-  return Object.entries(fields)
-    .map(([key, value]) => ` ${key}=${valueText(value)}`)
-    .join('');
 }
 
 function valueText(value: LogFields[string]): string {
