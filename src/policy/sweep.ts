@@ -8,31 +8,32 @@ export interface Sweep<T extends Ruled, S> {
   readonly empty: S;
   /** The state further in: `items` all have one network, and the array is the same one whenever the walk comes there. */
   readonly extend: (outer: S, items: readonly T[]) => S;
-  /** Called for consecutive addresses that exactly the same rules reach, in ascending order, until it returns false. */
-  readonly visit: (first: bigint, last: bigint, state: S) => unknown;
+  /** Called for consecutive addresses that exactly the same rules reach, in ascending order. */
+  readonly visit: (first: bigint, last: bigint, state: S) => void;
 }
 
-/** Walks an area over nested networks: `extend` for each network, `visit` for each stretch between edges; false when stopped. */
-export function sweep<T extends Ruled, S>(rules: readonly LaneIndex<T>[], area: Interval, work: Sweep<T, S>): boolean {
+/** Walks an area over nested networks: `extend` for each network, `visit` for each stretch between edges. */
+export function sweep<T extends Ruled, S>(rules: readonly LaneIndex<T>[], area: Interval, work: Sweep<T, S>): void {
   const nodes = mergeByNetwork(rules.map((lane) => findNodesReaching(lane, area)));
   const stack: { readonly last: bigint; readonly state: S }[] = [{ last: area.last, state: work.empty }];
   let at = area.first;
-  const advance = (to: bigint): boolean => {
+  const advance = (to: bigint): void => {
     for (let top = stack.at(-1); top !== undefined && at < to; top = stack.at(-1)) {
       const until = top.last < to ? top.last : to - 1n;
-      if (at <= until && work.visit(at, until, top.state) === false) return false;
-      if (at <= until) at = until + 1n;
+      if (at <= until) {
+        work.visit(at, until, top.state);
+        at = until + 1n;
+      }
       if (at > top.last) stack.pop();
     }
-    return true;
   };
   for (const { network, items } of nodes) {
-    if (!advance(network.first)) return false;
+    advance(network.first);
     for (let top = stack.at(-1); top !== undefined && top.last < network.first; top = stack.at(-1)) stack.pop();
     const outer = stack.at(-1)?.state ?? work.empty;
     stack.push({ last: pickLower(network.last, area.last), state: work.extend(outer, items) });
   }
-  return advance(area.last + 1n);
+  advance(area.last + 1n);
 }
 
 function mergeByNetwork<T extends Ruled>(lists: readonly (readonly LaneNode<T>[])[]): readonly LaneNode<T>[] {
