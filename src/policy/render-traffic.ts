@@ -1,7 +1,7 @@
 import { compareNetworks, coverRange, type Network } from '../model/address.ts';
 import { getOrMake } from '../model/group-by.ts';
 import { compareText } from '../model/problem.ts';
-import { type Protocol, protocols } from '../model/state.ts';
+import { protocols } from '../model/state.ts';
 import { formatPortsKey, type PortSet } from './port-set.ts';
 import type { LaneRegions, Slab, TrafficSet } from './region.ts';
 import { getLane } from './rule-index.ts';
@@ -46,9 +46,6 @@ function piecesOf(regions: LaneRegions, cache: Cache): readonly Piece[] {
     }
     return [...byPorts.values()];
   });
-  return pieces.sort(
-    (a, b) => compareNetworks(a.lowest, b.lowest) || protocolOrder[a.protocol] - protocolOrder[b.protocol],
-  );
+  // Of one lowest network they stay in the order of the protocols.
+  return pieces.sort((a, b) => compareNetworks(a.lowest, b.lowest));
 }
-
-const protocolOrder: Readonly<Record<Protocol, number>> = { tcp: 0, udp: 1, other: 2 };
