@@ -17,7 +17,7 @@ export interface LoggedRequest {
 const longestLog = 200_000;
 const longestBody = 4_096;
 
-export interface ExchangesOptions {
+interface ExchangesOptions {
   readonly answer: (request: RawRequest) => Promise<HttpAnswer>;
   readonly faults: Faults;
   /** Answers what is below `/admin`, past the faults and the log; without it those paths are the API's 404. */
@@ -27,57 +27,48 @@ export interface ExchangesOptions {
 }
 
 /** Takes requests from the socket, lets the faults have their way, answers, and keeps the log. */
-export class Exchanges {
-  readonly #options: ExchangesOptions;
-  readonly #calls: LoggedRequest[] = [];
-  readonly #listeners = new Set<(call: LoggedRequest) => void>();
-
-  constructor(options: ExchangesOptions) {
-    this.#options = options;
-  }
-
-  readonly log = (): readonly LoggedRequest[] => [...this.#calls];
-
-  readonly onCall = (listener: (call: LoggedRequest) => void): (() => void) => {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  };
-
-  async take(exchange: Exchange): Promise<void> {
-    const { request } = exchange;
-    const { admin, faults } = this.#options;
-    if (admin !== undefined && /^\/admin(?:[/?]|$)/.test(request.target)) {
-      sendAnswer(exchange, admin(request));
-      return;
-    }
-    const chosen = faults.choose(request.method, request.target.replace(/\?.*$/, ''));
-    const fault = chosen?.fault;
-    if (fault?.kind === 'delay') await delay(fault.milliseconds);
-    const isBefore = fault?.kind === 'reset-before' || (fault?.kind === 'status' && fault.commit !== true);
-    const answer = isBefore ? crashAnswer : await this.#answer(request);
-    const cutStatus = fault?.kind === 'status' ? fault.status : 0;
-    this.#record(request, isBefore ? cutStatus : answer.status);
-    if (chosen === undefined) sendAnswer(exchange, answer);
-    else spoilAnswer(exchange, answer, chosen);
-  }
-
-  async #answer(request: RawRequest): Promise<HttpAnswer> {
+export function createExchanges({ answer, faults, admin, onError }: ExchangesOptions) {
+  const calls: LoggedRequest[] = [];
+  const listeners = new Set<(call: LoggedRequest) => void>();
+  const answerOrCrash = async (request: RawRequest): Promise<HttpAnswer> => {
     try {
-      return await this.#options.answer(request);
+      return await answer(request);
     } catch (error) {
-      if (this.#options.onError === undefined) throw error;
-      this.#options.onError(error);
+      if (onError === undefined) throw error;
+      onError(error);
       return crashAnswer;
     }
-  }
-
-  #record({ method, target, body }: RawRequest, status: number): void {
+  };
+  const record = ({ method, target, body }: RawRequest, status: number): void => {
     const text = body.length <= longestBody ? body.toString('utf8') : `(${body.length} bytes)`;
     const call: LoggedRequest = { method, path: target, status, body: text };
-    this.#calls.push(call);
-    if (this.#calls.length > longestLog) this.#calls.splice(0, longestLog / 2);
-    for (const listener of this.#listeners) listener(call);
-  }
+    calls.push(call);
+    if (calls.length > longestLog) calls.splice(0, longestLog / 2);
+    for (const listener of listeners) listener(call);
+  };
+  return {
+    log: (): readonly LoggedRequest[] => [...calls],
+    onCall: (listener: (call: LoggedRequest) => void): (() => void) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    async take(exchange: Exchange): Promise<void> {
+      const { request } = exchange;
+      if (admin !== undefined && /^\/admin(?:[/?]|$)/.test(request.target)) {
+        sendAnswer(exchange, admin(request));
+        return;
+      }
+      const chosen = faults.choose(request.method, request.target.replace(/\?.*$/, ''));
+      const fault = chosen?.fault;
+      if (fault?.kind === 'delay') await delay(fault.milliseconds);
+      const isBefore = fault?.kind === 'reset-before' || (fault?.kind === 'status' && fault.commit !== true);
+      const answered = isBefore ? crashAnswer : await answerOrCrash(request);
+      const cutStatus = fault?.kind === 'status' ? fault.status : 0;
+      record(request, isBefore ? cutStatus : answered.status);
+      if (chosen === undefined) sendAnswer(exchange, answered);
+      else spoilAnswer(exchange, answered, chosen);
+    },
+  };
 }
 
 function spoilAnswer(exchange: Exchange, answer: HttpAnswer, { fault, staleList }: ChosenFault): void {

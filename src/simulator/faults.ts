@@ -67,48 +67,38 @@ interface ActiveFault extends FaultSetting {
 /** A fault that is set, with the list as it was then. */
 export type ChosenFault = ActiveFault & { readonly staleList: Buffer };
 
+export type Faults = ReturnType<typeof createFaults>;
+
 /** The faults that are set, in order. */
-export class Faults {
-  #entries: ChosenFault[] = [];
-  readonly #random: () => number;
-  readonly #listBody: () => Buffer;
-  #count = 0;
-
-  constructor(random: () => number, listBody: () => Buffer) {
-    this.#random = random;
-    this.#listBody = listBody;
-  }
-
-  /** Sets a fault; several may be set, the first that matches a request applies. Returns its number. */
-  readonly inject = (setting: FaultSetting): number => {
-    const number = ++this.#count;
-    this.#entries.push({ ...setting, number, seen: 0, applied: 0, staleList: this.#listBody() });
-    return number;
-  };
-
-  /** Takes one fault away, or all. */
-  readonly clear = (number?: number): void => {
-    this.#entries = number === undefined ? [] : this.#entries.filter((entry) => entry.number !== number);
-  };
-
-  readonly list = (): readonly ActiveFault[] => this.#entries.map(({ staleList: _, ...entry }) => entry);
-
-  /** The fault that meets this request, if any. */
-  choose(method: string, path: string): ChosenFault | undefined {
-    return this.#entries.find((entry) => this.#meets(entry, method, path));
-  }
-
-  #meets(entry: ChosenFault, method: string, path: string): boolean {
+export function createFaults(random: () => number, listBody: () => Buffer) {
+  let entries: ChosenFault[] = [];
+  let count = 0;
+  const meets = (entry: ChosenFault, method: string, path: string): boolean => {
     const { match = {}, fault } = entry;
     if (match.method !== undefined && match.method !== method) return false;
     if (match.path !== undefined && !pathMatches(match.path, path)) return false;
     if (fault.kind === 'stale-list' && (method !== 'GET' || path !== '/v0/rules')) return false;
     entry.seen++;
     if (entry.seen < (match.nth ?? 1) || entry.applied >= (match.times ?? Number.POSITIVE_INFINITY)) return false;
-    if (match.probability !== undefined && this.#random() >= match.probability) return false;
+    if (match.probability !== undefined && random() >= match.probability) return false;
     entry.applied++;
     return true;
-  }
+  };
+  return {
+    /** Sets a fault; several may be set, the first that matches a request applies. Returns its number. */
+    inject(setting: FaultSetting): number {
+      const number = ++count;
+      entries.push({ ...setting, number, seen: 0, applied: 0, staleList: listBody() });
+      return number;
+    },
+    /** Takes one fault away, or all. */
+    clear(number?: number): void {
+      entries = number === undefined ? [] : entries.filter((entry) => entry.number !== number);
+    },
+    list: (): readonly ActiveFault[] => entries.map(({ staleList: _, ...entry }) => entry),
+    /** The fault that meets this request, if any. */
+    choose: (method: string, path: string) => entries.find((entry) => meets(entry, method, path)),
+  };
 }
 
 function pathMatches(pattern: string, path: string): boolean {

@@ -1,8 +1,8 @@
 import type { AddressInfo } from 'node:net';
 import { prettifyError } from 'zod';
 import type { StoredUser } from './events.ts';
-import { Exchanges } from './exchanges.ts';
-import { Faults, faultSetting } from './faults.ts';
+import { createExchanges } from './exchanges.ts';
+import { createFaults, type Faults, faultSetting } from './faults.ts';
 import type { PacketFilterView } from './filter/filter.ts';
 import { connectFilter } from './filter/rated.ts';
 import { listenHttp, stopListening } from './http/listener.ts';
@@ -28,9 +28,9 @@ export async function startSimulator(options: SimulatorOptions) {
   const { rules: store, users, tokens, configuration } = tables;
   let exit: (reason: string) => void = () => {};
   const filter = connectFilter(options, tables, (reason) => exit(reason));
-  const faults = new Faults(options.random ?? Math.random, () => store.listBody());
+  const faults = createFaults(options.random ?? Math.random, () => store.listBody());
   const admin = (request: RawRequest): HttpAnswer => answerAdmin({ faults, filter: filter.view, users }, request);
-  const exchanges = new Exchanges({
+  const exchanges = createExchanges({
     answer: (request) => answerRequest(tables, request),
     faults,
     ...(options.admin === true && { admin }),
