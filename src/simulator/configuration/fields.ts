@@ -11,8 +11,8 @@ export interface Field {
   readonly cast: (term: JsonTerm, stored: unknown) => Casting | Promise<Casting>;
   /** Messages for a value, sent or stored: every update looks at the whole row. */
   readonly problems: (value: unknown) => readonly string[];
-  /** Whether what is stored is invalid: the configuration's loader looks at each changed field, and raises. */
-  readonly isBroken: (stored: unknown) => boolean | Promise<boolean>;
+  /** Whether what is stored is invalid, beside its problems: the configuration's loader looks at each changed field, and raises. */
+  readonly isBroken?: (stored: unknown) => Promise<boolean>;
   /** What the column holds; raises ServerCrash for what it cannot hold. */
   readonly store: (value: unknown) => unknown;
 }
@@ -24,41 +24,23 @@ interface Casting {
   readonly changes: boolean;
 }
 
-/** What a plain field is made of. */
-interface PlainField extends Pick<Field, 'problems' | 'store'> {
-  /** What an empty text becomes. */
-  readonly empty: unknown;
-  readonly cast: (term: JsonTerm) => Cast<unknown>;
-}
+/** What holds for a field that says nothing else. */
+export const usual = { problems: (): readonly string[] => [], store: (value: unknown): unknown => value };
 
-const same = (value: unknown): unknown => value;
-const none = (): readonly string[] => [];
-
-/** What holds for a plain field that says nothing else. */
-const usual = { empty: null, problems: none, store: same };
-
-/** What holds for fields that are replaced as a whole. */
-export const replacedWhole = { problems: none, isBroken: () => false, store: same };
-
-function makeField({ empty, cast, problems, store }: PlainField): Field {
-  return {
-    cast: (term, stored) => {
-      const result = term === '' ? { value: empty } : cast(term);
-      if ('message' in result) return { errors: [result.message], changes: false };
-      return { value: result.value, changes: !isSameValue(stored, result.value) };
-    },
-    problems,
-    isBroken: (stored) => problems(stored).length > 0,
-    store,
+/** Casts to a plain value; `empty` is what an empty text becomes. */
+function castWith(cast: (term: JsonTerm) => Cast<unknown>, empty: unknown = null): Field['cast'] {
+  return (term, stored) => {
+    const result = term === '' ? { value: empty } : cast(term);
+    if ('message' in result) return { errors: [result.message], changes: false };
+    return { value: result.value, changes: !isSameValue(stored, result.value) };
   };
 }
 
-const boolean: PlainField = { ...usual, cast: castBoolean };
+const boolean: Field = { ...usual, cast: castWith(castBoolean) };
 
-function integer(low: bigint, high: bigint, nullable = true): PlainField {
+function integer(low: bigint, high: bigint, nullable = true): Field {
   return {
-    ...usual,
-    cast: castInteger,
+    cast: castWith(castInteger),
     problems: (value) => {
       if (typeof value !== 'number' && typeof value !== 'bigint') return [];
       if (BigInt(value) < low) return [`must be greater than or equal to ${low}`];
@@ -76,38 +58,34 @@ function fits(text: string): string {
   return text;
 }
 
-const endpoint: PlainField = {
-  ...usual,
-  cast: (term) => {
+const endpoint: Field = {
+  cast: castWith((term) => {
     const cast = castString(term);
     return 'value' in cast && cast.value !== null ? { value: trim(cast.value) } : cast;
-  },
+  }),
   problems: (value) => (typeof value === 'string' && value !== '' ? checkEndpoint(value) : []),
   store: (value) => (typeof value === 'string' ? fits(value) : value),
 };
 
-const nameServers: PlainField = {
-  ...usual,
-  empty: [],
-  cast: (term) => {
+const nameServers: Field = {
+  cast: castWith((term) => {
     const cast = castStrings(term);
     if ('message' in cast || cast.value === null) return cast;
     if (cast.value.includes(null)) throw new ServerCrash('null cannot be trimmed');
     return { value: cast.value.map((item) => trim(item ?? '')) };
-  },
+  }, []),
   problems: (value) => (Array.isArray(value) ? nameServerProblems(value as string[]) : []),
   store: (value) => (Array.isArray(value) ? (value as string[]).map(fits) : value),
 };
 
 /** The networks that clients route through the tunnel; null members are taken and kept. */
-const allowedIps: PlainField = {
-  empty: [],
-  cast: (term) => {
+const allowedIps: Field = {
+  cast: castWith((term) => {
     const cast = castStrings(term);
     if ('message' in cast || cast.value === null) return cast;
     const texts = cast.value.map((item) => (item === null ? null : castInet(item)));
     return texts.includes(undefined) ? invalidMessage : { value: texts };
-  },
+  }, []),
   // Compared as they are now: `10.0.0.1` and `10.0.0.1/32` pass, and are equal once they are stored.
   problems: (value) =>
     Array.isArray(value) && new Set(value).size < value.length ? ['should not contain duplicates'] : [],
@@ -116,7 +94,7 @@ const allowedIps: PlainField = {
 };
 
 /** Every field but the provider arrays and the logo. */
-const plain: Readonly<Record<string, PlainField>> = {
+export const plainFields: Readonly<Record<string, Field>> = {
   allow_unprivileged_device_configuration: boolean,
   allow_unprivileged_device_management: boolean,
   default_client_allowed_ips: allowedIps,
@@ -128,10 +106,6 @@ const plain: Readonly<Record<string, PlainField>> = {
   local_auth_enabled: boolean,
   vpn_session_duration: integer(0n, 2_147_483_647n, false),
 };
-
-export const plainFields: Readonly<Record<string, Field>> = Object.fromEntries(
-  Object.entries(plain).map(([name, field]) => [name, makeField(field)]),
-);
 
 /** Equal as shown: what counts as "no change". */
 function isSameValue(left: unknown, right: unknown): boolean {
@@ -191,7 +165,7 @@ export function nameServerProblems(items: readonly string[]): string[] {
 
 /** The logo: null takes it away, and none is shown as `{}`. */
 export const logoField: Field = {
-  ...replacedWhole,
+  ...usual,
   cast: (term, stored) => {
     const cast = castLogo(term);
     return cast.changes ? { ...cast, changes: !isSameValue(cast.value, {}) || !isSameValue(stored, {}) } : cast;

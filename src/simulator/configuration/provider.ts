@@ -4,7 +4,7 @@ import { ServerCrash } from '../crash.ts';
 import { isMap, type JsonTerm, type TermMap } from '../http/json.ts';
 import { type FieldErrors, sortKeys } from '../http/response.ts';
 import type { Discovery } from './discovery.ts';
-import { type Field, replacedWhole } from './fields.ts';
+import { type Field, usual } from './fields.ts';
 import { parseXml, type XmlElement, XmlError } from './xml.ts';
 
 /** One provider as stored and shown. */
@@ -27,7 +27,7 @@ interface ProviderKind {
 /** The array of a kind of provider; each stands on its own, nothing is merged. */
 function makeProvidersField(kind: ProviderKind): Field {
   return {
-    ...replacedWhole,
+    ...usual,
     cast: async (term, stored) => {
       const items = listOf(term);
       if (items === undefined) return { errors: [invalidMessage.message], changes: false };

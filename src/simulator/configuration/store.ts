@@ -91,11 +91,12 @@ export class ConfigurationStore {
     for (const [name, { problems }] of fields) {
       for (const message of problems(values[name]).toReversed()) addError(errors, name, message);
     }
-    for (const [name, { isBroken }] of fields.filter((field) => changed.has(field[0]))) {
+    for (const [name, { problems, isBroken }] of fields.filter((field) => changed.has(field[0]))) {
       if (name in this.#environment) {
         const variable = name.toUpperCase();
         addError(errors, name, `cannot be changed; it is overridden by ${variable} environment variable`);
-      } else if (await isBroken(stored[name])) throw new ServerCrash(`stored ${name} is invalid`);
+      } else if (problems(stored[name]).length > 0 || (await isBroken?.(stored[name])))
+        throw new ServerCrash(`stored ${name} is invalid`);
     }
     return { values, changed, errors };
   }
