@@ -17,6 +17,7 @@ import { makeError } from '../model/problem.ts';
 import { getErrorCode } from '../model/result.ts';
 import type { SourceFile } from '../ports.ts';
 import { systemClock } from './clock.ts';
+import { createQueue } from './queue.ts';
 
 /** Bytes worth a thread, which takes 0.3 s to start: `together` where nothing may hold the event loop, `alone` to bound a file's cost. */
 const worthAThread = { together: 250_000, alone: 1_000_000 } as const;
@@ -63,7 +64,9 @@ export function createManifestParser(
   let last: ParsedFiles = { files: [], manifests: [] };
   const remembered = (file: SourceFile): FileManifests | undefined =>
     latest.get(keyOf(file)) ?? before.get(keyOf(file));
-  return takeTurns(async (files) => {
+  // One set of files at a time: whoever asks for the same meanwhile finds it parsed.
+  const oneAtATime = createQueue();
+  const parse: ParseFiles = async (files) => {
     if (isDeepStrictEqual(files.map(keyOf), last.files.map(keyOf))) return last;
     growHeapSlowly(files);
     const chosen = selectManifestFiles(files, options.limits);
@@ -83,17 +86,8 @@ export function createManifestParser(
     const isTooMuch = spent.work > options.limits.work;
     last = { files, manifests: isTooMuch ? refuseAll(chosen, options.limits) : [...used.values()] };
     return last;
-  });
-}
-
-/** Parses one set of files at a time: whoever asks for the same meanwhile finds it parsed. */
-function takeTurns(parse: ParseFiles): ParseFiles {
-  let turn: Promise<unknown> = Promise.resolve();
-  return (files) => {
-    const mine = turn.then(() => parse(files));
-    turn = mine.catch(() => undefined);
-    return mine;
   };
+  return (files) => oneAtATime(() => parse(files));
 }
 
 /** A parser has one profile and one set of values: beside these a file's manifests depend on no more than this. */

@@ -2,7 +2,7 @@ import { Agent, request } from 'undici';
 import * as z from 'zod';
 import type { Lease, LeaseHolder } from '../../controller/lease.ts';
 import { escapeControls } from '../../model/printable.ts';
-import { decodeJson, getErrorCode } from '../../model/result.ts';
+import { decodeJsonObject, getErrorCode } from '../../model/result.ts';
 import { hideSecrets } from '../hide-secrets.ts';
 import { saysSuspended } from '../record-store.ts';
 import { readOperatorFile } from '../source/regular-file.ts';
@@ -229,17 +229,15 @@ function readOwn(file: string): string {
   }
 }
 
-const statusShape = z.object({ message: z.string() });
-
 function decodeLease({ status, text }: { readonly status: number; readonly text: string }): LeaseObject {
-  const body = decodeJson(text);
+  const body = decodeJsonObject(text);
   if (status === 200 || status === 201) {
     const lease = leaseShape.safeParse(body);
     if (lease.success) return lease.data;
     throw new NotRenewed('not-a-lease', 'the answer is no Lease: check the address of the API server');
   }
-  const said = statusShape.safeParse(body);
-  const words = said.success ? `the API server says: ${escapeControls(said.data.message).slice(0, 300)}` : '';
+  const said = body?.['message'];
+  const words = typeof said === 'string' ? `the API server says: ${escapeControls(said).slice(0, 300)}` : '';
   const advice =
     status === 401 || status === 403
       ? 'the lease may not be used: check its Role and the token'

@@ -1,6 +1,7 @@
 import type { Lease } from '../../controller/lease.ts';
 import { getErrorCode } from '../../model/result.ts';
 import type { Clock, Logger } from '../../ports.ts';
+import { createQueue } from '../queue.ts';
 
 /** What every lease that is renewed against a store is made with. */
 export interface LeaseSettings {
@@ -143,16 +144,6 @@ export function keepLease(settings: LeaseSettings, store: LeaseStore): Lease {
       released ??= end();
       return released;
     },
-  };
-}
-
-/** Runs pieces of work one after the other, in the order in which they are asked for. */
-function createQueue(): <T>(work: () => Promise<T>) => Promise<T> {
-  let last: Promise<unknown> = Promise.resolve();
-  return (work) => {
-    const next = last.then(work);
-    last = next.catch(() => undefined);
-    return next;
   };
 }
 
