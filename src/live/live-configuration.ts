@@ -71,30 +71,24 @@ class Reader {
 
   /** A null member, which the server accepts and stores (observed: recordings/configuration_fields), reads as `null`. */
   textsOrNull(field: string): readonly string[] | null {
-    const value = this.get(field);
-    if (value === null) return null;
-    if (Array.isArray(value) && value.every((member) => typeof member === 'string' || member === null)) {
-      return value.map((member) => String(member));
-    }
-    this.refuse(field, 'a list of texts');
-    return null;
+    if (this.get(field) === null) return null;
+    return this.#read(field, areTexts, 'a list of texts', null)?.map(String) ?? null;
   }
 
   list<T>(field: string, decode: (item: Reader) => T): readonly T[] {
-    const value = this.get(field);
-    if (!Array.isArray(value)) {
-      this.refuse(field, 'a list');
-      return [];
-    }
-    return value.map((item: unknown, index) => {
-      const where = `${this.#where}${field}[${index}]`;
+    const items: readonly unknown[] = this.#read(field, Array.isArray, 'a list', []);
+    return items.map((item, index) => {
       if (!isObject(item)) this.refuse(`${field}[${index}]`, 'an object');
-      const reader = new Reader(isObject(item) ? item : {}, `${where}.`);
+      const reader = new Reader(isObject(item) ? item : {}, `${this.#where}${field}[${index}].`);
       const decoded = decode(reader);
       this.problem ??= reader.problem;
       return decoded;
     });
   }
+}
+
+function areTexts(value: unknown): value is readonly (string | null)[] {
+  return Array.isArray(value) && value.every((member) => typeof member === 'string' || member === null);
 }
 
 /** Reads the answer of GET or PATCH /v0/configuration; no message quotes a value. A field that cannot be read is named. */
