@@ -151,26 +151,21 @@ function formatDocument(document: Document.Parsed): string {
   // Where there are aliases fields stay where they are: an alias must come after its anchor.
   const aliases: Alias[] = [];
   visit(document, { Alias: (_, alias) => void aliases.push(alias) });
-  if (kind !== undefined) respellAll(contents, { kind, ordered: aliases.length === 0 }, []);
+  if (kind !== undefined) respellAll(contents, kind, aliases.length === 0, []);
   return document.toString({ lineWidth: 0, flowCollectionPadding: false, indentSeq: true });
 }
 
-interface Style {
-  readonly kind: Kind;
-  readonly ordered: boolean;
-}
-
-/** Orders the fields of mappings and respells scalars, depth first. */
-function respellAll(node: ParsedNode | null, style: Style, path: Path): void {
+/** Respells scalars, and with `ordered` brings the fields of mappings into order, depth first. */
+function respellAll(node: ParsedNode | null, kind: Kind, ordered: boolean, path: Path): void {
   if (isSeq(node)) {
-    for (const [index, item] of node.items.entries()) respellAll(item as ParsedNode, style, [...path, index]);
+    for (const [index, item] of node.items.entries()) respellAll(item as ParsedNode, kind, ordered, [...path, index]);
   } else if (isMap(node)) {
-    if (style.ordered) order(node as YAMLMap.Parsed, style.kind, path);
+    if (ordered) order(node as YAMLMap.Parsed, kind, path);
     for (const pair of node.items) {
       const key = isScalar(pair.key) ? String(pair.key.value) : '';
-      respellAll(pair.value as ParsedNode | null, style, [...path, key]);
+      respellAll(pair.value as ParsedNode | null, kind, ordered, [...path, key]);
     }
-  } else if (isScalar(node)) respellScalar(node, style.kind, path);
+  } else if (isScalar(node)) respellScalar(node, kind, path);
 }
 
 function order(map: YAMLMap.Parsed, kind: Kind, path: Path): void {
