@@ -9,8 +9,6 @@ export interface LiveUser {
   readonly id: string;
   /** Lower case. */
   readonly email: string;
-  readonly role: string;
-  readonly disabled: boolean;
 }
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
@@ -51,18 +49,12 @@ export function decodeLiveUsers(body: unknown): Result<readonly LiveUser[], stri
   const addresses = new Set<string>();
   for (const [index, item] of data.value.entries()) {
     if (!isObject(item)) return fail(`user ${index + 1} is not an object`);
-    const { id, email, role } = item;
+    const { id, email } = item;
     if (typeof id !== 'string' || !uuid.test(id)) return fail(`user ${index + 1} has no id`);
     if (typeof email !== 'string') return fail(`user ${id} has no e-mail address`);
     if (addresses.has(email.toLowerCase())) return fail(`user ${id} has the e-mail address of another one`);
     addresses.add(email.toLowerCase());
-    const disabledAt = item['disabled_at'];
-    users.push({
-      id: id.toLowerCase(),
-      email: email.toLowerCase(),
-      role: typeof role === 'string' ? role : '',
-      disabled: disabledAt !== undefined && disabledAt !== null,
-    });
+    users.push({ id: id.toLowerCase(), email: email.toLowerCase() });
   }
   return ok(users);
 }
