@@ -2,14 +2,11 @@ import { compareProblems, makeError, type Problem } from '../model/problem.ts';
 import { addExcerpts } from './excerpt.ts';
 import { parseFile } from './parse.ts';
 
-/** The values of a `--values` file by name; null when something is wrong with it. */
-export interface Values {
-  readonly values: ReadonlyMap<string, string> | null;
-  readonly problems: readonly Problem[];
-}
-
-/** Reads a values file: one YAML mapping of names to texts, numbers and booleans. `path` is for messages. */
-export function readValues(path: string, text: string): Values {
+/**
+ * Reads a `--values` file: one YAML mapping of names to texts, numbers and booleans. `values`: by name; null when something is
+ * wrong with it. `path` is for messages.
+ */
+export function readValues(path: string, text: string) {
   const values = new Map<string, string>();
   const wrong: Problem[] = [];
   let documents = 0;
