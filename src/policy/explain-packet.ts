@@ -92,15 +92,11 @@ function additionsOf<T extends Ruled>(
 ): readonly RuleKind[] {
   const decided = rule === null ? noRank : getRank(rule.rule);
   const canNamePort = protocol !== 'other' && bounds.low <= port && port <= bounds.high;
-  const kinds: RuleKind[] = [];
-  for (let rank = decided - 1; rank >= 0; rank--) {
-    const kind = kindOf(rank as Rank);
-    if (kind.action === verdict) continue;
-    if (kind.scope === 'user' && user === null) continue;
-    if (kind.withPorts && !canNamePort) continue;
-    kinds.push(kind);
-  }
-  return kinds;
+  const stronger = Array.from({ length: decided }, (_, rank) => kindOf(rank as Rank)).reverse();
+  return stronger.filter(
+    ({ action, scope, withPorts }) =>
+      action !== verdict && (scope === 'global' || user !== null) && (canNamePort || !withPorts),
+  );
 }
 
 function kindOf(rank: Rank): RuleKind {
