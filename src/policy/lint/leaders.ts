@@ -4,23 +4,14 @@ import { findNodesReached, type LaneNode, type Ruled, type RuleIndex } from '../
 import { compareDeciding, type Packet } from '../verdict.ts';
 
 /** Every rule of an index in the order in which they would decide, the one that decides on a packet, and the one that would without it. */
-export interface Leaders<T extends Ruled> {
-  /** Copies of one rule keep the index's order. */
-  readonly items: readonly T[];
-  /** The item's position there; behind all others for none. */
-  readonly keyOf: (item: T | undefined) => number;
-  /** Null where no rule is left. */
-  of(packet: Packet): readonly [T | null, T | null];
-  /** The two rules of one network that come first at a port (of `other`: those without ports). */
-  at(node: LaneNode<T>, port: number): readonly [T | null, T | null];
-}
+export type Leaders<T extends Ruled> = ReturnType<typeof findLeaders<T>>;
 
 /** The keys of two rules, the lower one first. */
 type Pair = readonly [number, number];
 
 /** As `decide`, but asked very often: a network is looked at when first asked, and then found by port. */
-export function findLeaders<T extends Ruled>(index: RuleIndex<T>): Leaders<T> {
-  const items = [...index.scopes.values()].flat().sort((a, b) => compareDeciding(a.rule, b.rule));
+export function findLeaders<T extends Ruled>(index: RuleIndex<T>) {
+  const items: readonly T[] = [...index.scopes.values()].flat().sort((a, b) => compareDeciding(a.rule, b.rule));
   const keys = new Map(items.map((item, key) => [item, key]));
   const none = items.length;
   const keyOf = (item: T | undefined): number => (item === undefined ? none : (keys.get(item) ?? none));
@@ -42,12 +33,16 @@ export function findLeaders<T extends Ruled>(index: RuleIndex<T>): Leaders<T> {
       getOrMake(known, node, () => profileOf(node)),
       port,
     );
-  const rulesOf = ([best, second]: Pair) => [items[best] ?? null, items[second] ?? null] as const;
+  const rulesOf = ([best, second]: Pair): readonly [T | null, T | null] => [items[best] ?? null, items[second] ?? null];
   return {
+    /** Copies of one rule keep the index's order. */
     items,
+    /** The item's position there; behind all others for none. */
     keyOf,
-    at: (node, port) => rulesOf(keysAt(node, port)),
-    of: (packet) =>
+    /** The two rules of one network that come first at a port (of `other`: those without ports). */
+    at: (node: LaneNode<T>, port: number) => rulesOf(keysAt(node, port)),
+    /** Null where no rule is left. */
+    of: (packet: Packet) =>
       rulesOf(
         findNodesReached(index, packet)
           .map((node) => keysAt(node, packet.port))
