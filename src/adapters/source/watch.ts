@@ -15,11 +15,7 @@ export interface WakeSettings {
 }
 
 /** A directory that is watched until it is closed. */
-export interface DirectoryWake {
-  /** Events do not reach us any more (no watches or file handles left): only the rescan sees changes. */
-  degraded(): boolean;
-  close(): Promise<void>;
-}
+export type DirectoryWake = ReturnType<typeof wakeOnChange>;
 
 // Editors and `cp -r` make bursts: one look for all of it.
 const burstMs = 20;
@@ -27,7 +23,7 @@ const burstMs = 20;
 const degradedRescanMs = 2000;
 
 /** Wakes when a directory may have changed, by events and by reading it again. Never throws: a watch that fails becomes `degraded`. */
-export function wakeOnChange(root: string, source: Source, settings: WakeSettings): DirectoryWake {
+export function wakeOnChange(root: string, source: Source, settings: WakeSettings) {
   const { rescanMs, logger, wake, open = openWatcher } = settings;
   const stop = new AbortController();
   let burst: NodeJS.Timeout | null = null;
@@ -77,8 +73,9 @@ export function wakeOnChange(root: string, source: Source, settings: WakeSetting
   };
   const scanning = rescan();
   return {
-    degraded: () => failed,
-    async close() {
+    /** Events do not reach us any more (no watches or file handles left): only the rescan sees changes. */
+    degraded: (): boolean => failed,
+    async close(): Promise<void> {
       stop.abort();
       if (burst !== null) clearTimeout(burst);
       await Promise.all([watcher.close(), scanning]);
