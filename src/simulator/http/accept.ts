@@ -1,9 +1,3 @@
-interface MediaRange {
-  readonly type: string;
-  readonly subtype: string;
-  readonly quality: number;
-}
-
 /** Types ending in `+json` that have a format of their own in the server's table, so that they do not admit json. */
 const otherJson = new Set(['application/vnd.api+json', 'application/ld+json', 'application/manifest+json']);
 
@@ -17,25 +11,22 @@ export function negotiate(accept: string | undefined, offers: readonly AcceptedF
   const sure = ranges.filter((range) => range.quality === 1);
   const rest = ranges.filter((range) => range.quality !== 1).sort((a, b) => b.quality - a.quality);
   for (const range of [...sure, ...rest]) {
-    const format = offers.find((offer) => admits(range, offer));
+    const format = offers.find((offer) => admits(range.full, offer));
     if (format !== undefined) return format;
   }
   return undefined;
 }
 
-function parseRange(text: string): MediaRange | undefined {
-  const match = /^\s*([\w!#$&^.+*-]+)\/([\w!#$&^.+*-]+)\s*(;.*)?$/.exec(text);
-  if (match === null) return undefined;
-  const [, type = '', subtype = '', parameters = ''] = match;
-  if (type === '*' && subtype !== '*') return undefined;
-  const quality = /;\s*q=([0-9.]+)/i.exec(parameters)?.[1];
-  const value = Number.parseFloat(quality ?? '1');
-  return { type: type.toLowerCase(), subtype: subtype.toLowerCase(), quality: Number.isNaN(value) ? 1 : value };
+function parseRange(text: string) {
+  const [, full, parameters = ''] = /^\s*([\w!#$&^.+*-]+\/[\w!#$&^.+*-]+)\s*(;.*)?$/.exec(text) ?? [];
+  // Any type at all is meant by `*/*` alone, which was looked for before.
+  if (full === undefined || full.startsWith('*/')) return undefined;
+  const quality = Number.parseFloat(/;\s*q=([0-9.]+)/i.exec(parameters)?.[1] ?? '1');
+  return { full: full.toLowerCase(), quality: Number.isNaN(quality) ? 1 : quality };
 }
 
-function admits(range: MediaRange, offer: AcceptedFormat): boolean {
-  if (range.subtype === '*') return range.type === (offer === 'json' ? 'application' : 'text');
-  const full = `${range.type}/${range.subtype}`;
+function admits(full: string, offer: AcceptedFormat): boolean {
+  if (full.endsWith('/*')) return full === (offer === 'json' ? 'application/*' : 'text/*');
   if (offer === 'html') return full === 'text/html';
   return full === 'application/json' || (full.endsWith('+json') && !otherJson.has(full));
 }
