@@ -46,18 +46,11 @@ export interface PlanningRequest {
   readonly approvals?: readonly string[];
 }
 
-/** Manifests that were parsed, and what they mean without a server. */
-export interface Policy {
-  readonly content: SourceContent;
-  readonly context: DesiredContext;
-  /** E-mail addresses are not resolved. */
-  readonly offline: Desired;
-  readonly build: (users: KnownUsers | null) => Desired;
-  readonly parse: (files: SourceContent['files']) => ParsedFiles;
-}
-
-/** Parses and assembles. Throws a `TypeError` for a scope that cannot be read. */
-export function readPolicy(request: PolicyRequest): Policy {
+/**
+ * The manifests parsed, and what they mean without a server: `offline`, where e-mail addresses are not resolved. Throws a `TypeError`
+ * for a scope that cannot be read.
+ */
+export function readPolicy(request: PolicyRequest) {
   const profile = findProfile(request.profile ?? 'firezone-0.7', request.ruleUpdates);
   const { scope, problems } = readScope(request.scope ?? {});
   if (problems[0] !== undefined) throw new TypeError(problems[0].summary);
