@@ -184,12 +184,8 @@ async function callInTime(
   const answer = await call(api, AbortSignal.any([signal, late.signal]));
   answered.abort();
   if (answer.kind === 'answer' || !late.signal.aborted) return answer;
-  return {
-    ...answer,
-    sent: 'maybe',
-    code: 'timeout',
-    message: `${request}: no answer before --total-timeout was over`,
-  };
+  const message = `${request}: no answer before --total-timeout was over`;
+  return { ...answer, sent: 'maybe', code: 'timeout', message };
 }
 
 function askedWaitMs(answer: ApiResult): number {
@@ -205,11 +201,8 @@ function failureOf(answer: ApiResult, request: string): ReadFailure {
   if (answer.kind === 'no-answer') return { code: answer.code, status: answer.status, message: answer.message };
   const { status } = answer;
   if (status === 404) {
-    return {
-      code: 'not-found',
-      status,
-      message: `${request}: 404, there is no such API here; check the base URL and its path prefix`,
-    };
+    const message = `${request}: 404, there is no such API here; check the base URL and its path prefix`;
+    return { code: 'not-found', status, message };
   }
   const known: Readonly<Record<number, string>> = { 401: 'unauthorized', 403: 'forbidden' };
   const code = known[status] ?? (status === 429 || status >= 500 ? 'server-error' : 'unreadable');

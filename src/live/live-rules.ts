@@ -130,13 +130,8 @@ function decodeOne(item: unknown): Result<LiveRule, string> {
   const updatedAt = item['updated_at'];
   if (typeof insertedAt !== 'string' || typeof updatedAt !== 'string')
     return fail('it has no inserted_at or updated_at');
-  return ok({
-    id,
-    rule: { action, destination: parsed.value.network, ports: ports.value, userId },
-    destinationText: parsed.value.written,
-    insertedAt,
-    updatedAt,
-  });
+  const rule = { action, destination: parsed.value.network, ports: ports.value, userId } as const;
+  return ok({ id, rule, destinationText: parsed.value.written, insertedAt, updatedAt });
 }
 
 function decodePorts(type: unknown, range: unknown): Result<Ports | null, string> {

@@ -115,14 +115,8 @@ function findInAny(options: readonly Shape[] = [], node: Node | undefined): read
     .filter((violations) => violations.length > 0)
     .sort((a, b) => a.length - b.length);
   const all = found.flat().filter(({ path }) => path.length === 0);
-  return [
-    {
-      path: [],
-      types: all.flatMap(({ types }) => types),
-      values: all.flatMap(({ values }) => values),
-      ...(inside !== undefined && { inside }),
-    },
-  ];
+  const [types, values] = [all.flatMap((one) => one.types), all.flatMap((one) => one.values)];
+  return [{ path: [], types, values, ...(inside !== undefined && { inside }) }];
 }
 
 function wrongType(type: string): readonly Violation[] {

@@ -30,16 +30,10 @@ export function parseRequest(raw: RawRequest): ParsedRequest {
   const body = bodyMethods.has(raw.method) ? parseBody(raw) : new Map<string, JsonTerm>();
   const params = new Map([...queryParams, ...body]);
   const override = raw.method === 'POST' ? body.get('_method') : undefined;
-  const method = typeof override === 'string' ? override.toUpperCase() : '';
-  return {
-    method: overridingMethods.has(method) ? method : raw.method === 'HEAD' ? 'GET' : raw.method,
-    segments: path
-      .split('/')
-      .filter((segment) => segment !== '')
-      .map(decodeSegment),
-    params,
-    headers: raw.headers,
-  };
+  const asked = typeof override === 'string' ? override.toUpperCase() : '';
+  const method = overridingMethods.has(asked) ? asked : raw.method === 'HEAD' ? 'GET' : raw.method;
+  const segments = path.split('/').filter(Boolean).map(decodeSegment);
+  return { method, segments, params, headers: raw.headers };
 }
 
 function parseBody({ headers, body }: RawRequest): TermMap {
