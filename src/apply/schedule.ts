@@ -58,10 +58,8 @@ export class Schedule {
     this.#unfinished = steps.length;
     const nodes = [...this.#nodes.values()];
     const owed = nodes.filter(({ step }) => step.type === 'create' && closeFirst.has(formatRuleKey(step.rule)));
-    this.#urgent = collectReachable(
-      owed.map(({ unit }) => unit),
-      ({ before }) => before,
-    );
+    const units = owed.map(({ unit }) => unit);
+    this.#urgent = collectReachable(units, ({ before }) => before);
     for (const unit of new Set(nodes.map((node) => node.unit))) if (unit.missing === 0) this.#ready(unit);
   }
 

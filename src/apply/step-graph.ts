@@ -34,12 +34,11 @@ export function groupSteps({ steps, exposure }: Pick<Plan, 'steps' | 'exposure'>
   const positions = new Map(steps.map(({ id }, position) => [id, position]));
   const firstOf = new Map<string, number>();
   const tied = groupConnected(steps.length, (connect) => {
-    for (const [position, { gap }] of steps.entries())
-      if (gap !== null)
-        connect(
-          getOrMake(firstOf, gap, () => position),
-          position,
-        );
+    for (const [position, { gap }] of steps.entries()) {
+      if (gap === null) continue;
+      const first = getOrMake(firstOf, gap, () => position);
+      connect(first, position);
+    }
     for (const { fromStep, toStep } of exposure) {
       const [from, to] = [positions.get(fromStep), positions.get(toStep)];
       if (from !== undefined && to !== undefined) connect(from, to);

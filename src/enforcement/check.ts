@@ -65,10 +65,9 @@ export function checkEnforcement(live: readonly LiveRule[], names: RuleNames, ta
 
 function trafficOf(live: readonly LiveRule[], table: FilterTable, defects: readonly StructureDefect[]): Effect {
   const deciding = [...table.sets.values()].filter(({ kind }) => !defects.some(({ concerns }) => concerns(kind)));
-  return computeEffect(
-    live.map(({ rule }) => rule),
-    deciding.flatMap(({ kind, elements }) => elements.flatMap((element) => toRules(element, kind))),
-  );
+  const asked = live.map(({ rule }) => rule);
+  const held = deciding.flatMap(({ kind, elements }) => elements.flatMap((element) => toRules(element, kind)));
+  return computeEffect(asked, held);
 }
 
 function missingFinding(live: LiveRule, rules: readonly Rule[], ref: RuleRef): Draft {

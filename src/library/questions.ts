@@ -79,10 +79,8 @@ export interface Tested {
 /** Runs the policy tests, as `reconcile test` does. Throws a `TypeError` for manifests with errors. */
 export function runTests(request: PolicyRequest): Tested {
   const { state, profile } = readRules('runTests', request);
-  const { passed, failed, problems } = tellTests(
-    runPolicyTests(state.tests, state.rules, profile.ports),
-    state.userNames,
-  );
+  const ended = runPolicyTests(state.tests, state.rules, profile.ports);
+  const { passed, failed, problems } = tellTests(ended, state.userNames);
   return { passed, failed, problems };
 }
 

@@ -48,12 +48,9 @@ export function decodeRuleSet(decoding: Decoding, root: Node): RuleManifest {
       continue;
     }
     names.set(nameNode.text, nameNode);
-    const template = decodeTemplate(decoding, {
-      name: `${named.name}/${nameNode.text}`,
-      spec: item,
-      defaults,
-      notes: decodeNotes(decoding, notes, [item], timezone),
-    });
+    const name = `${named.name}/${nameNode.text}`;
+    const own = decodeNotes(decoding, notes, [item], timezone);
+    const template = decodeTemplate(decoding, { name, spec: item, defaults, notes: own });
     if (template !== null) rules.push(template);
   }
   return { kind: 'RuleSet', ...named, rules };

@@ -33,10 +33,8 @@ export function createWebhookApp(settings: WebhookSettings): Hono {
   const junk = createBucket(settings.clock, burst, perSecond);
   const refuse = (result: WebhookResult, text: string, status: 401 | 413 | 429) => {
     settings.onResult(result);
-    return new Response(`${text}\n`, {
-      status,
-      headers: { 'content-type': 'text/plain', 'cache-control': 'no-store' },
-    });
+    const headers = { 'content-type': 'text/plain', 'cache-control': 'no-store' };
+    return new Response(`${text}\n`, { status, headers });
   };
   const tooMany = (): Response => refuse('too-many', 'too many calls', 429);
   app.post('/webhook', async (context) => {

@@ -46,18 +46,14 @@ export interface MatchInput {
  * decide only between exact duplicates.
  */
 export function matchRules(input: MatchInput): Matching {
-  const equal = matchEqual(
-    sortByRule(
-      input.desired,
-      ({ rule }) => rule,
-      (a, b) => compareText(a.name, b.name),
-    ),
-    sortByRule(input.live, ({ rule }) => rule, compareCopies),
-  );
+  const compareNames = (a: DesiredRule, b: DesiredRule): number => compareText(a.name, b.name);
+  const desired = sortByRule(input.desired, ({ rule }) => rule, compareNames);
+  const live = sortByRule(input.live, ({ rule }) => rule, compareCopies);
+  const equal = matchEqual(desired, live);
   const base = indexBase(input.base);
   const named = matchNamed(equal, base);
   const related = pairRelated(named.desiredOnly, named.liveOnly.filter(input.mayPair));
-  const paired = new Set<DesiredRule | LiveRule>(related.flatMap(({ desired, live }) => [desired, live]));
+  const paired = new Set<DesiredRule | LiveRule>(related.flatMap((pair) => [pair.desired, pair.live]));
   return {
     pairs: [...equal.pairs, ...named.pairs, ...related],
     desiredOnly: named.desiredOnly.filter((rule) => !paired.has(rule)),

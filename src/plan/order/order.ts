@@ -57,11 +57,8 @@ export function orderOperations({ operations, kept, profile }: OrderInput): Orde
     .map((component) => component.toSorted((a, b) => (place[a] as number) - (place[b] as number)))
     .sort((a, b) => (place[a[0] as number] as number) - (place[b[0] as number] as number));
   const around = findKeptRules(operations, bound, kept);
-  const context = { operations, needs, gaps, users: countUsers(operations, kept) };
-  const found = orderComponents(
-    bound.map((members, index) => ({ members, kept: around[index] ?? [] })),
-    context,
-  );
+  const surrounded = bound.map((members, index) => ({ members, kept: around[index] ?? [] }));
+  const found = orderComponents(surrounded, { operations, needs, gaps, users: countUsers(operations, kept) });
   const order = listed(operations, { baseline, found: found.flatMap(({ members }) => members) }, late);
   for (let position = 0; position < order.length; position++) place[order[position] as number] = position;
   const after = findDependencies({ operations, order, positions: place, sharing, needs, components });

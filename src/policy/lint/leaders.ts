@@ -21,18 +21,14 @@ export function findLeaders<T extends Ruled>(index: RuleIndex<T>) {
     add: (outer, [first, second]) => firstTwo(outer, [keyOf(first), keyOf(second)]),
   };
   const known = new Map<LaneNode<T>, PortProfile<Pair>>();
-  const profileOf = ({ items: own }: LaneNode<T>): PortProfile<Pair> =>
-    extendProfile(
-      makeFlatProfile(fold.nothing),
-      own,
-      fold,
-      own.find(({ rule }) => rule.ports !== null)?.rule.ports?.type ?? 'other',
-    );
-  const keysAt = (node: LaneNode<T>, port: number): Pair =>
-    getValueAt(
-      getOrMake(known, node, () => profileOf(node)),
-      port,
-    );
+  const profileOf = ({ items: own }: LaneNode<T>): PortProfile<Pair> => {
+    const protocol = own.find(({ rule }) => rule.ports !== null)?.rule.ports?.type ?? 'other';
+    return extendProfile(makeFlatProfile(fold.nothing), own, fold, protocol);
+  };
+  const keysAt = (node: LaneNode<T>, port: number): Pair => {
+    const profile = getOrMake(known, node, () => profileOf(node));
+    return getValueAt(profile, port);
+  };
   const rulesOf = ([best, second]: Pair): readonly [T | null, T | null] => [items[best] ?? null, items[second] ?? null];
   return {
     /** Copies of one rule keep the index's order. */
@@ -42,12 +38,10 @@ export function findLeaders<T extends Ruled>(index: RuleIndex<T>) {
     /** The two rules of one network that come first at a port (of `other`: those without ports). */
     at: (node: LaneNode<T>, port: number) => rulesOf(keysAt(node, port)),
     /** Null where no rule is left. */
-    of: (packet: Packet) =>
-      rulesOf(
-        findNodesReached(index, packet)
-          .map((node) => keysAt(node, packet.port))
-          .reduce(firstTwo, fold.nothing),
-      ),
+    of(packet: Packet) {
+      const pairs = findNodesReached(index, packet).map((node) => keysAt(node, packet.port));
+      return rulesOf(pairs.reduce(firstTwo, fold.nothing));
+    },
   };
 }
 

@@ -63,9 +63,8 @@ function neverDecides(rule: DesiredRule, linted: Linted): Finding {
 function forestalling(rule: DesiredRule, linted: Linted): DesiredRule | null {
   const { destination, ports, userId } = rule.rule;
   const lane = getLaneRules(linted.index, userId, getLane(destination.family, ports?.type ?? 'other'));
-  const covering = findNodesCovering(lane, destination.first).flatMap(
-    (node) => firstForestalling(rule, node, linted) ?? [],
-  );
+  const nodes = findNodesCovering(lane, destination.first);
+  const covering = nodes.flatMap((node) => firstForestalling(rule, node, linted) ?? []);
   return first(covering, linted);
 }
 
@@ -75,10 +74,8 @@ function firstForestalling(rule: DesiredRule, node: LaneNode<DesiredRule>, linte
     if (leader === null || linted.leaders.keyOf(leader) >= linted.leaders.keyOf(rule)) return null;
     if (isForestalled(rule.rule, leader.rule)) return leader;
   }
-  return first(
-    node.items.filter((other) => isForestalled(rule.rule, other.rule)),
-    linted,
-  );
+  const others = node.items.filter((other) => isForestalled(rule.rule, other.rule));
+  return first(others, linted);
 }
 
 function first(rules: readonly DesiredRule[], { leaders }: Linted): DesiredRule | null {
