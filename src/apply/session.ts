@@ -18,7 +18,6 @@ const outagePatienceMs = 60_000;
 /** Attempts at a step that closes a gap, as long as nothing asks to stop. */
 const gapAttempts = 20;
 
-/** Why no new step starts. */
 type StopReason = 'asked' | 'deadline' | 'unauthorized';
 
 /** What all steps of one apply share; its deadlines begin at once. */

@@ -108,7 +108,6 @@ class PlainWriter {
     ]);
   }
 
-  /** A field with its value. */
   #member(start: string, value: Node, indent: string, path: Path): readonly string[] {
     if (value.type === 'scalar' || this.#isFlow(value)) return [`${start} ${this.#inline(value, path)}`];
     const inner = `${indent}  `;

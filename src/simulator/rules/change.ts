@@ -53,7 +53,6 @@ export function castRule(present: RuleValues, sent: TermMap, portRules: boolean)
   return Object.keys(errors).length > 0 ? { ok: false, errors } : { ok: true, values, changed };
 }
 
-/** Casts one of these words. */
 function castOneOf<const W extends string>(words: readonly W[]): (term: Sent) => Cast<W> {
   return (term) => castOr(words.find((word) => word === term));
 }
