@@ -157,7 +157,8 @@ export const planSchema = {
     {
       base: text,
       later: {
-        description: 'Compared with other manifests: what differs in traffic from later times on, since rules begin and end.',
+        description:
+          'Compared with other manifests: what differs in traffic from later times on, since rules begin and end.',
         ...(list(object({ from: text, opens: list(traffic), closes: list(traffic) })) as object),
       },
       snapshot: object({ taken_at: text, age_ms: { type: 'number' } }),
