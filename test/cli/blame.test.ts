@@ -1,5 +1,14 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -331,6 +340,27 @@ describe('a history', () => {
     expect(out.split('\r\n')[0]).toBe('when,by,commit,author,subject,verdict,rule before,rule after');
     expect(out.split('\r\n')).toHaveLength(5);
     expect((await cli(['log', 'net', '--output', 'markdown'])).out).toContain('0.0.0/8 for everyone |');
+  });
+
+  it('skips and names a commit with a link to what is not read under its own name', async () => {
+    commit([{ files: { 'net/a.yaml': rulesText('a', [closed]), 'net/.b.yaml': rulesText('b', [open]) }, parents: [] }]);
+    execFileSync('git', ['checkout', '-q', 'main'], { cwd: folder });
+    const who = ['-c', 'user.name=a', '-c', 'user.email=a@example.test'];
+    for (const target of ['a.yaml', '.b.yaml']) {
+      rmSync(join(folder, 'net/link.yaml'), { force: true });
+      symlinkSync(target, join(folder, 'net/link.yaml'));
+      execFileSync('git', ['add', 'net'], { cwd: folder });
+      execFileSync('git', [...who, 'commit', '-qm', `link to ${target}`], { cwd: folder });
+    }
+    for (const asked of [
+      ['blame', ...question],
+      ['log', 'net'],
+    ]) {
+      const { code, out, err } = await cli(asked);
+      expect([code, out]).toEqual([0, expect.stringContaining('commit 0')]);
+      expect(err.match(/is skipped/g)).toHaveLength(1);
+      expect(err).toContain('(link to .b.yaml) is skipped: link.yaml is a symbolic link, which is not followed');
+    }
   });
 
   it('counts a merge only for what it changes by itself', async () => {

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -231,6 +231,38 @@ describe('revisions', () => {
     expect((await diff(['old', 'new'])).err).toContain('new is not a folder that is there');
     expect((await diff(['net', 'net/rules.yaml'])).err).toContain('net/rules.yaml is not a folder');
     expect((await diff(['main..feature', 'nowhere'])).err).toContain('nowhere is not a folder that is there');
+  });
+
+  it('with a link to what is not read under its own name are refused, and those with another name of a file are not', async () => {
+    history();
+    put('net/.shared/b.yaml', rulesText(web).replace('name: lab', 'name: b'));
+    put(
+      'net/sub/c.yaml',
+      rulesText('name: c, action: drop, destination: 172.17.0.0/16').replace('name: lab', 'name: c'),
+    );
+    put(
+      'outside/d.yaml',
+      rulesText('name: d, action: drop, destination: 172.18.0.0/16').replace('name: lab', 'name: d'),
+    );
+    for (const target of ['sub/c.yaml', './sub/c.yaml']) {
+      symlinkSync(target, join(folder, 'net/link.yaml'));
+      git('add', '.');
+      git('commit', '-qm', `link to ${target}`);
+      expect(await diff(['HEAD', 'net'])).toMatchObject({ err: '', out: expect.stringContaining('No differences') });
+      rmSync(join(folder, 'net/link.yaml'));
+    }
+    for (const target of ['.shared/b.yaml', '../outside/d.yaml', join(folder, 'net/sub/c.yaml'), 'sub/../rules.yaml']) {
+      symlinkSync(target, join(folder, 'net/link.yaml'));
+      git('add', '.');
+      git('commit', '-qm', `link to ${target}`);
+      for (const sides of ['HEAD', 'HEAD~1..HEAD']) {
+        const { code, out, err } = await diff([sides, 'net', '--fail-on', 'opens']);
+        expect([target, code, out]).toEqual([target, 1, '']);
+        expect(err).toContain('link.yaml is a symbolic link, which is not followed');
+      }
+      git('rm', '-q', 'net/link.yaml');
+      git('commit', '-qm', 'no link');
+    }
   });
 
   it('of a repository without commits are none', async () => {

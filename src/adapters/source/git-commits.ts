@@ -41,8 +41,8 @@ async function readTogether(repository: GitRepository, commits: readonly Commit[
   const folders = await findFolders(repository, commits, path);
   const trees = [...new Set(folders)].filter((id) => id !== null);
   const listed = await listManifestEntries(repository, trees, limits);
-  const chosen = listed.map((one) => (one.ok ? one.value.manifests.filter(({ type }) => type !== 'link') : null));
-  const files = chosen.flatMap((entries) => entries ?? []).filter(({ type }) => type === 'file');
+  const chosen = listed.map((one) => (one.ok ? one.value.manifests : null));
+  const files = chosen.flatMap((entries) => entries ?? []).filter(({ type }) => type !== 'submodule');
   const ids = [...new Set(files.map(({ id }) => id))];
   const blobs = await repository.readBlobs(ids, batch.bytes);
   const contents = new Map<string | null, SourceContent>([[null, { revision: '', files: [] }]]);

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { posix } from 'node:path';
 import type { Limits } from '../../desired/context.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
 import { makeError, type Problem } from '../../model/problem.ts';
@@ -24,8 +25,6 @@ export interface ContentRequest {
   readonly settings: ContentSettings;
   /** Brings objects that a partial fetch left out, in one request. */
   readonly fetchObjects: (ids: readonly string[]) => Promise<Result<null, Problem>>;
-  /** Leaves links out, where what they lead to is read under its own name; otherwise one is a problem. */
-  readonly skipsLinks?: boolean;
 }
 
 /** The manifests of a commit, and the files that they name; all of them or a problem. Throws a `RangeError` for too many folders. */
@@ -38,7 +37,7 @@ export async function loadContent(request: ContentRequest): Promise<Result<Sourc
   }
   const [entries = ok({ manifests: [], json: [] })] = await listManifestEntries(repository, [root], settings.limits);
   if (!entries.ok) return entries;
-  const chosen = entries.value.manifests.filter(({ type }) => type !== 'link' || !request.skipsLinks);
+  const chosen = entries.value.manifests;
   const bad = findBadEntry(chosen);
   if (bad !== null) return fail(bad);
   if (chosen.length === 0)
@@ -94,20 +93,33 @@ async function readFiles(
   );
 }
 
-/** Files from the contents of their entries; a problem for one whose content lies in Git LFS, which is not fetched. */
+/** Files from the contents of their entries; a problem for what lies in Git LFS, which is not fetched, or behind a link. */
 export function makeFiles(
   entries: readonly TreeEntry[],
   contents: ReadonlyMap<string, Buffer>,
   hashOf: (id: string, bytes: Buffer) => string,
 ): Result<readonly SourceFile[], Problem> {
   const files: SourceFile[] = [];
-  for (const { path, id } of entries) {
+  const regular = new Set(entries.flatMap(({ path, type }) => (type === 'file' ? path : [])));
+  for (const { path, id, type } of entries) {
     const bytes = contents.get(id) ?? Buffer.alloc(0);
+    if (type === 'link') {
+      if (regular.has(findTarget(path, bytes.toString()))) continue; // it is read under its own name
+      const summary = `${path} is a symbolic link, which is not followed`;
+      return fail(makeError('not-a-regular-file', summary, 'commit the file itself'));
+    }
     if (bytes.subarray(0, 40).toString('latin1').startsWith('version https://git-lfs.github.com/'))
       return fail(makeError('git-lfs', `${path} is stored in Git LFS, which is not fetched`, 'commit the file itself'));
     files.push({ path, bytes, hash: hashOf(id, bytes) });
   }
   return ok(files);
+}
+
+/** The path that a link leads to; empty where it leads back up out of a folder, which may be a link itself. */
+function findTarget(path: string, target: string): string {
+  const parts = target.split('/');
+  const down = parts.findIndex((part) => part !== '.' && part !== '..');
+  return parts[0] === '' || parts.indexOf('..', down) >= 0 ? '' : posix.join(posix.dirname(path), target);
 }
 
 /** The tree of a folder in each of these commits; null where there is none. */
@@ -144,7 +156,7 @@ export function findBadEntry(entries: readonly TreeEntry[]): Problem | null {
   return entries.map((entry, index) => entryProblem(entry, entries[index - 1])).find((bad) => bad !== null) ?? null;
 }
 
-/** A submodule and a link of a manifest's name are problems, and so is a name that no checkout could write. */
+/** A submodule is a problem, and so is a name that no checkout could write. */
 function entryProblem({ path, type }: TreeEntry, before: TreeEntry | undefined): Problem | null {
   const isOdd = path.split('/').some((part) => part === '' || part.startsWith('.'));
   if (control.test(path) || isOdd || path.includes('\uFFFD')) {
@@ -152,15 +164,9 @@ function entryProblem({ path, type }: TreeEntry, before: TreeEntry | undefined):
     return makeError('unsafe-file-name', summary, 'rename it');
   }
   if (path === before?.path) return makeError('unsafe-file-name', `the commit holds ${path} twice`, 'commit it anew');
-  if (type === 'file') return null;
-  const [what, hint] =
-    type === 'link'
-      ? ['a symbolic link, which is not followed', 'commit the file itself']
-      : [
-          'a submodule, whose files are not read',
-          'commit its manifests here, or name a folder without it; nothing is deleted because of this',
-        ];
-  return makeError('not-a-regular-file', `${path} is ${what}`, hint);
+  if (type !== 'submodule') return null;
+  const hint = 'commit its manifests here, or name a folder without it; nothing is deleted because of this';
+  return makeError('not-a-regular-file', `${path} is a submodule, whose files are not read`, hint);
 }
 
 const noYaml = 'there are no *.yaml or *.yml files at the path';

@@ -64,7 +64,7 @@ export async function loadAt(
   settings: ContentSettings,
 ): Promise<Result<SourceContent, Problem>> {
   const fetchObjects = (): Promise<Result<null, Problem>> => Promise.resolve(fail(unreadable()));
-  const content = await loadContent({ repository, commit, settings, fetchObjects, skipsLinks: true });
+  const content = await loadContent({ repository, commit, settings, fetchObjects });
   const isAbsent = !content.ok && ['git-path-missing', 'no-manifests'].includes(content.error.code);
   return isAbsent ? ok({ revision: commit, files: [] }) : content;
 }
