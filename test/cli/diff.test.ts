@@ -233,6 +233,16 @@ describe('revisions', () => {
     expect((await diff(['main..feature', 'nowhere'])).err).toContain('nowhere is not a folder that is there');
   });
 
+  it('name a file whose name no checkout should write', async () => {
+    history();
+    put('net/odd\tname.yaml', rulesText(web).replace('name: lab', 'name: odd'));
+    git('add', '.');
+    git('commit', '-qm', 'odd');
+    expect((await diff(['HEAD~1..HEAD', 'net'])).err).toContain(
+      'the file name odd\\tname.yaml holds control characters',
+    );
+  });
+
   it('with a link to what is not read under its own name are refused, and those with another name of a file are not', async () => {
     history();
     put('net/.shared/b.yaml', rulesText(web).replace('name: lab', 'name: b'));

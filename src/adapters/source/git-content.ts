@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { posix } from 'node:path';
 import type { Limits } from '../../desired/context.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
+import { escapeControls } from '../../model/printable.ts';
 import { makeError, type Problem } from '../../model/problem.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 import type { SourceContent, SourceFile } from '../../ports.ts';
@@ -160,7 +161,7 @@ export function findBadEntry(entries: readonly TreeEntry[]): Problem | null {
 function entryProblem({ path, type }: TreeEntry, before: TreeEntry | undefined): Problem | null {
   const isOdd = path.split('/').some((part) => part === '' || part.startsWith('.'));
   if (control.test(path) || isOdd || path.includes('\uFFFD')) {
-    const summary = 'a manifest’s file name holds control characters or is not UTF-8';
+    const summary = `the file name ${escapeControls(path)} holds control characters or is not UTF-8`;
     return makeError('unsafe-file-name', summary, 'rename it');
   }
   if (path === before?.path) return makeError('unsafe-file-name', `the commit holds ${path} twice`, 'commit it anew');
