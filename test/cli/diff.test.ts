@@ -233,6 +233,14 @@ describe('revisions', () => {
     expect((await diff(['main..feature', 'nowhere'])).err).toContain('nowhere is not a folder that is there');
   });
 
+  it('that go back further than the history are not fetched', async () => {
+    history();
+    const before = (await diff(['main~7..main', 'net'])).err;
+    expect(before).toContain('the history of main does not go back so far');
+    expect(before).not.toContain('fetch');
+    expect((await diff(['gone~1..main', 'net'])).err).toContain('git fetch origin');
+  });
+
   it('name a file whose name no checkout should write', async () => {
     history();
     put('net/odd\tname.yaml', rulesText(web).replace('name: lab', 'name: odd'));

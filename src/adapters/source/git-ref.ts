@@ -100,7 +100,11 @@ export async function findCommit(repository: GitRepository, name: string): Promi
   if (await repository.isShallow())
     return fail(refuseRevision(`${name} is not in this clone, which is shallow`, fetchAll));
   if (name === 'HEAD') return fail(refuseRevision('the repository has no commit', 'commit the manifests first'));
-  const hint = 'fetch it first: git fetch origin; then name it as origin/main';
+  const [later = ''] = name.split(/[~^]/);
+  const hint =
+    later !== name && (await repository.commitOf(later)) !== null
+      ? `the history of ${later} does not go back so far: \`git log ${later}\` lists its commits`
+      : 'fetch it first: git fetch origin; then name it as origin/main';
   return fail(refuseRevision(`${name} is not in the repository that holds PATH`, hint));
 }
 
