@@ -40,6 +40,9 @@ export async function loadBase(invocation: Invocation, path: string, pass: PassD
 /** A base from before the manifests: all that they hold is this revision's. */
 export const nothingYet: DesiredState = { rules: [], configuration: null, userNames: new Map(), tests: [], digest: '' };
 
+/** What helps where no commit that is asked about holds manifests. */
+export const commitFirst = 'commit them first (git status), or name the folder that holds them';
+
 /** The manifests below `path` as they are at `base`; throws a `Failure` where they cannot be read. */
 export async function readBaseContent(
   { settings, terminal }: Invocation,

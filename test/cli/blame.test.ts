@@ -252,6 +252,7 @@ it.each([
         const ids = commit(made, where);
         mkdirSync(join(where, 'net'));
         const told = toldOf(made);
+        fc.pre(told.some(({ policy }) => policy !== null && policy !== before));
         const answer = await cli(['blame', ...question, '--output', 'json'], { cwd: where });
         expect(answer.code).toBe(0);
         const { changes, problems } = JSON.parse(answer.out) as Answered;
@@ -340,6 +341,25 @@ describe('a history', () => {
     expect(out.split('\r\n')[0]).toBe('when,by,commit,author,subject,verdict,rule before,rule after');
     expect(out.split('\r\n')).toHaveLength(5);
     expect((await cli(['log', 'net', '--output', 'markdown'])).out).toContain('0.0.0/8 for everyone |');
+  });
+
+  it('of a folder that no commit holds, or that none holds readably, is none', async () => {
+    commit([
+      { files: { 'old/a.yaml': rulesText('a', [open]) }, parents: [] },
+      { files: { 'old/a.yaml': rulesText('a', [open]), 'broken/a.yaml': 'broken: [' }, parents: [0] },
+    ]);
+    mkdirSync(join(folder, 'broken'));
+    mkdirSync(join(folder, 'net'));
+    writeFileSync(join(folder, 'net/a.yaml'), rulesText('a', [closed]));
+    const log = await cli(['log', 'net']);
+    expect(log).toMatchObject({ code: 1, out: '' });
+    expect(log.err).toMatch(/no commit holds manifests in .*net\n +hint: commit them first/);
+    expect(await cli(['blame', ...question])).toMatchObject({ code: 1, out: '', err: log.err });
+    const broken = await cli(['blame', 'broken', ...question.slice(1)]);
+    expect(broken).toMatchObject({ code: 1, out: '' });
+    expect(broken.err).toMatch(
+      /no commit that can be read holds manifests in .*broken[\s\S]*\(commit 1\) is skipped: a\.yaml:1/,
+    );
   });
 
   it('skips and names a commit with a link to what is not read under its own name', async () => {

@@ -241,6 +241,14 @@ describe('revisions', () => {
     expect((await diff(['gone~1..main', 'net'])).err).toContain('git fetch origin');
   });
 
+  it('of a folder that neither holds are not taken for equal', async () => {
+    history();
+    put('later/rules.yaml', rulesText(wall));
+    const { code, out, err } = await diff(['HEAD..HEAD', 'later', '--fail-on', 'any']);
+    expect([code, out]).toEqual([1, '']);
+    expect(err).toContain('neither HEAD nor HEAD holds manifests in later');
+  });
+
   it('name a file whose name no checkout should write', async () => {
     history();
     put('net/odd\tname.yaml', rulesText(web).replace('name: lab', 'name: odd'));

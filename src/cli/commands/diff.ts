@@ -9,7 +9,7 @@ import { Secret } from '../../model/secret.ts';
 import { diffDesired } from '../../plan/diff-desired.ts';
 import { makeProblemReport, type RunReport } from '../../report/run-report.ts';
 import { renderPlan } from '../../report/text.ts';
-import { describeInvalidBase, isDirectory, nothingYet, readRevisionContent } from '../base.ts';
+import { commitFirst, describeInvalidBase, isDirectory, nothingYet, readRevisionContent } from '../base.ts';
 import { type Answer, chooseExitCode, exitCodes, Failure, type Invocation, makeFailure } from '../command.ts';
 import { applyStrict, isInvalid, makeDesiredContext, makeParser } from '../manifests.ts';
 import { readFolder } from '../path-operand.ts';
@@ -69,6 +69,10 @@ async function compare(invocation: Invocation, sides: Sides, say: (text: string)
   }
   say(`reading ${sides.after.written}`);
   const after = await reading;
+  if (from === nothingYet && after.state === nothingYet) {
+    const summary = `neither ${sides.before.written} nor ${sides.after.written} holds manifests in ${sides.root}`;
+    throw makeFailure('no-manifests', summary, commitFirst);
+  }
   say('comparing');
   const problems = applyStrict(after.problems, settings);
   const to = isInvalid(problems, settings) ? null : after.state;

@@ -5,14 +5,14 @@ import { GitError } from '../../adapters/source/git-repository.ts';
 import { assembleRules } from '../../desired/desired.ts';
 import type { Commit } from '../../model/commit.ts';
 import { findUserId } from '../../model/known-users.ts';
-import { makeWarning, type Problem } from '../../model/problem.ts';
+import { makeError, makeWarning, type Problem } from '../../model/problem.ts';
 import { ok, type Result } from '../../model/result.ts';
 import { decideAt, findVerdictChange, type Moment, makeTimeline, type Version } from '../../policy/timeline.ts';
 import type { SourceContent } from '../../ports.ts';
 import { tellBlame, tellLog, tellTraffic } from '../../report/commits.ts';
 import { formatPlace, renderProblems } from '../../report/problems.ts';
 import type { TableAnswer } from '../../report/table.ts';
-import { isDirectory } from '../base.ts';
+import { commitFirst, isDirectory } from '../base.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from '../command.ts';
 import { buildOperand, makeDesiredContext, makeParser, readTimeAsked } from '../manifests.ts';
 import { readDirectoryOperand } from '../path-operand.ts';
@@ -78,11 +78,12 @@ async function answerFromHistory<C>(
   const look = (moments: readonly Moment[]) =>
     found.push(moments.flatMap((moment) => (moment.time < since ? [] : (find(moment) ?? []))));
   const skipped: Problem[] = [];
-  let [last, done]: [Version | null, number] = [null, 0];
+  let [last, done, held]: [Version | null, number, number] = [null, 0, 0];
   await tellProgress(terminal, async (say) => {
     for await (const { commit, content } of contents) {
       say(`reading commits: ${++done} of ${commits.length}`);
       const version = content.ok ? await readVersion(commit, content.value) : content;
+      if (version.ok && content.ok && content.value.files.length > 0) held++;
       if (version.ok) last = version.value;
       else skipped.push(skippedCommit(commit, version.error));
       look(timeline.add(commit, version.ok ? version.value : null));
@@ -90,6 +91,11 @@ async function answerFromHistory<C>(
   }).catch((error: unknown) => {
     throw error instanceof GitError ? new Failure([explainGitError(error)]) : error;
   });
+  if (held === 0) {
+    const which = skipped.length === 0 ? '' : ' that can be read';
+    const none = makeError('no-manifests', `no commit${which} holds manifests in ${directory}`, commitFirst);
+    throw new Failure([none, ...skipped]);
+  }
   look(timeline.end());
   const answer = answerWithTable(tell(found.flat().reverse(), last, now), skipped);
   return { ...answer, notes: (color) => renderProblems(skipped, color) };
