@@ -39,10 +39,10 @@ export function named(flag, value = '') {
  * tells the command what is planned, so that it starts no git beside the token.
  */
 export function prepared(folder) {
-  const base = folder === '' ? '' : join(folder, 'base');
+  const base = folder === '' ? '' : join(folder, 'base'); // its content is the path of the manifests
   const revision = folder === '' ? '' : join(folder, 'revision');
   return {
-    base: base !== '' && existsSync(base) ? [`--base=${base}`] : [],
+    base: base !== '' && existsSync(base) ? [`--base=${readFileSync(base, 'utf8')}`] : [],
     settings:
       folder !== '' && existsSync(join(folder, 'config'))
         ? ['--config', readFileSync(join(folder, 'config'), 'utf8')]

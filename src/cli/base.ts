@@ -9,7 +9,7 @@ import type { PassDependencies } from '../pass/pass.ts';
 import { readDesired } from '../pass/stages.ts';
 import type { SourceContent } from '../ports.ts';
 import { exitCodes, Failure, type Invocation, makeFailure } from './command.ts';
-import { makeDesiredContext, makeParser } from './manifests.ts';
+import { makeDesiredContext, makeParser, makeSideParser } from './manifests.ts';
 import { readLimits } from './plan-settings.ts';
 import { requireGit } from './revision.ts';
 
@@ -23,18 +23,18 @@ export async function loadBase(invocation: Invocation, path: string, pass: PassD
   const missing = 'name the manifests last applied: a Git ref, or a directory';
   if (base === null && mustTell) throw makeFailure('usage', '--fail-on drift needs --base', missing);
   if (base === null || !isDirectory(path)) return null; // a PATH that is not there is said by whoever reads it
-  const content = await readBaseContent(invocation, { path, base, parse: pass.parse });
+  const { content, parse, problems: told } = await readBaseContent(invocation, { path, base, parse: pass.parse });
   if (content.files.length === 0) return { state: nothingYet, problems: [] };
   const folder = resolve(invocation.terminal.cwd, base);
   const desired = makeDesiredContext(invocation, isDirectory(folder) ? folder : path);
-  const built = await readDesired(content, { ...pass, desired });
+  const built = await readDesired(content, { ...pass, parse, desired });
   if (!built.ok) return { state: null, problems: [] }; // the pass asks the same of the server, and says what is wrong
   const { state, problems } = built.value.desired;
-  if (state !== null) return { state, problems: [] };
+  if (state !== null) return { state, problems: told };
   const summary = `${describeInvalidBase(problems, `--base ${base}`)}: no change is attributed`;
   const hint = 'name a base that was applied';
   if (mustTell) throw makeFailure('base-invalid', summary, hint);
-  return { state: null, problems: [makeWarning('base-invalid', summary, hint)] };
+  return { state: null, problems: [...told, makeWarning('base-invalid', summary, hint)] };
 }
 
 /** A base from before the manifests: all that they hold is this revision's. */
@@ -43,22 +43,25 @@ export const nothingYet: DesiredState = { rules: [], configuration: null, userNa
 /** What helps where no commit that is asked about holds manifests. */
 export const commitFirst = 'commit them first (git status), or name the folder that holds them';
 
-/** The manifests below `path` as they are at `base`; throws a `Failure` where they cannot be read. */
+/** The manifests below `path` as they are at `base`, and the parser for them; throws a `Failure` where they cannot be read. */
 export async function readBaseContent(
-  { settings, terminal }: Invocation,
-  { path, base, parse }: { readonly path: string; readonly base: string; readonly parse: ParseFiles },
-): Promise<SourceContent> {
-  const limits = readLimits(settings);
-  const directory = resolve(terminal.cwd, base);
-  if (isDirectory(directory)) {
-    const { content, problems } = await createDirectorySource(directory, limits).read(terminal.stop);
-    if (content !== null) return content;
-    // A base without manifests is a first commit; an unreadable one is not.
-    if (problems.every((problem) => problem.code === 'no-manifests')) return { revision: base, files: [] };
-    throw new Failure(problems);
-  }
-  requireGit(terminal.env, `--base ${base} is not a folder`, 'write the base into a folder first (docs/how-to/ci.md)');
-  return await readRevisionContent({ settings, terminal }, { directory: path, ref: base, parse });
+  invocation: Invocation,
+  { path, base, parse: plain }: { readonly path: string; readonly base: string; readonly parse: ParseFiles },
+) {
+  const { settings, terminal } = invocation;
+  const folder = resolve(terminal.cwd, base);
+  const isFolder = isDirectory(folder);
+  const instead = 'write the base into a folder first (docs/how-to/ci.md)';
+  if (!isFolder) requireGit(terminal.env, `--base ${base} is not a folder`, instead);
+  const from = { written: base, ...(isFolder ? { folder } : { folder: path, revision: base }) };
+  const side = await makeSideParser(invocation, path, from, plain);
+  if (!isFolder)
+    return { ...side, content: await readRevisionContent(invocation, { directory: path, ref: base, ...side }) };
+  const { content, problems } = await createDirectorySource(folder, readLimits(settings)).read(terminal.stop);
+  if (content !== null) return { ...side, content };
+  // A base without manifests is a first commit; an unreadable one is not.
+  if (problems.every(({ code }) => code === 'no-manifests')) return { ...side, content: { revision: base, files: [] } };
+  throw new Failure(problems);
 }
 
 /** The manifests below a folder as a revision of its repository has them; throws a `Failure` where they cannot be read. */
@@ -86,14 +89,14 @@ export function describeInvalidBase(problems: readonly Problem[], name: string):
   return `the manifests of ${name} hold errors${first === undefined ? '' : ` (${where}${first.summary})`}`;
 }
 
-/** The manifests of `--base`, for `reconcile drift`. */
-export async function readAtBase(invocation: Invocation, path: string, base: string): Promise<SourceContent> {
+/** What `readBaseContent` gives, for `reconcile drift`. */
+export async function readAtBase(invocation: Invocation, path: string, base: string) {
   if (!isDirectory(path)) {
     const summary = `${path} cannot be used: it is not a directory that is there`;
     const hint = '--base looks up what that directory was: name the one that holds the manifests';
     throw makeFailure('no-source', summary, hint, exitCodes.invalid);
   }
-  return await readBaseContent(invocation, { path, base, parse: makeParser(invocation.settings) });
+  return await readBaseContent(invocation, { path, base, parse: makeParser({ ...invocation.settings, values: [] }) });
 }
 
 /** Whether there is a folder at the path, or behind a link. */

@@ -7,18 +7,17 @@ import type { Desired, DesiredContext } from '../desired/context.ts';
 import { assemble } from '../desired/desired.ts';
 import type { ParseFiles, ParseOptions } from '../desired/parse-files.ts';
 import { isManifestPath } from '../manifest/manifest.ts';
-import { decodeText } from '../manifest/read-manifests.ts';
-import { readValues } from '../manifest/values-file.ts';
 import { digestFiles } from '../model/digest-files.ts';
 import { parseInstant } from '../model/instant.ts';
 import { joinSome } from '../model/printable.ts';
 import { hasErrors, makeNote, type Place, type Problem, raiseWarnings } from '../model/problem.ts';
+import { ok } from '../model/result.ts';
 import type { PassResult } from '../pass/pass.ts';
 import type { Logger } from '../ports.ts';
-import { exitCodes, Failure, type Invocation, makeFailure, type Settings } from './command.ts';
+import { Failure, type Invocation, makeFailure, type Settings } from './command.ts';
 import { type NamedManifest, type PathOperand, readFolder, readPathOperand } from './path-operand.ts';
 import { readLimits, readPlanScope, readProfile, readRequiredNotes } from './plan-settings.ts';
-import { readNamedFile } from './read-file.ts';
+import { readBeside, readGivenValues, readSideValues } from './values.ts';
 
 /** `--at`, `--since` or `--until`, in ms since 1970; null without it. Throws a `Failure` for a text that is no time. */
 export function readTimeAsked(settings: Settings, name: 'at' | 'since' | 'until'): number | null {
@@ -30,13 +29,37 @@ export function readTimeAsked(settings: Settings, name: 'at' | 'since' | 'until'
 }
 
 /** What parsing depends on under these settings. */
-export function readParseOptions(settings: Settings): ParseOptions {
-  return { profile: readProfile(settings), values: readGivenValues(settings), limits: readLimits(settings) };
+export function readParseOptions(settings: Settings, values = readGivenValues(settings)): ParseOptions {
+  return { profile: readProfile(settings), values, limits: readLimits(settings) };
 }
 
 /** The parser of these settings; see `createManifestParser`. */
 export function makeParser(settings: Settings, means: ParserMeans = {}): ParseFiles {
   return createManifestParser(readParseOptions(settings), means);
+}
+
+/** One side of a comparison: a folder as it is now, or the manifests below a folder as a revision has them. */
+export interface Side {
+  readonly written: string;
+  readonly folder: string;
+  readonly revision?: string;
+}
+
+/** The parser for what stands for the manifests below `path`, with the values files of that side; `plain`: the one without values. */
+export async function makeSideParser(invocation: Invocation, path: string, side: Side, plain: ParseFiles) {
+  const { settings, terminal } = invocation;
+  const { written, folder, revision: ref } = side;
+  if (settings.values.length === 0) return { parse: plain, problems: [] };
+  if (ref === undefined && folder === path) return { parse: makeParser(settings), problems: [] };
+  const { readFilesAtRef } = await import('../adapters/source/git-ref.ts');
+  const request = { directory: folder, files: settings.values, environment: terminal.env, signal: terminal.stop };
+  const found =
+    ref === undefined
+      ? ok(settings.values.map((file) => readBeside(path, folder, file)))
+      : await readFilesAtRef({ ...request, ref });
+  if (!found.ok) throw new Failure([found.error]);
+  const { values, problems } = readSideValues(settings, path, written, found.value);
+  return { parse: createManifestParser(readParseOptions(settings, values)), problems };
 }
 
 /** Memory (MB) that the process takes beside the threads that read manifests, with some 50,000 rules. */
@@ -87,23 +110,6 @@ export function applyStrictToPass({ problems, desired, plan }: PassResult, setti
 /** Whether the manifests are invalid, as `--strict` counts. */
 export function isInvalid(problems: readonly Problem[], settings: Settings): boolean {
   return hasErrors(applyStrict(problems, settings));
-}
-
-/** The values for `${name}` from every `--values` file, later files over earlier ones; null without the option. */
-function readGivenValues(settings: Settings): ReadonlyMap<string, string> | null {
-  if (settings.values.length === 0) return null;
-  const values = new Map<string, string>();
-  for (const path of settings.values) {
-    const name = `the values file ${path}`;
-    const text = decodeText(
-      readNamedFile({ path, code: 'bad-values', name, largest: 1_000_000, hint: 'check --values' }),
-    );
-    if (text === null) throw makeFailure('bad-values', `${name} is not UTF-8 text`, 'save it as UTF-8');
-    const read = readValues(path, text.replace(/^\uFEFF/, ''));
-    if (read.values === null) throw new Failure(read.problems, exitCodes.invalid);
-    for (const [key, value] of read.values) values.set(key, value);
-  }
-  return values;
 }
 
 /** What the manifests below a path come to, without a server. */

@@ -32,8 +32,8 @@ async function readNamesAtHead(
   const isUnnamed = plan.changes.some(({ action, name }) => action === 'delete' && name === null);
   if (!isUnnamed || invocation.settings.base !== null || readRevision(invocation.terminal.env) !== null) return null;
   try {
-    const content = await readBaseContent(invocation, { path, base: 'HEAD', parse: pass.parse });
-    const built = await readDesired(content, pass);
+    const { content, parse } = await readBaseContent(invocation, { path, base: 'HEAD', parse: pass.parse });
+    const built = await readDesired(content, { ...pass, parse });
     const rules = built.ok ? (built.value.desired.state?.rules ?? []) : [];
     return new Map(rules.map(({ rule, name, place }) => [formatRuleKey(rule), { name, place }]));
   } catch {

@@ -3,18 +3,23 @@ import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { parseArgs } from 'node:util';
 import { createManifestParser } from '../adapters/manifest-parser.ts';
 import { readFileAt } from '../adapters/source/git-content.ts';
-import { readAtRef } from '../adapters/source/git-ref.ts';
+import { type FilesRequest, readAtRef, readFilesAtRef } from '../adapters/source/git-ref.ts';
 import { GitRepository } from '../adapters/source/git-repository.ts';
-import { findWorkTree } from '../adapters/source/work-tree.ts';
+import { findInWorkTree, findWorkTree } from '../adapters/source/work-tree.ts';
 import { listReferencedFiles } from '../desired/build-configuration.ts';
 import { defaultLimits } from '../desired/context.ts';
 import { findProfile } from '../model/profile.ts';
 import { fail, ok, type Result } from '../model/result.ts';
+import type { SourceFile } from '../ports.ts';
+import { Failure } from './command.ts';
+import { settle } from './settings.ts';
+import { readSettingsFile } from './settings-file.ts';
 
 // The first step of a review in CI, run with no secret in its environment: it alone starts git, in a checkout that a stranger
 // may have prepared. The second step has the token, and gets what this one wrote:
 //   OUT/revision   COMMIT (BRANCH)
-//   OUT/base/      the manifests of --base, where the clone holds it, and the files they name
+//   OUT/tree/      the manifests of --base, where the clone holds it, the files they name and those of --values, as the repository has them
+//   OUT/base       the path of the manifests there
 //   OUT/config     the path of the settings file as --config-ref has it: a pull request does not choose its own settings
 const { values: given } = parseArgs({
   options: {
@@ -24,6 +29,7 @@ const { values: given } = parseArgs({
     base: { type: 'string', default: '' },
     config: { type: 'string', default: '' },
     'config-ref': { type: 'string', default: '' },
+    arguments: { type: 'string', default: '' }, // the flags of the second step
   },
 });
 void main().then((code) => {
@@ -43,37 +49,60 @@ async function main(): Promise<number> {
   if (!existsSync(`${directory}/`)) return 0; // not there, or one file: the plan says it
   const found = findRepository(directory);
   if (!found.ok) return say(`${given.path} is ${found.error.said}`, found.error.code);
-  const repository = new GitRepository({ ...git, gitDir: found.value });
+  const repository = new GitRepository({ ...git, gitDir: found.value.gitDir });
   const head = (await repository.commitOf('HEAD')) ?? 'no commit';
   writeFileSync(join(out, 'revision'), given.branch === '' ? head : `${head} (${given.branch})`);
   const commit = given.base === '' ? null : await repository.commitOf(given.base);
   if (commit === null) return 0;
+  const request = { ...git, directory, ref: commit, files: listValuesFiles(settings.value) };
+  const written = await writeBase(request, found.value.path, out);
+  return written.ok ? 0 : say(`${written.error.summary}\n${written.error.hint ?? ''}`, 1);
+}
+
+/** Writes the files of a commit where the repository has them, below OUT/tree. */
+async function writeBase(request: FilesRequest, path: readonly string[], out: string) {
   const parse = createManifestParser({ profile: findProfile('firezone-0.7'), values: null, limits: defaultLimits });
-  const content = await readAtRef({
-    directory,
-    ref: commit,
-    limits: defaultLimits,
-    references: async (files) => listReferencedFiles(await parse(files)),
-    ...git,
-  });
-  if (!content.ok) return say(`${content.error.summary}\n${content.error.hint ?? ''}`, 1);
-  const base = join(out, 'base');
-  mkdirSync(base);
-  for (const { path, bytes } of content.value.files) {
-    mkdirSync(dirname(join(base, path)), { recursive: true });
-    writeFileSync(join(base, path), bytes);
+  const references = async (files: readonly SourceFile[]) => listReferencedFiles(await parse(files));
+  const content = await readAtRef({ ...request, limits: defaultLimits, references });
+  if (!content.ok) return content;
+  const values = await readFilesAtRef(request);
+  if (!values.ok) return values;
+  const tree = join(out, 'tree');
+  const base = join(tree, ...path);
+  mkdirSync(base, { recursive: true });
+  writeFileSync(join(out, 'base'), base);
+  const put = (file: string, bytes: Uint8Array): void => {
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, bytes);
+  };
+  for (const one of content.value.files) put(join(base, one.path), one.bytes);
+  for (const [index, file] of request.files.entries()) {
+    const bytes = values.value[index];
+    if (bytes) put(join(tree, ...(findInWorkTree(request.directory, file) ?? [])), bytes);
   }
-  return 0;
+  return ok(0);
+}
+
+/** The values files that the second step reads; none by settings that it refuses. */
+function listValuesFiles(settingsFile: string): readonly string[] {
+  const values = [...given.arguments.matchAll(/(?:^|\s)--values(?:=|\s+)(\S+)/g)].map(([, file]) => file);
+  try {
+    const file = settingsFile === '' ? null : readSettingsFile(settingsFile);
+    return settle({ flags: values.length === 0 ? {} : { values }, env: {}, cwd: process.cwd(), file }).values;
+  } catch (error) {
+    if (error instanceof Failure) return [];
+    throw error;
+  }
 }
 
 /** Where Git keeps the repository of a folder. */
-function findRepository(directory: string): Result<string, { readonly said: string; readonly code: number }> {
+function findRepository(directory: string): Result<WorkTree, { readonly said: string; readonly code: number }> {
   const all = listRepositories(directory);
   const [found, checkout, outer] = [findWorkTree(directory), findCheckout(all), all.at(-1)];
   const top = checkout === null ? '' : realpathSync(checkout);
   if (outer !== undefined && relative(realpathSync(outer), realpathSync(directory)).split(sep)[0] === '..')
     return fail({ said: 'a link out of the checkout, and is not read', code: 1 });
-  if (found?.root === top) return ok(found.gitDir);
+  if (found?.root === top) return ok(found);
   const where = top === '' ? 'not in a Git work tree' : 'in a submodule';
   return fail({ said: `${where}: the plan is not compared with a base`, code: 0 });
 }
@@ -89,6 +118,7 @@ function findCheckout(all: readonly string[]): string | null {
   return all.find((one) => lstatSync(join(one, '.git')).isDirectory()) ?? all.at(-1) ?? null;
 }
 
+type WorkTree = NonNullable<ReturnType<typeof findWorkTree>>;
 type GitCall = Pick<ConstructorParameters<typeof GitRepository>[0], 'environment' | 'signal'>;
 
 /** Puts the settings file of --config-ref beside the checkout's, so that its paths keep their meaning; gives its path. */
@@ -103,8 +133,8 @@ async function copySettings(git: GitCall, file: string): Promise<Result<string, 
     return fail(`the folder of ${given.config} is gone, or behind a link: put it back`);
   const repository = new GitRepository({ ...git, gitDir: join(top, '.git') });
   const commit = await repository.commitOf(given['config-ref']);
-  const bytes = commit === null ? null : await readFileAt(repository, { commit, path: inside, maxBytes: 1_000_000 });
-  if (bytes === null) {
+  const [bytes] = commit === null ? [] : await readFileAt(repository, [{ id: commit }], inside).catch(() => []);
+  if (!bytes) {
     const where = given['config-ref'];
     return fail(
       `${given.config} is read from ${where} and is not there: commit it there, and fetch it (fetch-depth: 0)`,

@@ -167,6 +167,7 @@ export type ProblemCode =
   | 'reserved-id'
   | 'reserved-name'
   | 'saved-plan'
+  | 'same-values'
   | 'secret-not-allowed'
   | 'server-restarted'
   | 'snapshot'

@@ -383,6 +383,29 @@ describe('a history', () => {
     }
   });
 
+  it('knows the values that each commit had', async () => {
+    const named = rulesText('a', [['action: drop, destination: "$', '{net}"'].join('')]);
+    const [, second = '', , fourth = ''] = commit([
+      { files: { 'net/a.yaml': rulesText('a', [open]) }, parents: [] },
+      { files: { 'net/a.yaml': named, 'values.yaml': 'net: 10.0.0.0/8' }, parents: [0] },
+      { files: { 'net/a.yaml': named, 'values.yaml': 'net: 10.0.0.0/8', README: '' }, parents: [1] },
+      { files: { 'net/a.yaml': named, 'values.yaml': 'net: 10.64.0.0/16' }, parents: [2] },
+    ]);
+    mkdirSync(join(folder, 'net'));
+    const values = ['--values', 'values.yaml', '--output', 'json'];
+    const blamed = JSON.parse((await cli(['blame', ...question, ...values])).out) as Answered;
+    expect(blamed.changes.map(({ commits }) => commits[0]?.id)).toEqual([fourth, second]);
+    expect(blamed.problems).toEqual([]);
+    const log = JSON.parse((await cli(['log', 'net', ...values])).out) as Logged;
+    expect(log.changes.map(({ commits }) => commits[0]?.id)).toEqual([fourth, second]);
+    rmSync(join(folder, 'marks'));
+    const outside = mkdtempSync(join(tmpdir(), 'reconcile-values-'));
+    writeFileSync(join(outside, 'v.yaml'), 'net: 10.0.0.0/8\n');
+    const same = await cli(['log', 'net', '--values', join(outside, 'v.yaml')]);
+    rmSync(outside, { recursive: true });
+    expect([same.code, same.err]).toEqual([0, expect.stringContaining('[same-values]')]);
+  });
+
   it('counts a merge only for what it changes by itself', async () => {
     mkdirSync(join(folder, 'net'));
     const [, , , merge = ''] = commit([

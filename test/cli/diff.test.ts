@@ -291,6 +291,90 @@ describe('revisions', () => {
     }
   });
 
+  describe('and their values files', () => {
+    const drop = ['name: wall, action: drop, destination: "$', '{net}"'].join('');
+    const failing = ['--fail-on', 'any'] as const;
+    beforeEach(() => {
+      put('net/rules.yaml', rulesText(drop));
+      git('init', '-q');
+      git('add', '.');
+      git('commit', '-qm', 'nothing');
+      put('values.yaml', 'net: 10.0.0.0/8\n');
+      git('add', '.');
+      git('commit', '-qm', 'first');
+      put('values.yaml', 'net: 10.0.0.0/9\n');
+      git('commit', '-qam', 'second');
+    });
+
+    it('are read as each revision has them', async () => {
+      const values = ['--values', 'values.yaml', ...failing];
+      expect(await diff(['HEAD~1..HEAD', 'net', ...values])).toMatchObject({
+        code: 3,
+        out: expect.stringMatching(/opens +10\.128\.0\.0\/9 for everyone/),
+      });
+      expect(await diff(['HEAD', 'net', ...values])).toMatchObject({ code: 0, err: '' });
+      put('values.yaml', 'net: 10.0.0.0/10\n');
+      expect((await diff(['HEAD', 'net', ...values])).out).toMatch(/opens +10\.64\.0\.0\/10 for everyone/);
+      // A revision needs no file of today.
+      rmSync(join(folder, 'values.yaml'));
+      expect((await diff(['HEAD~1..HEAD', 'net', ...values])).code).toBe(3);
+    });
+
+    it('are said to be missing where a revision has none that can be read, also behind a link', async () => {
+      put('net/rules.yaml', rulesText(wall));
+      git('commit', '-qam', 'no names');
+      const values = ['--values', 'values.yaml', ...failing];
+      const { code, err } = await diff(['HEAD~3', 'net', ...values]);
+      expect([code, err]).toEqual([4, expect.stringContaining('the manifests of HEAD~3 hold errors')]);
+      expect(err).toMatch(/HEAD~3 has no values file .*values\.yaml that can be read/);
+      rmSync(join(folder, 'values.yaml'));
+      put('other.yaml', 'net: 10.0.0.0/8\n');
+      symlinkSync('other.yaml', join(folder, 'values.yaml'));
+      git('add', '.');
+      git('commit', '-qm', 'link');
+      expect(await diff(['HEAD', 'net', ...values])).toMatchObject({
+        code: 0,
+        out: expect.stringContaining('warning [bad-values] HEAD has no values file'),
+      });
+    });
+
+    it('out of the repository are the same for both, which is said', async () => {
+      const outside = mkdtempSync(join(tmpdir(), 'reconcile-values-'));
+      try {
+        writeFileSync(join(outside, 'values.yaml'), 'net: 10.0.0.0/8\n');
+        const { code, out } = await diff(['HEAD~1..HEAD', 'net', '--values', join(outside, 'values.yaml'), ...failing]);
+        expect([code, out.match(/same-values/g)]).toEqual([0, ['same-values']]);
+      } finally {
+        rmSync(outside, { recursive: true });
+      }
+    });
+
+    it('are read from each of two folders, or of two checkouts; otherwise they are said to be the same', async () => {
+      git('worktree', 'add', '-q', 'base', 'HEAD~1');
+      put('net/values.txt', 'net: 10.0.0.0/9\n');
+      put('old/values.txt', 'net: 10.0.0.0/8\n');
+      put('old/rules.yaml', rulesText(drop));
+      for (const args of [
+        ['old', 'net', '--values', 'net/values.txt'],
+        ['base/net', 'net', '--values', 'values.yaml'],
+      ])
+        expect(await diff([...args, ...failing])).toMatchObject({
+          code: 3,
+          err: expect.not.stringContaining('values'),
+        });
+      const same = await diff(['old', 'net', '--values', 'values.yaml', '--strict', ...failing]);
+      expect([same.code, same.out]).toEqual([
+        0,
+        expect.stringMatching(
+          /warning \[same-values\] All that is compared is built with the values file .*values\.yaml as it is now/,
+        ),
+      ]);
+      rmSync(join(folder, 'old/values.txt'));
+      const missing = await diff(['old', 'net', '--values', 'net/values.txt']);
+      expect([missing.code, missing.err]).toEqual([4, expect.stringContaining('old has no values file')]);
+    });
+  });
+
   it('of a repository without commits are none', async () => {
     put('net/rules.yaml', rulesText(wall));
     git('init', '-q');

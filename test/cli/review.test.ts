@@ -254,6 +254,21 @@ describe('--base', () => {
     expect(plan.changes.map(({ origin }) => origin)).not.toContain(undefined);
   });
 
+  it('is built with the values of its own, by plans and by drift', async () => {
+    const values = ['--values', 'values.yaml'];
+    world.write('m/a.yaml', rule('closed', ['action: drop, destination: "$', '{net}"'].join('')));
+    world.write('values.yaml', 'net: 203.0.113.0/24\n');
+    commit('applied');
+    await world.cli(['m', ...values]);
+    world.write('values.yaml', 'net: 192.0.2.0/24\n');
+    const plan = (await world.cli(['--plan', '--base', 'HEAD', '--output', 'json', ...values, 'm'])).json();
+    expect(plan.changes.filter(({ action }) => action !== 'keep').map(({ origin }) => origin)).toEqual([
+      'this-revision',
+    ]);
+    expect((await world.cli(['drift', '--base', 'HEAD', ...values, 'm'])).code).toBe(0);
+    expect((await world.cli(['drift', ...values, 'm'])).code).toBe(2);
+  });
+
   it('a base with errors is said, and nothing is attributed', async () => {
     world.write('m/a.yaml', 'kind: Nonsense\n');
     commit('broken');

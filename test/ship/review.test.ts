@@ -64,6 +64,27 @@ function cloneWithSettings(branch: string, settings = 'settings.yaml'): string {
   return clone;
 }
 
+/** A clone of the example of two environments, in which only the values of one were changed since its base. */
+function cloneWithValues(values: string): { readonly clone: string; readonly base: string } {
+  const clone = path.join(folder, 'clone');
+  const git = (...args: readonly string[]): string =>
+    execFileSync('git', ['-c', 'user.name=T', '-c', 'user.email=t@example.com', ...args], {
+      cwd: clone,
+      encoding: 'utf8',
+    });
+  cpSync(path.join(root, 'examples/environments'), path.join(clone, 'environments'), { recursive: true });
+  mkdirSync(path.join(clone, 'ops'));
+  const production = readFileSync(path.join(root, 'examples/environments/values-production.yaml'), 'utf8');
+  writeFileSync(path.join(clone, values), production);
+  writeFileSync(path.join(clone, 'settings.yaml'), `overlay: production\nvalues: ${values}\n`);
+  git('init', '-q');
+  git('add', '-A');
+  git('commit', '-q', '-m', 'main');
+  git('update-ref', 'refs/remotes/origin/main', 'HEAD');
+  writeFileSync(path.join(clone, values), production.replace('10.40.0.0/24', '0.0.0.0/0'));
+  return { clone, base: git('rev-parse', 'HEAD').trim() };
+}
+
 /** Makes a folder of a clone a repository with a default branch of its own, as a submodule is. */
 function makeSubmodule(at: string): void {
   const git = (...args: readonly string[]): unknown =>
@@ -264,6 +285,14 @@ describe('the Action', () => {
     );
   });
 
+  it('shows what a pull request changes in a values file that its flags name', async () => {
+    const { clone } = cloneWithValues('ops/values.yaml');
+    const INPUT_ARGUMENTS = '--overlay production --values ops/values.yaml --fail-on any';
+    const inputs = { INPUT_PATH: 'environments', INPUT_ARGUMENTS };
+    const ran = await run('github', { ...environment(fork, inputs), GITHUB_BASE_REF: 'main' }, clone);
+    expect([ran.code, ran.output]).toEqual([3, expect.stringContaining('10.40.0.0/24 tcp 443 → 0.0.0.0/0 tcp 443')]);
+  });
+
   it('fails for invalid manifests with the exit code of the command, and annotates the line', async () => {
     writeFileSync(path.join(world.manifests, 'rules.yaml'), rules('10.1.0.0/99'));
     const ran = await run('github', environment(ownBranch), folder);
@@ -345,6 +374,29 @@ describe('the GitLab template', () => {
     expect(ran.code).toBe(0);
     expect(world.sim.requests()).toHaveLength(before);
   });
+
+  it.each(['environments/values-production.yaml', 'ops/values.yaml'])(
+    'shows what a merge request changes in the values file %s, with a token and without',
+    async (values) => {
+      const { clone, base } = cloneWithValues(values);
+      const variables = {
+        ...{ CI_MERGE_REQUEST_IID: '3', CI_MERGE_REQUEST_DIFF_BASE_SHA: base },
+        ...{ CI_DEFAULT_BRANCH: 'main', RECONCILE_PATH: 'environments', RECONCILE_CONFIG: 'settings.yaml' },
+      };
+      const fork = await run('gitlab', variables, clone);
+      expect(fork).toMatchObject({
+        code: 0,
+        output: expect.stringContaining('10.40.0.0/24 tcp 443 → 0.0.0.0/0 tcp 443'),
+      });
+      const inside = await run(
+        'gitlab',
+        { ...variables, RECONCILE_TOKEN: apiToken, RECONCILE_BASE_URL: world.sim.url },
+        clone,
+      );
+      expect(inside).toMatchObject({ code: 0, output: expect.stringContaining('This revision: 1 change') });
+      expect(inside.output).not.toMatch(/0\.0\.0\.0\/0 tcp 443.*drift/);
+    },
+  );
 
   it('threat 39: reads the settings file from the default branch, and heeds it in plans and applies (long)', async () => {
     const clone = cloneWithSettings('main');

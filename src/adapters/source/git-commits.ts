@@ -2,7 +2,7 @@ import type { Limits } from '../../desired/context.ts';
 import type { Commit } from '../../model/commit.ts';
 import { fail, ok } from '../../model/result.ts';
 import type { SourceContent } from '../../ports.ts';
-import { type ContentSettings, findBadEntry, findFolders, makeFiles } from './git-content.ts';
+import { type ContentSettings, findBadEntry, findFolders, makeFiles, readFilesAt } from './git-content.ts';
 import { askRepository, fetchAll, findCommit, loadAt, type RevisionRequest, refuseRevision } from './git-ref.ts';
 import type { GitRepository } from './git-repository.ts';
 import { listManifestEntries } from './git-tree.ts';
@@ -10,28 +10,36 @@ import { listManifestEntries } from './git-tree.ts';
 /** Commits that are read together, and bytes of their files, at most. */
 const batch = { commits: 500, bytes: 32_000_000 };
 
-/** The commits that HEAD follows, parents before children, and the manifests in `directory` of each. A shallow clone is a problem. */
-export async function openHistory(request: RevisionRequest & { readonly limits: Limits }) {
+type HistoryRequest = RevisionRequest & { readonly limits: Limits; readonly files: readonly string[] };
+
+/** The commits that HEAD follows, parents before children, and the manifests in `directory` and `files` of each. A shallow clone is a problem. */
+export async function openHistory(request: HistoryRequest) {
   return await askRepository(request, async (repository, path) => {
     if (await repository.isShallow())
       return fail(refuseRevision('this clone is shallow: its history ends before it began', fetchAll));
     const head = await findCommit(repository, 'HEAD');
     if (!head.ok) return head;
     const commits = await repository.historyOf(head.value);
-    const settings = { path, limits: request.limits, references: () => Promise.resolve([]) };
+    const settings = { ...request, path, references: () => Promise.resolve([]) };
     return ok({ commits, contents: readContents(repository, commits, settings) });
   });
 }
 
 /** A file's hash is mostly Git's id of its content. Rejects with a `GitError`. */
-async function* readContents(repository: GitRepository, commits: readonly Commit[], settings: ContentSettings) {
+async function* readContents(
+  repository: GitRepository,
+  commits: readonly Commit[],
+  settings: ContentSettings & HistoryRequest,
+) {
   for (let from = 0; from < commits.length; from += batch.commits) {
     const some = commits.slice(from, from + batch.commits);
     // What is wrong with which commit is told where it is read alone.
     const together = await readTogether(repository, some, settings).catch(() => null);
+    const beside = await readFilesAt(repository, some, settings).catch(() => null);
     for (const [index, commit] of some.entries()) {
       const content = together?.[index];
-      yield { commit, content: content ? ok(content) : await loadAt(repository, commit.id, settings) };
+      const [files = []] = beside?.slice(index) ?? (await readFilesAt(repository, [commit], settings));
+      yield { commit, files, content: content ? ok(content) : await loadAt(repository, commit.id, settings) };
     }
   }
 }

@@ -10,6 +10,7 @@ import { control } from './git-address.ts';
 import { GitError, type GitRepository, type TreeEntry } from './git-repository.ts';
 import { listManifestEntries, maxTreeBytes } from './git-tree.ts';
 import { describeJson, noteJson, refuseBeyond } from './limits.ts';
+import { findInWorkTree } from './work-tree.ts';
 
 /** Which manifests of a commit to read, and how much of them. */
 export interface ContentSettings {
@@ -59,16 +60,32 @@ export async function loadContent(request: ContentRequest): Promise<Result<Sourc
   return ok({ revision: commit, files: [...manifests.value, ...named.value], notes });
 }
 
-/** The bytes of one regular file of a commit, by its path from the root; null when there is none of at most `maxBytes`. */
+/** A file of a megabyte at most, by its path from the root, in each of these commits; null where it is no regular file. */
 export async function readFileAt(
   repository: GitRepository,
-  { commit, path, maxBytes }: { readonly commit: string; readonly path: readonly string[]; readonly maxBytes: number },
-): Promise<Buffer | null> {
-  const [entry] = await findBelow(repository, [`${commit}^{tree}`], path);
-  if (entry?.type !== 'file') return null;
-  const [head] = await repository.headsOf([entry.id]);
-  if (head === null || head === undefined || head.bytes > maxBytes) return null;
-  return (await repository.readBlobs([entry.id], maxBytes)).get(entry.id) ?? null;
+  commits: readonly { readonly id: string }[],
+  path: readonly string[],
+): Promise<readonly (Buffer | null)[]> {
+  const trees = commits.map(({ id }) => `${id}^{tree}`);
+  const found = await findBelow(repository, trees, path);
+  const ids = [...new Set(found.flatMap((entry) => (entry?.type === 'file' ? entry.id : [])))];
+  const heads = await repository.headsOf(ids);
+  const small = ids.filter((_, index) => (heads[index]?.bytes ?? 0) <= largestFile);
+  const blobs = await repository.readBlobs(small, Math.max(largestFile, maxTreeBytes));
+  return found.map((entry) => blobs.get(entry?.id ?? '') ?? null);
+}
+
+const largestFile = 1_000_000;
+
+/** These files in each commit, as `readFileAt` gives them; undefined of one out of the work tree that holds `directory`. */
+export async function readFilesAt(
+  repository: GitRepository,
+  commits: readonly { readonly id: string }[],
+  { directory, files }: { readonly directory: string; readonly files: readonly string[] },
+): Promise<readonly (readonly (Buffer | null | undefined)[])[]> {
+  const paths = files.map((file) => findInWorkTree(directory, file));
+  const read = await Promise.all(paths.map(async (path) => path && (await readFileAt(repository, commits, path))));
+  return commits.map((_, index) => read.map((one) => one?.[index]));
 }
 
 /** The files of these entries, in their order; what a partial fetch left out is fetched first. */

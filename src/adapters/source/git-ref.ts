@@ -1,7 +1,7 @@
 import type { Problem } from '../../model/problem.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 import type { SourceContent } from '../../ports.ts';
-import { type ContentSettings, loadContent } from './git-content.ts';
+import { type ContentSettings, loadContent, readFilesAt } from './git-content.ts';
 import { GitError, GitRepository } from './git-repository.ts';
 import { findWorkTree } from './work-tree.ts';
 
@@ -54,6 +54,16 @@ export async function readAtRef(
   return await askRepository(request, async (repository, path) => {
     const commit = await findCommit(repository, ref);
     return commit.ok ? await loadAt(repository, commit.value, { path, limits, references }) : commit;
+  });
+}
+
+export type FilesRequest = RevisionRequest & { readonly ref: string; readonly files: readonly string[] };
+
+/** These files as a revision has them; see `readFilesAt`. */
+export async function readFilesAtRef(request: FilesRequest) {
+  return await askRepository(request, async (repository) => {
+    const commit = await findCommit(repository, request.ref);
+    return commit.ok ? ok((await readFilesAt(repository, [{ id: commit.value }], request))[0] ?? []) : commit;
   });
 }
 

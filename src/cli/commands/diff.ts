@@ -4,6 +4,7 @@ import { findWorkTree } from '../../adapters/source/work-tree.ts';
 import { assemble } from '../../desired/desired.ts';
 import type { ParseFiles } from '../../desired/parse-files.ts';
 import { mergeNames } from '../../model/known-users.ts';
+import { makeError } from '../../model/problem.ts';
 import { ok } from '../../model/result.ts';
 import { Secret } from '../../model/secret.ts';
 import { diffDesired } from '../../plan/diff-desired.ts';
@@ -11,18 +12,11 @@ import { makeProblemReport, type RunReport } from '../../report/run-report.ts';
 import { renderPlan } from '../../report/text.ts';
 import { commitFirst, describeInvalidBase, isDirectory, nothingYet, readRevisionContent } from '../base.ts';
 import { type Answer, chooseExitCode, exitCodes, Failure, type Invocation, makeFailure } from '../command.ts';
-import { applyStrict, isInvalid, makeDesiredContext, makeParser } from '../manifests.ts';
+import { applyStrict, isInvalid, makeDesiredContext, makeParser, makeSideParser, type Side } from '../manifests.ts';
 import { readFolder } from '../path-operand.ts';
 import { readPlanOptions } from '../plan-settings.ts';
 import { tellProgress } from '../progress.ts';
 import { readRevision, requireGit } from '../revision.ts';
-
-/** One side of the comparison: a folder as it is now, or the manifests below a folder as a revision has them. */
-interface Side {
-  readonly written: string;
-  readonly folder: string;
-  readonly revision?: string;
-}
 
 interface Sides extends Readonly<Record<'before' | 'after', Side>> {
   /** PATH as it was written, for places in outputs; null where the sides are two folders. */
@@ -58,14 +52,14 @@ async function compare(invocation: Invocation, sides: Sides, say: (text: string)
   const { settings } = invocation;
   // What is young grows at once: without, V8 takes a tenth more of CPU to parse two policies.
   setFlagsFromString('--semi-space-growth-factor=16');
-  const parse = makeParser(settings);
-  const reading = build(invocation, sides.after, parse);
+  const plain = makeParser({ ...settings, values: [] });
+  const reading = build(invocation, sides.after, sides, plain);
   reading.catch(() => undefined); // told below, after what is wrong with the side before
-  const { state: from, ...before } = await build(invocation, sides.before, parse);
+  const { state: from, ...before } = await build(invocation, sides.before, sides, plain);
   if (from === null) {
     const summary = describeInvalidBase(before.problems, sides.before.written);
     const hint = 'compare with a revision whose manifests are valid';
-    throw makeFailure('base-invalid', summary, hint, exitCodes.invalid);
+    throw new Failure([makeError('base-invalid', summary, hint), ...before.told], exitCodes.invalid);
   }
   say(`reading ${sides.after.written}`);
   const after = await reading;
@@ -74,8 +68,9 @@ async function compare(invocation: Invocation, sides: Sides, say: (text: string)
     throw makeFailure('no-manifests', summary, commitFirst);
   }
   say('comparing');
-  const problems = applyStrict(after.problems, settings);
-  const to = isInvalid(problems, settings) ? null : after.state;
+  const told = new Map([...before.told, ...after.told].map((problem) => [problem.summary, problem]));
+  const problems = [...told.values(), ...applyStrict(after.problems, settings)];
+  const to = isInvalid(after.problems, settings) ? null : after.state;
   const { profile, scope } = makeDesiredContext(invocation, null);
   const options = readPlanOptions(settings, null);
   return {
@@ -92,15 +87,17 @@ async function compare(invocation: Invocation, sides: Sides, say: (text: string)
 }
 
 /** What a side asks for; the revision is a commit, or the digest of a folder's content. */
-async function build(invocation: Invocation, { folder, revision: ref }: Side, parse: ParseFiles) {
+async function build(invocation: Invocation, side: Side, { after }: Sides, plain: ParseFiles) {
+  const { folder, revision: ref } = side;
+  const { parse, problems: told } = await makeSideParser(invocation, after.folder, side, plain);
   const { files, revision } =
     ref === undefined
       ? await readFolder(invocation, folder)
       : await readRevisionContent(invocation, { directory: folder, ref, parse });
   // A revision from before the manifests, or after they were removed.
-  if (files.length === 0) return { state: nothingYet, problems: [], revision };
+  if (files.length === 0) return { state: nothingYet, problems: [], told: [], revision };
   const context = { ...makeDesiredContext(invocation, folder), resolveSecret: () => ok(Secret.unknown()) };
-  return { ...assemble(await parse(files), null, context), revision };
+  return { ...assemble(await parse(files), null, context), told, revision };
 }
 
 async function findSides(invocation: Invocation): Promise<Sides> {

@@ -7,7 +7,7 @@ import { makeProblemReport } from '../../report/run-report.ts';
 import { findServer } from '../approval.ts';
 import { readAtBase } from '../base.ts';
 import { type Answer, chooseExitCode, type Invocation } from '../command.ts';
-import { applyStrictToPass, isInvalid } from '../manifests.ts';
+import { applyStrict, applyStrictToPass, isInvalid } from '../manifests.ts';
 import { readPathOperand } from '../path-operand.ts';
 import { runWired, wirePass } from '../wire.ts';
 
@@ -18,9 +18,11 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const atBase = settings.base === null ? null : await readAtBase(invocation, path, settings.base);
   const wired = await wirePass(invocation, path);
   try {
-    const result = await runWired(wired, null, atBase);
+    const pass = { ...wired.pass, ...(atBase && { parse: atBase.parse }) };
+    const result = await runWired({ ...wired, pass }, null, atBase?.content);
     const failed = result.failure === null ? [] : [wired.explain(result.failure)];
-    const problems = [...applyStrictToPass({ ...result, plan: null }, settings), ...failed];
+    const told = applyStrict(atBase?.problems ?? [], settings);
+    const problems = [...told, ...applyStrictToPass({ ...result, plan: null }, settings), ...failed];
     return answerOf(invocation, written, result, problems);
   } finally {
     await wired.close();

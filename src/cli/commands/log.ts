@@ -1,12 +1,15 @@
+import { isDeepStrictEqual } from 'node:util';
 import { systemClock } from '../../adapters/clock.ts';
+import { createManifestParser } from '../../adapters/manifest-parser.ts';
 import { openHistory } from '../../adapters/source/git-commits.ts';
 import { explainGitError } from '../../adapters/source/git-ref.ts';
 import { GitError } from '../../adapters/source/git-repository.ts';
+import { findInWorkTree } from '../../adapters/source/work-tree.ts';
 import { assembleRules } from '../../desired/desired.ts';
 import type { Commit } from '../../model/commit.ts';
 import { findUserId } from '../../model/known-users.ts';
 import { makeError, makeWarning, type Problem } from '../../model/problem.ts';
-import { ok, type Result } from '../../model/result.ts';
+import { ok } from '../../model/result.ts';
 import { decideAt, findVerdictChange, type Moment, makeTimeline, type Version } from '../../policy/timeline.ts';
 import type { SourceContent } from '../../ports.ts';
 import { tellBlame, tellLog, tellTraffic } from '../../report/commits.ts';
@@ -14,12 +17,13 @@ import { formatPlace, renderProblems } from '../../report/problems.ts';
 import type { TableAnswer } from '../../report/table.ts';
 import { commitFirst, isDirectory } from '../base.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from '../command.ts';
-import { buildOperand, makeDesiredContext, makeParser, readTimeAsked } from '../manifests.ts';
+import { buildOperand, makeDesiredContext, makeParser, readParseOptions, readTimeAsked } from '../manifests.ts';
 import { readDirectoryOperand } from '../path-operand.ts';
 import { readLimits } from '../plan-settings.ts';
 import { tellProgress } from '../progress.ts';
 import { answerWithTable, findNamedUser, readPacket } from '../question.ts';
 import { requireGit } from '../revision.ts';
+import { type FoundFile, readSideValues, tellSame } from '../values.ts';
 
 /** `reconcile log PATH --since TIME`: what each commit opened and closed, newest first, and the times at which rules began or ended. */
 export async function run(invocation: Invocation): Promise<Answer> {
@@ -67,7 +71,7 @@ async function answerFromHistory<C>(
   if (!isDirectory(directory))
     throw makeFailure('no-source', `${directory} is not a folder that is there`, 'name a folder of the work tree');
   const request = { directory, environment: terminal.env, signal: terminal.stop, limits: readLimits(settings) };
-  const history = await openHistory(request);
+  const history = await openHistory({ ...request, files: settings.values });
   if (!history.ok) throw new Failure([history.error]);
   const { commits, contents } = history.value;
   const now = systemClock.wallTime();
@@ -77,12 +81,13 @@ async function answerFromHistory<C>(
   const found: (readonly C[])[] = [];
   const look = (moments: readonly Moment[]) =>
     found.push(moments.flatMap((moment) => (moment.time < since ? [] : (find(moment) ?? []))));
+  const outside = settings.values.filter((file) => findInWorkTree(directory, file) === null);
   const skipped: Problem[] = [];
   let [last, done, held]: [Version | null, number, number] = [null, 0, 0];
   await tellProgress(terminal, async (say) => {
-    for await (const { commit, content } of contents) {
+    for await (const { commit, files, content } of contents) {
       say(`reading commits: ${++done} of ${commits.length}`);
-      const version = content.ok ? await readVersion(commit, content.value) : content;
+      const version = content.ok ? await readVersion(commit, content.value, files) : content;
       if (version.ok && content.ok && content.value.files.length > 0) held++;
       if (version.ok) last = version.value;
       else skipped.push(skippedCommit(commit, version.error));
@@ -97,17 +102,25 @@ async function answerFromHistory<C>(
     throw new Failure([none, ...skipped]);
   }
   look(timeline.end());
-  const answer = answerWithTable(tell(found.flat().reverse(), last, now), skipped);
-  return { ...answer, notes: (color) => renderProblems(skipped, color) };
+  const problems = [...outside.map((file) => tellSame(directory, file)), ...skipped];
+  const answer = answerWithTable(tell(found.flat().reverse(), last, now), problems);
+  return { ...answer, notes: (color) => renderProblems(problems, color) };
 }
 
 /** Reads versions one after another; most commits of a repository leave its manifests alone. */
 function versionReader(invocation: Invocation, directory: string, now: number) {
-  const parse = makeParser(invocation.settings);
+  const { settings } = invocation;
+  let parse = makeParser({ ...settings, values: [] });
+  let held: readonly FoundFile[] = [];
   const context = makeDesiredContext(invocation, directory);
   let tree: string | null = null;
   let rules: ReturnType<typeof assembleRules> = ok({ rules: [], userNames: new Map() });
-  return async (commit: Commit, { revision, files }: SourceContent): Promise<Result<Version, Problem>> => {
+  return async (commit: Commit, { revision, files }: SourceContent, values: readonly FoundFile[]) => {
+    if (!isDeepStrictEqual(values, held)) {
+      const read = readSideValues(settings, directory, commit.id, values);
+      parse = createManifestParser(readParseOptions(settings, read.values));
+      [tree, held] = [null, values];
+    }
     if (tree !== revision) rules = assembleRules(await parse(files), { ...context, now: Math.min(now, commit.time) });
     tree = rules.ok ? revision : null;
     return rules.ok ? ok({ ...rules.value, commit }) : rules;
