@@ -6,7 +6,7 @@ import type { FingerprintKey } from '../model/secret.ts';
 import { type RequiredNote, readScope, type Scope } from '../model/state.ts';
 import type { Window } from '../plan/guard/windows.ts';
 import type { DeleteLimit, PlanOptions } from '../plan/input.ts';
-import { Failure, type Settings } from './command.ts';
+import type { Settings } from './command.ts';
 import { options } from './options.ts';
 
 export function readProfile(settings: Settings): Profile {
@@ -41,19 +41,14 @@ export function readWindows(settings: Settings | null): readonly Window[] {
 
 /** The part of the server that this repository is responsible for. */
 export function readPlanScope(settings: Settings): Scope {
-  const { scope, problems } = readScope(settings.file?.nested.scope ?? {});
-  if (problems.length > 0) throw new Failure(problems);
-  return scope;
+  return readScope(settings.file?.nested.scope ?? {});
 }
 
 /** The notes that rules must have. */
 export function readRequiredNotes(settings: Settings): readonly RequiredNote[] {
   return (settings.file?.nested.require ?? []).map((item) => {
     const { note, ...part } = typeof item === 'string' ? { note: item } : item;
-    const { scope, problems } = readScope(part);
-    if (problems.length > 0)
-      throw new Failure(problems.map((found) => ({ ...found, summary: `require: ${found.summary}` })));
-    return { note, scope };
+    return { note, scope: readScope(part) };
   });
 }
 

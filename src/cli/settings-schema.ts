@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { parseNetwork } from '../model/address.ts';
 import { countMs, isTimezone } from '../model/instant.ts';
 import { parsePortRange } from '../model/port-range.ts';
+import { findNetworkFault } from '../model/state.ts';
 import { parseSchedule, type Window } from '../plan/guard/windows.ts';
 import type { Protected } from '../plan/input.ts';
 import { isSetting, type OptionName, type OptionSpec, optionNames, options } from './options.ts';
@@ -12,6 +13,12 @@ const someone = z
   .union([uuid, z.literal('global')])
   .describe('the UUID of a user, or `global` (names and addresses of users are not known here)');
 const cidr = z.string().min(1).describe('an IP address or a network in CIDR notation');
+/** A network whose traffic must be told from that of others. */
+const network = cidr.superRefine((text, context) => {
+  const message = findNetworkFault(text);
+  if (message !== null) context.addIssue({ code: 'custom', message });
+});
+const some = <T extends z.ZodType>(item: T) => z.array(item).refine(({ length }) => length > 0, 'write at least one');
 
 const file = z.string().min(1).describe('a path');
 const name = z.string().min(1).describe('a text');
@@ -109,14 +116,14 @@ const nested = {
       rules: z.boolean().optional(),
       configuration: z.boolean().optional(),
       users: optional(z.array(someone), 'only rules of these users; global: without a user'),
-      networks: optional(z.array(cidr), 'only rules whose destination lies inside one of these'),
+      networks: optional(z.array(network), 'only rules whose destination lies inside one of these'),
     }),
     'the part of the server that this repository is responsible for',
   ),
   require: optional(
     z.array(
       z
-        .union([note, z.strictObject({ note, users: z.array(someone).optional(), networks: z.array(cidr).optional() })])
+        .union([note, z.strictObject({ note, users: some(someone).optional(), networks: some(network).optional() })])
         .describe('owner, ticket or expires, or {note: owner, networks: […], users: […]}'),
     ),
     'notes that every rule must have: owner, ticket, or {note: owner, networks: […], users: […]} for some rules',

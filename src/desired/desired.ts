@@ -18,7 +18,7 @@ import {
 } from '../model/problem.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 import { compareRules, type DesiredRule, formatRuleKey, hasTimes, selectRulesAt } from '../model/rule.ts';
-import { type DesiredState, isInScope, type PolicyCase } from '../model/state.ts';
+import { concerns, type DesiredState, isInScope, type PolicyCase } from '../model/state.ts';
 import { buildConfiguration } from './build-configuration.ts';
 import type { Desired, DesiredContext } from './context.ts';
 import { expand, mostRules } from './expand.ts';
@@ -194,8 +194,7 @@ function missingNotes(rules: readonly DesiredRule[], { require: required = [] }:
   const problems = new Map<string, Problem>();
   for (const { note, scope } of required) {
     for (const item of rules) {
-      const isUnresolved = scope.users !== undefined && item.rule.userId?.includes('@') === true;
-      if (item[note] !== undefined || isUnresolved || !isInScope(item.rule, scope)) continue;
+      if (item[note] !== undefined || !concerns(item.rule, scope)) continue;
       const { file, line } = item.place;
       const summary = `\`${item.name}\` has no \`${note}\`, which the settings ask for here.`;
       const [beside, above] = note === 'expires' ? ['`action`', 'spec'] : ['name', 'metadata'];

@@ -8,7 +8,7 @@ import { compareText, type Problem } from '../model/problem.ts';
 import { findProfile, type ProfileName, type RuleUpdates } from '../model/profile.ts';
 import { fail, ok } from '../model/result.ts';
 import { Secret } from '../model/secret.ts';
-import { type DesiredState, readScope, type WrittenScope } from '../model/state.ts';
+import { type DesiredState, findNetworkFault, readScope, type WrittenScope } from '../model/state.ts';
 import type { PlanOptions } from '../plan/input.ts';
 import type { SourceContent } from '../ports.ts';
 
@@ -52,12 +52,14 @@ export interface PlanningRequest {
  */
 export function readPolicy(request: PolicyRequest) {
   const profile = findProfile(request.profile ?? 'firezone-0.7', request.ruleUpdates);
-  const { scope, problems } = readScope(request.scope ?? {});
-  if (problems[0] !== undefined) throw new TypeError(problems[0].summary);
+  for (const [index, text] of (request.scope?.networks ?? []).entries()) {
+    const fault = findNetworkFault(text);
+    if (fault !== null) throw new TypeError(`scope.networks.${index}: ${fault}`);
+  }
   const values = request.values === undefined ? null : new Map(Object.entries(request.values));
   const context: DesiredContext = {
     profile,
-    scope,
+    scope: readScope(request.scope ?? {}),
     now: request.at ?? Date.now(),
     overlay: request.overlay ?? null,
     resolveSecret(reference) {

@@ -1,7 +1,7 @@
-import { contains, type Network, parseNetwork } from './address.ts';
+import { contains, intersects, type Network, parseNetwork, readNetworks } from './address.ts';
 import type { DesiredConfiguration, LiveConfiguration } from './configuration.ts';
 import type { PortRange } from './port-range.ts';
-import type { Place, Problem } from './problem.ts';
+import type { Place } from './problem.ts';
 import { type Action, type DesiredRule, hasTimes, type LiveRule, type Rule, type RuleNotes } from './rule.ts';
 
 /** What the manifests ask for, canonical and complete. Rules are sorted with `compareRules`, then by name. */
@@ -94,7 +94,7 @@ export function findNextBoundary(state: Pick<DesiredState, 'rules' | 'upcoming'>
   return listBoundaries(state, now).reduce((next, { at }) => Math.min(next, at), Number.POSITIVE_INFINITY);
 }
 
-/** A note that rules in the scope must have. */
+/** A note that rules must have which concern the scope. */
 export interface RequiredNote {
   readonly note: keyof RuleNotes;
   readonly scope: Scope;
@@ -111,6 +111,12 @@ export function isInScope(rule: Rule, scope: Scope): boolean {
   return scope.networks === undefined || scope.networks.some((network) => contains(network, rule.destination));
 }
 
+/** Whether the rule decides about traffic of the scope's users, as a global one does, to some address of its networks. */
+export function concerns({ destination, userId }: Rule, { users, networks }: Scope): boolean {
+  if (users !== undefined && userId !== null && !users.has(userId)) return false;
+  return networks === undefined || networks.some((network) => intersects(network, destination));
+}
+
 /** A scope as operators write it; what is left out does not restrict. */
 export interface WrittenScope {
   readonly rules?: boolean | undefined;
@@ -120,26 +126,21 @@ export interface WrittenScope {
   readonly networks?: readonly string[] | undefined;
 }
 
-/** The scope, and what is wrong with how it is written. */
-export function readScope(written: WrittenScope): { readonly scope: Scope; readonly problems: readonly Problem[] } {
-  const problems: Problem[] = [];
-  const networks = written.networks?.flatMap((text, index): readonly Network[] => {
-    const parsed = parseNetwork(text);
-    if (parsed.ok && !parsed.value.hostBits) return [parsed.value.network];
-    // Host bits may be a slip in the address or in the prefix length, and rules of the wider of the two would be deleted.
-    const expected = parsed.ok
-      ? `a network without host bits (${parsed.value.network.text}), or the address alone`
-      : 'an IP address or a network in CIDR notation';
-    const summary = `scope.networks.${index} must be ${expected}, not "${text}"`;
-    problems.push({ code: 'bad-setting', severity: 'error', summary });
-    return [];
-  });
-  const users = written.users?.map((user) => (user === 'global' ? null : user.toLowerCase()));
-  const scope = {
-    rules: written.rules ?? wholeScope.rules,
-    configuration: written.configuration ?? wholeScope.configuration,
-    ...(users === undefined ? {} : { users: new Set(users) }),
-    ...(networks === undefined ? {} : { networks }),
+/** What to write instead of the text of a network of a scope; null: nothing is wrong with it. */
+export function findNetworkFault(text: string): string | null {
+  const parsed = parseNetwork(text);
+  if (!parsed.ok) return `write an IP address or a network in CIDR notation, not "${text}"`;
+  // Host bits may be a slip in the address or in the prefix length, and rules of the wider of the two would be deleted.
+  const { network, hostBits } = parsed.value;
+  return hostBits ? `write a network without host bits (${network.text}), or the address alone, not "${text}"` : null;
+}
+
+/** The scope; no network of it has a fault. */
+export function readScope({ rules, configuration, users, networks }: WrittenScope): Scope {
+  return {
+    rules: rules ?? wholeScope.rules,
+    configuration: configuration ?? wholeScope.configuration,
+    ...(users && { users: new Set(users.map((user) => (user === 'global' ? null : user.toLowerCase()))) }),
+    ...(networks && { networks: readNetworks(networks) }),
   };
-  return { scope, problems };
 }

@@ -239,7 +239,7 @@ describe('the settings file', () => {
   it.each([
     ['protect: [{destination: 10.0.0.0/8, user: alice}]', '`protect.0.user` must be the UUID of a user, or `nobody`'],
     ['scope: {users: [alice]}', '`scope.users.0` must be the UUID of a user, or `global`'],
-    ['scope: {networks: [10.0.0.5/8]}', 'scope.networks.0 must be a network without host bits (10.0.0.0/8)'],
+    ['scope: {networks: [10.0.0.5/8]}', '`scope.networks.0`: write a network without host bits (10.0.0.0/8)'],
     ['scope: {rules: false}\nenforcement: nft', '--enforcement nft compares rules, which are outside `scope`'],
     ['interval: 1d x', '`interval` must be a time with a unit, such as 500ms, 15s'],
     ['proxy: http://me:secret@proxy.example', '`proxy` must be one of env\n'],

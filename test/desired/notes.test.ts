@@ -2,9 +2,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Failure } from '../../src/cli/command.ts';
 import { readRequiredNotes } from '../../src/cli/plan-settings.ts';
 import { readSettingsFile } from '../../src/cli/settings-file.ts';
 import { printState } from '../../src/desired/print.ts';
+import type { Problem } from '../../src/model/problem.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
 import { planInput } from '../plan/support.ts';
 import { build, codes } from './helpers.ts';
@@ -63,7 +65,11 @@ describe('who answers for a rule', () => {
     ]);
   });
 
-  it.each(['owner: ""', `owner: ${'x'.repeat(201)}`, 'owner: [a]'])('must be a text of some length: %s', (field) => {
+  it.each([
+    'owner: ""',
+    `owner: ${'x'.repeat(201)}`,
+    'owner: [a]',
+  ])('must be a text of some length: %s', (field) => {
     const { problems, state } = build({ 'lab.yaml': set.replace('owner: alice', field) });
     expect(state).toBeNull();
     expect(problems[0]?.place).toMatchObject({ file: 'lab.yaml', line: 8 });
@@ -98,18 +104,56 @@ describe('`require` in the settings', () => {
     ]);
   });
 
-  it('asks only for what lies in its networks, or is for its users', () => {
+  const alice = 'a1520c4b-adc3-4574-932a-94461cf85c07';
+  const ofAlice = bare.replace('action: drop', `user_id: ${alice}, action: drop`);
+
+  it('asks only for what bears on its networks, or on its users', () => {
     const asked = required(
-      'require:\n  - {note: owner, networks: [10.4.0.0/16]}\n  - {note: ticket, users: [a1520c4b-adc3-4574-932a-94461cf85c07]}\n',
+      `require:\n  - {note: owner, networks: [10.4.0.0/16]}\n  - {note: ticket, users: [${alice}]}\n`,
     );
-    expect(codes(build({ 'bare.yaml': bare }, { require: asked }))).toEqual(['6:48 note-missing']);
-    expect(codes(build({ 'bare.yaml': bare.replace('10.4', '10.9') }, { require: asked }))).toEqual([]);
+    expect(codes(build({ 'bare.yaml': ofAlice }, { require: asked.slice(0, 1) }))).toEqual(['6:95 note-missing']);
+    expect(codes(build({ 'bare.yaml': ofAlice.replace('10.4', '10.9') }, { require: asked.slice(0, 1) }))).toEqual([]);
+    expect(codes(build({ 'bare.yaml': ofAlice }, { require: asked.slice(1) }))).toEqual([
+      '6:108 note-missing',
+      '7:46 note-missing',
+    ]);
+    const another = ofAlice.replace(alice, alice.replace('a1', 'b1'));
+    expect(codes(build({ 'bare.yaml': another }, { require: asked.slice(1) }))).toEqual(['7:46 note-missing']);
+    const nobody = required('require: [{note: ticket, users: [global]}]');
+    expect(codes(build({ 'bare.yaml': ofAlice }, { require: nobody }))).toEqual(['7:46 note-missing']);
   });
 
-  it.each(['require: [expiry]', 'require: owner', 'require: [{note: owner, networks: [10.0.0.1/8]}]'])(
-    'refuses %s',
-    (text) => {
-      expect(() => required(text)).toThrow();
-    },
-  );
+  it.each([
+    ['8.0.0.0/6', 1],
+    ['10.0.0.0/8', 1],
+    ['10.1.2.3', 1],
+    ['0.0.0.0/0', 1],
+    ['12.0.0.0/8', 0],
+    ['::/0', 0],
+  ])('is not evaded by a rule for a wider network, or for everybody: %s', (destination, missing) => {
+    const open = `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: open}\nspec: {action: accept, destination: '${destination}'}\n`;
+    for (const more of ['', `, users: [${alice}]`]) {
+      const asked = required(`require: [{note: owner, networks: [10.0.0.0/8]${more}}]`);
+      expect(codes(build({ 'open.yaml': open }, { require: asked }))).toHaveLength(missing);
+    }
+  });
+
+  it.each([
+    ['require: [expiry]', '1:11', '`require.0`'],
+    ['require: owner', '1:1', '`require`'],
+    ['require: [owner, {note: owner, networks: [10.0.0.0/8, 10.0.0.1/8]}]', '1:55', '`require.1.networks.1`: write a'],
+    ['require: [{note: owner, networks: [mars]}]', '1:36', '`require.0.networks.0`: write an IP address'],
+    ['require: [{note: owner, networks: []}]', '1:25', '`require.0.networks`: write at least one'],
+    ['require: [{note: owner, users: []}]', '1:25', '`require.0.users`: write at least one'],
+    ['scope: {networks: [10.0.0.1/8]}', '1:20', '`scope.networks.0`: write a network without host bits'],
+  ])('refuses %s at its place', (text, place, says) => {
+    let found: readonly Problem[] = [];
+    try {
+      required(text);
+    } catch (error) {
+      found = error instanceof Failure ? error.problems : [];
+    }
+    expect(found.map((one) => `${one.place?.line}:${one.place?.column}`)).toEqual([place]);
+    expect(found[0]?.summary).toContain(says);
+  });
 });
