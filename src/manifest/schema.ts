@@ -30,7 +30,9 @@ const destination = is.any(address, networkReference);
 const userName = is.field(is.text, 'A name from a `kind: Users`, an e-mail address, or a UUID.');
 const group = is.field(name, 'The name of a `kind: Group`: one rule for each member.', 'contractors');
 
-const note: is.Shape = { type: 'string', minLength: 1, maxLength: 200 };
+/** A text with something to read in it. */
+const pattern = '[^\\s\\u00ad\\u180e\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f]';
+const note: is.Shape = { type: 'string', pattern, maxLength: 200 };
 const notes: is.Fields = {
   owner: is.optional(note, 'Who answers for it: a team, a person. Not sent.', 'network team'),
   ticket: is.optional(note, 'Where it was asked for. Not sent.', 'NET-17'),

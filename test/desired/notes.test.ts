@@ -67,6 +67,10 @@ describe('who answers for a rule', () => {
 
   it.each([
     'owner: ""',
+    'owner: " "',
+    'owner: "\\u00a0\\t"',
+    'owner: "\\u200b"',
+    'owner: "\\u2060 \\u00ad"',
     `owner: ${'x'.repeat(201)}`,
     'owner: [a]',
   ])('must be a text of some length: %s', (field) => {
