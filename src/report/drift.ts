@@ -1,3 +1,4 @@
+import { joinSome } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Plan } from '../plan/plan.ts';
 import { formatRule, type UserNames } from '../policy/words.ts';
@@ -10,7 +11,11 @@ import { count } from './summary.ts';
 /** What stands on the server instead of what was applied. Without a base a difference may be an edit too: it is not called drift. */
 export function tellDrift({ changes }: Plan, names: UserNames, hasBase: boolean) {
   const words = hasBase ? driftWords : differenceWords;
+  const waiting = new Set(hasBase ? listWaiting(changes) : []);
+  const which = joinSome([...waiting].map(formatLabel).sort(), 5);
+  const since = waiting.size === 0 ? '' : `Began or ended since, and not yet applied: ${which}.\n`;
   const drifted = changes.flatMap((change) => {
+    if (waiting.has(change)) return [];
     // What is not written for want of a secret differs none the less: a provider may be gone, or another.
     const skipped = change.reason === 'unsent' ? 'changed-live' : null;
     const kind = change.action === 'skip' ? skipped : kindOf[change.action];
@@ -28,7 +33,7 @@ export function tellDrift({ changes }: Plan, names: UserNames, hasBase: boolean)
         ? `reconcile drift: ${hasBase ? 'none' : 'no difference'}`
         : `reconcile drift: ${count(number, 'object')} ${verb}`,
     text(color: boolean): string {
-      if (number === 0) return `${words.none}\n`;
+      if (number === 0) return `${words.none}\n${since}`;
       const paint = createPaint(color);
       const lines = drifted.map(({ change, kind, what, fields }) => {
         const place = change.source === null ? '' : `  ${paint('faint', formatLine(change.source))}`;
@@ -37,7 +42,7 @@ export function tellDrift({ changes }: Plan, names: UserNames, hasBase: boolean)
         const head = `  ${label}  ${formatLabel(change)}  ${what}${place}`;
         return [head, ...shown.map(({ path, text }) => `      ${path}  ${text}`)].join('\n');
       });
-      return `${words.heading}\n\n${lines.join('\n')}\n\n${count(number, 'object')} ${words.verb(number)}.\n`;
+      return `${words.heading}\n\n${lines.join('\n')}\n\n${count(number, 'object')} ${words.verb(number)}.\n${since}`;
     },
     problems: (): readonly Problem[] =>
       drifted.map(({ change, kind, what, fields }) => {
@@ -53,6 +58,17 @@ export function tellDrift({ changes }: Plan, names: UserNames, hasBase: boolean)
         return { kind, name, id, drift, fields: Object.fromEntries(sides), source: place };
       }),
   };
+}
+
+/** What an apply may not have done yet, since its time came after all that was seen to be written. */
+function listWaiting(changes: Plan['changes']): readonly Change[] {
+  const rules = changes.filter((change) => change.kind === 'Rule');
+  const lastWrite = rules.reduce((last, { action, live }) => {
+    return action === 'keep' && live !== null ? Math.max(last, Date.parse(live.insertedAt)) : last;
+  }, 0);
+  return rules.filter(
+    ({ action, origin, notBefore = 0 }) => origin === 'expired' || (action === 'create' && notBefore > lastWrite),
+  );
 }
 
 const driftWords = {

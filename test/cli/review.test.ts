@@ -1,7 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { startSimulator } from '../../src/simulator/server.ts';
 import { alice, configuration, rule, startWorld, type World } from './harness.ts';
 
@@ -520,6 +520,49 @@ describe('reconcile drift', () => {
     world.write('m/a.yaml', web);
     expect((await world.cli(['drift', '--base', 'HEAD', 'm'])).code).toBe(0);
     expect((await world.cli(['drift', 'm'])).code).toBe(2);
+  });
+
+  it('does not say that somebody changed the server by hand where a rule began or ended, and no apply has run since', async () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.parse('2026-11-20T12:00:00Z') });
+    try {
+      await world.close();
+      world = await startWorld({ clock: () => Date.now() });
+      git('init', '-q');
+      const times = (name: string, n: number, time: string): string =>
+        rule(name, `action: accept, destination: 10.${n}.0.0/16, ${time}`);
+      world.write(
+        'm/a.yaml',
+        closed + times('old', 2, 'expires: 2026-11-21') + times('new', 3, 'notBefore: 2026-11-23'),
+      );
+      commit('applied');
+      await world.cli(['m']);
+      vi.setSystemTime(Date.parse('2026-11-24T12:00:00Z'));
+      const since = 'Began or ended since, and not yet applied: new, old.\n';
+      const run = await world.cli(['drift', '--base', 'HEAD', 'm']);
+      expect([run.code, run.out]).toEqual([
+        0,
+        expect.stringContaining(`No drift: the server holds what was applied.\n${since}`),
+      ]);
+      const without = await world.cli(['drift', 'm']);
+      expect([without.code, without.out]).toEqual([2, expect.stringContaining('2 objects differ')]);
+      world.simulator.seed([{ action: 'drop', destination: '203.0.113.0/24' }]);
+      const drifted = await world.cli(['drift', '--base', 'HEAD', 'm']);
+      expect([drifted.code, drifted.out]).toEqual([2, expect.stringMatching(/203\.0\.113[\s\S]*1 object drifted\.\n/)]);
+      expect(drifted.out).toContain(since);
+      // Once something was written after it began, somebody has deleted it.
+      world.write('m/b.yaml', web);
+      commit('more');
+      await world.cli(['m']);
+      const begun = world.simulator.rules().find(({ destination }) => destination === '10.3.0.0/16');
+      await fetch(`${world.simulator.url}/v0/rules/${begun?.id}`, {
+        method: 'DELETE',
+        headers: { authorization: 'Bearer test-token-of-the-simulator', accept: 'application/json' },
+      });
+      const gone = await world.cli(['drift', '--base', 'HEAD', 'm']);
+      expect([gone.code, gone.out]).toEqual([2, expect.stringMatching(/gone from the server {2}.*new/)]);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it('sees without any secret that a provider is gone', async () => {
