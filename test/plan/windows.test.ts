@@ -298,11 +298,15 @@ describe('windows', () => {
     expect(findClosedWindow(windows, plan, at('2026-01-01'))).toMatchObject({ opensAt: null });
   });
 
-  it('are listed with the next time of each, the one in force too, for those within eight days', () => {
-    const found = listNextWindows([friday, office, window('allow', '0 0 1 7 *', 24)], at('2026-11-20T12:00Z'));
+  it('are listed with the next time of each, the one in force too, however far away; without those that have none', () => {
+    const never = { ...friday, schedule: { nextRun: () => null } as unknown as Window['schedule'] };
+    const far = ['0 8 15 * *', '0 0 1 7 *'].map((text) => window('allow', text, 24));
+    const found = listNextWindows([friday, office, ...far, never], at('2026-11-20T12:00Z'));
     expect(found.map(({ kind, from, to }) => [kind, from, to])).toEqual([
       ['deny', at('2026-11-20'), at('2026-11-21')],
       ['allow', at('2026-11-20T08:00Z'), at('2026-11-20T16:00Z')],
+      ['allow', at('2026-12-15T08:00Z'), at('2026-12-16T08:00Z')],
+      ['allow', at('2027-07-01'), at('2027-07-02')],
     ]);
   });
 
@@ -311,6 +315,11 @@ describe('windows', () => {
     expect(opensAt([friday], now, planOf({ closes: true }))).toBeUndefined();
     expect(opensAt([friday], now, planOf({ configures: true }))).toBe('2026-11-21T00:00');
     expect(opensAt([friday], now, planOf({ exposes: true }))).toBe('2026-11-21T00:00');
+    expect(findClosedWindow([friday], planOf({ exposes: true, configures: true }), at(now))?.message).toContain(
+      'this plan opens traffic on the way and changes the Configuration, and it waits until',
+    );
+    const both = findClosedWindow([friday], planOf({ opens: true, exposes: true }), at(now))?.message;
+    expect(both).toContain('this plan opens traffic, and it');
   });
 
   it('a window for the Configuration alone does not hold rules, and a plan over both waits for both', () => {

@@ -15,16 +15,16 @@ export interface Window {
   readonly scope: readonly WindowScope[];
 }
 
-const dayMs = 86_400_000;
 /** Edges of windows that are looked at; a schedule that is always closed is not followed for ever. */
 const mostLooks = 1000;
 
 /** Why a plan waits for a window at `now`, and until when (null: no time found); null: it may be written. A plan waits whole. */
 export function findClosedWindow(windows: readonly Window[], plan: Plan, now: number) {
-  const opens = plan.effect.opens.length > 0 || plan.exposure.some(({ direction }) => direction === 'opened');
+  const opens = plan.effect.opens.length > 0;
+  const exposes = plan.exposure.some(({ direction }) => direction === 'opened');
   const configures = plan.steps.some(({ type }) => type === 'configure');
   const needs = [
-    ...(opens ? [{ scope: 'rules', does: 'opens traffic' } as const] : []),
+    ...(opens || exposes ? [{ scope: 'rules', does: `opens traffic${opens ? '' : ' on the way'}` } as const] : []),
     ...(configures ? [{ scope: 'configuration', does: 'changes the Configuration' } as const] : []),
   ];
   const scopes = needs.map(({ scope }) => windows.filter((one) => one.scope.includes(scope)));
@@ -50,12 +50,12 @@ function listRevocations({ changes }: Plan): readonly string[] {
 /** When a window is next in force; `from` may have passed. */
 export type NextWindow = ReturnType<typeof listNextWindows>[number];
 
-/** The next time of each window, for those that have one within eight days. */
+/** The next time of each window that has one. */
 export function listNextWindows(windows: readonly Window[], now: number) {
   return windows.flatMap((window) => {
     const { kind, scope, durationMs } = window;
     const from = findStart(window, now - durationMs);
-    return from > now + 8 * dayMs ? [] : [{ kind, scope, from, to: from + durationMs }];
+    return Number.isFinite(from) ? [{ kind, scope, from, to: from + durationMs }] : [];
   });
 }
 
