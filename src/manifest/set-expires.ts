@@ -1,14 +1,23 @@
 import { isMap, isScalar, isSeq, parseAllDocuments, type YAMLMap } from 'yaml';
+import { isTimezone, parseInstant } from '../model/instant.ts';
 
-/** The text with that `expires` (as YAML) in place of the one of `RULE`, `SET/RULE` or `SET`, all else as it was; null where there is none to edit. */
-export function setExpires(text: string, name: string, value: string): string | null {
+/**
+ * The text with another `expires` in place of the one of `RULE`, `SET/RULE` or `SET`, all else as it was; null where there is none to edit.
+ * `former`, `latest`: its own end before and after (ms since 1970), but not where a set around it or a zone of another file counts too.
+ */
+export function setExpires(text: string, name: string, until: string) {
   const found = parseAllDocuments(text).flatMap(({ contents }) => findRule(contents, name) ?? []);
   const [rule] = found;
   if (rule === undefined || found.length > 1) return null;
   const old = rule.get('expires', true);
   // What other rules have too is theirs: an alias, or what one names. And a block has lines of its own.
   if (!isScalar(old) || old.anchor !== undefined || old.type?.startsWith('BLOCK') || !old.range) return null;
-  return text.slice(0, old.range[0]) + value + text.slice(old.range[1]);
+  const value = until.includes(':') ? `"${until}"` : until;
+  const zone = String(rule.get('timezone') ?? 'UTC');
+  const isWhole = !rule.has('name') && isTimezone(zone);
+  const ends = isWhole ? [String(old.value), until].map((end) => parseInstant(end, 'until', zone)) : [];
+  const [former, latest] = ends.flatMap((end) => (end.ok ? end.value : []));
+  return { text: text.slice(0, old.range[0]) + value + text.slice(old.range[1]), former, latest };
 }
 
 function findRule(document: unknown, name: string): YAMLMap | null {

@@ -317,6 +317,28 @@ spec:
     expect([production.code, world.read('m/base/a.yaml')]).toEqual([0, set.replace('2099-06-30', '2100-01-01')]);
   });
 
+  it('of a set whose rules end earlier by themselves, and then of such a rule', async () => {
+    const spec = 'timezone: Europe/Berlin, expires: 2098-12-10, rules: [';
+    const rules = '{name: r, action: accept, destination: 10.1.0.0/16, expires: 2098-12-01}]';
+    world.write('m/a.yaml', `apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: s}\nspec: {${spec}${rules}}\n`);
+    const extend = (name: string) => world.cli(['extend', name, 'm', '--until', '2098-12-20']);
+    const early = await extend('s/r');
+    expect([early.code, early.err]).toEqual([1, expect.stringContaining('extend first s, its set')]);
+    const set = await extend('s');
+    expect([set.code, set.err, set.out]).toEqual([
+      0,
+      '',
+      'm/a.yaml: s ends at 2098-12-20T23:00:00Z, not 2098-12-10T23:00:00Z; earlier, by their own `expires`: s/r\n',
+    ]);
+    const own = await extend('s/r');
+    expect([own.code, own.out]).toEqual([
+      0,
+      expect.stringContaining('s/r ends at 2098-12-20T23:00:00Z, not 2098-12-01T'),
+    ]);
+    expect(world.read('m/a.yaml')).toContain(spec.replace('10', '20') + rules.replace('12-01', '12-20'));
+    expect((await extend('s')).out).toBe('m/a.yaml: s ends at 2098-12-20T23:00:00Z, not 2098-12-20T23:00:00Z\n');
+  });
+
   it('keeps a file with CRLF as one', async () => {
     const windows = set.replaceAll('\n', '\r\n');
     world.write('m/a.yaml', windows);
@@ -330,7 +352,8 @@ spec:
     [['lab/web', 'm', '--until', '2097-01-01'], 'lab/web already ends later, at 2098-01-02T00:00:00Z'],
     [['lab', 'm', '--until', '2099-01-01'], 'lab already ends later'],
     [['closed', 'm', '--until', '2099-01-01'], 'closed has no end of its own'],
-    [['own', 'm', '--until', '2099-01-01'], 'extend first what ends earlier: the set, or rules with their own end'],
+    [['own', 'm', '--until', '2098-03-01'], 'own already ends later, at 2098-06-02T00:00:00Z'],
+    [['own/x', 'm', '--until', '2099-01-01'], 'extend first own, its set'],
     [['lab/gest', 'm', '--until', '2099-01-01'], 'lab/guest'],
     [['lab/web', 'm', '--until', '2099-07-01'], 'lab/web would end at 2099-07-01T00:00:00Z all the same'],
     [['lab/web', 'm', '--until', '2099-07-01T00:00:01Z'], 'would end at 2099-07-01T00:00:00Z all the same'],

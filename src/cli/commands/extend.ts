@@ -5,7 +5,7 @@ import { decodeText } from '../../manifest/read-manifests.ts';
 import { setExpires } from '../../manifest/set-expires.ts';
 import { didYouMean } from '../../manifest/suggest.ts';
 import { formatInstant } from '../../model/instant.ts';
-import { escapeControls } from '../../model/printable.ts';
+import { escapeControls, joinSome } from '../../model/printable.ts';
 import type { DesiredRule } from '../../model/rule.ts';
 import { type DesiredState, listAllRules } from '../../model/state.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from '../command.ts';
@@ -34,29 +34,31 @@ export async function run(invocation: Invocation): Promise<Answer> {
   };
   const before = await build(files);
   const places = new Set(rulesNamed(before, name).map(({ place }) => place.file));
-  const value = until.includes(':') ? `"${until}"` : until;
-  const edited = files.flatMap((file): readonly NamedManifest[] => {
+  const edited = files.flatMap((file) => {
     // With an overlay, only where it takes the rule from.
     const isSource = settings.overlay === null ? places.size > 0 : places.has(normalize(file.shown));
     const text = isSource ? decodeText(file.bytes) : null;
-    const next = text === null ? null : setExpires(text, name, value);
-    return next === null ? [] : [{ ...file, bytes: new TextEncoder().encode(next) }];
+    const next = text === null ? null : setExpires(text, name, until);
+    return next === null ? [] : [{ ...file, ...next, bytes: new TextEncoder().encode(next.text) }];
   });
   const [one] = edited;
   if (one === undefined || edited.length > 1) throw explainNotFound(name, edited, before);
   const after = await build(files.map((file) => (file.path === one.path ? one : file)));
-  const [former, latest] = [findLastEnd(before, name), findLastEnd(after, name)];
+  const { former = findLastEnd(before, name), latest = findLastEnd(after, name) } = one;
   const refuse = (summary: string, hint: string): Failure => makeFailure('expires-first', summary, hint);
   if (latest < former)
     throw refuse(`${name} already ends later, at ${formatInstant(former)}`, `to end it earlier, edit ${one.shown}`);
   // Dates are those of the document's own time zone, where the day may end 14 hours earlier: what the manifests then say counts.
-  if (latest < asked - (value === until ? 14 * 3_600_000 : 0)) {
-    const hint = 'extend first what ends earlier: the set, or rules with their own end';
+  if (latest < asked - (until.includes(':') ? 0 : 14 * 3_600_000)) {
+    const hint = `extend first ${name.slice(0, name.lastIndexOf('/'))}, its set`;
     throw refuse(`${name} would end at ${formatInstant(latest)} all the same`, hint);
   }
+  const earlier = rulesNamed(after, name).filter(({ expires = latest }) => expires < latest);
   await replaceFile(one.path, new TextDecoder('utf-8', { ignoreBOM: true }).decode(one.bytes));
-  const text = `${escapeControls(one.shown)}: ${escapeControls(name)} ends at ${formatInstant(latest)}, not ${formatInstant(former)}\n`;
-  return { text: () => text };
+  const text = `${one.shown}: ${name} ends at ${formatInstant(latest)}, not ${formatInstant(former)}`;
+  const others = earlier.map((rule) => rule.name);
+  const rest = others.length === 0 ? '' : `; earlier, by their own \`expires\`: ${joinSome(others, 5)}`;
+  return { text: () => `${escapeControls(`${text}${rest}`)}\n` };
 }
 
 function rulesNamed(state: DesiredState, name: string): readonly DesiredRule[] {
