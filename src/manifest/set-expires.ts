@@ -10,8 +10,9 @@ export function setExpires(text: string, name: string, until: string) {
   const [rule] = found;
   if (rule === undefined || found.length > 1) return null;
   const old = rule.get('expires', true);
-  // What other rules have too is theirs: an alias, or what one names. And a block has lines of its own.
+  // What others have too is theirs: an alias, what one names, or a value of other environments. And a block has lines of its own.
   if (!isScalar(old) || old.anchor !== undefined || old.type?.startsWith('BLOCK') || !old.range) return null;
+  if (String(old.value).includes('${')) return null;
   const value = until.includes(':') ? `"${until}"` : until;
   const zone = String(rule.get('timezone') ?? 'UTC');
   const isWhole = !rule.has('name') && isTimezone(zone);

@@ -339,6 +339,19 @@ spec:
     expect((await extend('s')).out).toBe('m/a.yaml: s ends at 2098-12-20T23:00:00Z, not 2098-12-20T23:00:00Z\n');
   });
 
+  it('does not put a date in place of a value, which other environments read too', async () => {
+    const written = rule('x', `action: accept, destination: 10.1.0.0/16, expires: "\${until}"`);
+    world.write('m/a.yaml', written);
+    world.write('va.yaml', 'until: "2098-12-01"\n');
+    const run = await world.cli(['extend', 'x', 'm', '--until', '2098-12-20', '--values', 'va.yaml']);
+    expect([run.code, run.err]).toEqual([
+      1,
+      expect.stringContaining('x has no end of its own that can be edited here'),
+    ]);
+    expect(run.err).toContain('where it is a value, in the --values file');
+    expect(world.read('m/a.yaml')).toBe(written);
+  });
+
   it('keeps a file with CRLF as one', async () => {
     const windows = set.replaceAll('\n', '\r\n');
     world.write('m/a.yaml', windows);

@@ -77,7 +77,7 @@ function explainNotFound(name: string, edited: readonly NamedManifest[], before:
   }
   if (rulesNamed(before, name).length > 0) {
     const hint =
-      'extend its set, or edit `expires` by hand; of a line that makes several rules, name that line, SET/RULE';
+      'extend its set, or edit `expires` by hand (where it is a value, in the --values file); of a line that makes several rules, name that line, SET/RULE';
     return makeFailure('unknown-rule', `${name} has no end of its own that can be edited here`, hint);
   }
   const known = listAllRules(before).map((rule) => rule.name);
