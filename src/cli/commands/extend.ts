@@ -53,12 +53,14 @@ export async function run(invocation: Invocation): Promise<Answer> {
     const hint = `extend first ${name.slice(0, name.lastIndexOf('/'))}, its set`;
     throw refuse(`${name} would end at ${formatInstant(latest)} all the same`, hint);
   }
-  const earlier = rulesNamed(after, name).filter(({ expires = latest }) => expires < latest);
   await replaceFile(one.path, new TextDecoder('utf-8', { ignoreBOM: true }).decode(one.bytes));
   const text = `${one.shown}: ${name} ends at ${formatInstant(latest)}, not ${formatInstant(former)}`;
-  const others = earlier.map((rule) => rule.name);
-  const rest = others.length === 0 ? '' : `; earlier, by their own \`expires\`: ${joinSome(others, 5)}`;
-  return { text: () => `${escapeControls(`${text}${rest}`)}\n` };
+  return { text: () => `${escapeControls(text + tellEarlier(rulesNamed(after, name), latest))}\n` };
+}
+
+function tellEarlier(rules: readonly DesiredRule[], latest: number): string {
+  const earlier = rules.filter(({ expires = latest }) => expires < latest).map(({ name }) => name);
+  return earlier.length === 0 ? '' : `; earlier, by their own \`expires\`: ${joinSome(earlier, 5)}`;
 }
 
 function rulesNamed(state: DesiredState, name: string): readonly DesiredRule[] {
