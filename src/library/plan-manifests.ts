@@ -11,6 +11,7 @@ import { defaultPlanOptions } from '../plan/input.ts';
 import type { Plan } from '../plan/plan.ts';
 import { lint } from '../policy/lint/lint.ts';
 import { makeDocument } from '../report/json.ts';
+import { warnOfLaterFailures } from '../report/policy-tests.ts';
 import { makeProblemReport, type RunReport } from '../report/run-report.ts';
 import { renderApply, renderPlan } from '../report/text.ts';
 import { checkMembers, checkRequest, planningFields } from './arguments.ts';
@@ -81,9 +82,11 @@ export function plan(request: PlanRequest): Planned {
 /** The problems that `reconcile validate` shows; empty when there is nothing to say. */
 export function validate(request: PolicyRequest): readonly Problem[] {
   checkRequest('validate', request);
-  const { state, problems, suppressions } = readPolicy(request).offline;
+  const { offline, context } = readPolicy(request);
+  const { state, problems, suppressions } = offline;
   if (state === null) return problems;
-  return [...problems, ...applySuppressions(lint(state), suppressions)].sort(compareProblems);
+  const found = [...lint(state), ...warnOfLaterFailures(state, context.profile.ports)];
+  return [...problems, ...applySuppressions(found, suppressions)].sort(compareProblems);
 }
 
 /** The document that `--output json` prints (schemas/plan.schema.json), as a value. */

@@ -156,6 +156,7 @@ export type ProblemCode =
   | 'pinned-unknown'
   | 'poisoned-configuration'
   | 'policy-test-failed'
+  | 'policy-test-fails-later'
   | 'port-range-missing'
   | 'port-rules-unknown'
   | 'port-type-missing'

@@ -1,9 +1,10 @@
-import { Network } from '../model/address.ts';
-import { getOrMake } from '../model/group-by.ts';
-import { intersectIntervals } from '../model/intervals.ts';
+import { contains, intersects, Network } from '../model/address.ts';
+import { getOrMake, groupBy } from '../model/group-by.ts';
+import { createTouches, intersectIntervals } from '../model/intervals.ts';
 import type { PortRange } from '../model/port-range.ts';
-import type { Action, DesiredRule } from '../model/rule.ts';
-import type { PolicyCase, Protocol } from '../model/state.ts';
+import { type Action, type DesiredRule, selectRulesAt } from '../model/rule.ts';
+import type { Boundary, DesiredState, PolicyCase, Protocol } from '../model/state.ts';
+import { listAllRules, listBoundaries } from '../model/state.ts';
 import { decide } from './decide-packet.ts';
 import { bestRank, eachPortRange, extendProfile, makeFlatProfile, type RankProfile } from './port-profile.ts';
 import { touchesPorts } from './port-set.ts';
@@ -42,6 +43,42 @@ export function runPolicyTests<T extends Ruled>(
     const index = getOrMake(known, those, () => indexRules(those));
     return { case: one, failure: failureOf(one, index, bounds) };
   });
+}
+
+/** Rules and cases looked at for all times at which a rule begins or ends, at most. */
+const mostLooks = 5_000_000;
+
+/** Cases that hold now and fail once a rule begins or ends (`turn`), each with the first; `until`: from when on nobody looked, null: never. */
+export function findLaterFailures(state: DesiredState, bounds: PortRange) {
+  const { at = Number.POSITIVE_INFINITY, tests } = state;
+  const turns = [...groupBy(listBoundaries(state, at), (one) => one.at)].sort(([a], [b]) => a - b);
+  const timeless = turns.length === 0 ? [] : tests.filter((one) => one.at === undefined);
+  const now = runPolicyTests(timeless, state.rules, bounds).filter(({ failure }) => failure === null);
+  const holding = new Map(now.map(({ case: one }) => [one.place, one]));
+  const failures: (CaseResult<DesiredRule> & { readonly turn: Boundary })[] = [];
+  const all = listAllRules(state);
+  let looks = 0;
+  for (const [time, turning] of turns) {
+    if (holding.size === 0) break;
+    // Elsewhere no verdict changes.
+    const areas = turning.map(({ rule }) => rule.rule.destination);
+    const parts = areas.flatMap((area) => [...holding.values()].flatMap((one) => narrow(one, area)));
+    const touches = createTouches(parts.map(({ destination }) => destination));
+    const rules = selectRulesAt(all, time).filter(({ rule }) => touches(rule.destination));
+    looks += all.length + holding.size * turning.length + 10 * rules.length;
+    if (looks > mostLooks) return { failures, until: time };
+    for (const { case: one, failure } of runPolicyTests(parts, rules, bounds)) {
+      const turn = turning.find(({ rule }) => failure && contains(rule.rule.destination, failure.packet.address));
+      if (turn !== undefined && holding.delete(one.place)) failures.push({ case: one, failure, turn });
+    }
+  }
+  return { failures, until: null };
+}
+
+/** What of a case is about this network. */
+function narrow(one: PolicyCase, area: Network): readonly PolicyCase[] {
+  if (!intersects(one.destination, area)) return [];
+  return [contains(one.destination, area) ? { ...one, destination: area } : one];
 }
 
 /** A case with `always: true` whose traffic gets the other verdict for a while. */

@@ -1,6 +1,9 @@
-import type { Problem } from '../model/problem.ts';
+import { formatInstant } from '../model/instant.ts';
+import type { PortRange } from '../model/port-range.ts';
+import { makeNote, type Problem } from '../model/problem.ts';
 import type { DesiredRule } from '../model/rule.ts';
-import type { CaseResult } from '../policy/tests.ts';
+import type { DesiredState } from '../model/state.ts';
+import { type CaseResult, findLaterFailures } from '../policy/tests.ts';
 import { describeFailure, formatRule, type UserNames } from '../policy/words.ts';
 import { makePacketDocument } from './explain.ts';
 import { count } from './summary.ts';
@@ -35,6 +38,24 @@ export function tellTests(results: Results, names: UserNames) {
       })),
     }),
   };
+}
+
+/** Warns of cases that hold now and fail from a known time on, at which every plan would begin to be refused. */
+export function warnOfLaterFailures(state: DesiredState, bounds: PortRange): readonly Problem[] {
+  const { failures, until } = findLaterFailures(state, bounds);
+  const warnings = failures.flatMap(({ turn: { rule, what, at }, ...failing }): readonly Problem[] => {
+    const way = `${what === 'ends' ? 'extend' : 'change'} it, or write \`at:\` with a time before that in the case`;
+    const told = {
+      code: 'policy-test-fails-later',
+      severity: 'warning',
+      hint: `\`${rule.name}\` ${what} then: ${way}.`,
+    } as const;
+    const { problems } = tellTests([failing], state.userNames);
+    return problems.map((one) => ({ ...one, ...told, summary: `From ${formatInstant(at)} on: ${one.summary}` }));
+  });
+  if (until === null) return warnings;
+  const summary = `Rules begin and end at so many times that policy tests were not run for those from ${formatInstant(until)} on.`;
+  return [...warnings, makeNote('too-many-times', summary, 'Let rules begin and end on the same days.')];
 }
 
 function counterexampleOf({ packet, verdict, rule, edgePortsOnly }: NonNullable<Results[number]['failure']>): unknown {

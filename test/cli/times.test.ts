@@ -126,6 +126,48 @@ describe('times on the command line', () => {
   });
 });
 
+describe('a policy test that fails from a known time on', () => {
+  const policyTest = (cases: string, above = ''): string =>
+    `apiVersion: firezone/v0\nkind: PolicyTest\nmetadata: {name: t}\nspec:\n  cases:\n${above}    - {${cases}}\n---\n`;
+  const expected = 'name: c, destination: 10.1.2.3, protocol: tcp, port: 443, expect: accept';
+
+  it('is a warning at its place in validate and test, before every plan is refused', async () => {
+    world.write('m/a.yaml', guest('2099-01-31') + closed);
+    world.write('m/t.yaml', policyTest(expected));
+    for (const command of ['validate', 'test']) {
+      const run = await world.cli([command, 'm']);
+      expect([run.code, run.out]).toEqual([
+        0,
+        expect.stringContaining(
+          't.yaml:6:7 warning [policy-test-fails-later] From 2099-02-01T00:00:00Z on: `c` expects accept for 10.1.2.3',
+        ),
+      ]);
+      expect(run.out).toContain('`closed` decides');
+      expect(run.out).toContain(
+        'hint: `guest` ends then: extend it, or write `at:` with a time before that in the case',
+      );
+      const strict = await world.cli([command, '--strict', 'm']);
+      expect([strict.code, strict.out]).toEqual([4, expect.stringContaining('error [policy-test-fails-later]')]);
+    }
+    expect((await world.cli(['test', '--at', '2099-02-01', 'm'])).code).toBe(3);
+  });
+
+  it.each([
+    ['with a time of its own', policyTest(`${expected}, at: 2098-01-01`)],
+    ['that fails now', policyTest(expected.replace('accept', 'drop'))],
+    ['that other traffic is about', policyTest('destination: 10.9.0.0/16, expect: drop')],
+    [
+      'that is said to be meant',
+      policyTest(expected, '    # reconcile-ignore: policy-test-fails-later it is renewed\n'),
+    ],
+  ])('says nothing of a case %s', async (_, text) => {
+    world.write('m/a.yaml', guest('2099-01-31') + closed);
+    world.write('m/t.yaml', text);
+    for (const command of ['validate', 'test'])
+      expect((await world.cli([command, 'm'])).out).not.toContain('policy-test-fails-later');
+  });
+});
+
 describe('wrong dates, zones, schedules and durations are problems at their place', () => {
   const inRule = (fields: string): string =>
     `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: r}\nspec:\n  action: accept\n  destination: 10.0.0.0/8\n${fields}\n`;

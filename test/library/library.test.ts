@@ -105,6 +105,19 @@ describe('a plan of the library', () => {
     });
   });
 
+  it('validate says which policy test fails later', () => {
+    const text = `${ruleFile('open', '{action: accept, destination: 10.1.0.0/16, expires: 2026-06-01}').text}---
+apiVersion: firezone/v0
+kind: PolicyTest
+metadata: {name: t}
+spec: {cases: [{destination: 10.1.2.3, expect: accept}]}
+`;
+    const closed = ruleFile('closed', '{action: drop, destination: 10.0.0.0/8}');
+    const codes = (date: string): readonly string[] =>
+      validate({ manifests: [{ path: 'o.yaml', text }, closed], at: Date.parse(date) }).map(({ code }) => code);
+    expect([codes('2026-05-01'), codes('2026-07-01')]).toEqual([['policy-test-fails-later'], ['expired']]);
+  });
+
   it('knows secrets through a resolver, and shows none', () => {
     const provider =
       '{id: g, label: G, client_id: c, client_secret: {env: RECONCILE_SECRET_G}, discovery_document_uri: "https://idp.example/d", auto_create_users: false}';

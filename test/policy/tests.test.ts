@@ -1,7 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { makeState } from '../../src/desired/desired.ts';
+import { contains } from '../../src/model/address.ts';
+import { formatInstant } from '../../src/model/instant.ts';
+import { omitUndefined } from '../../src/model/result.ts';
+import { type DesiredRule, type Rule, type RuleNotes, selectRulesAt } from '../../src/model/rule.ts';
 import type { PolicyCase, Protocol } from '../../src/model/state.ts';
-import { findAlwaysFailures, runPolicyTests } from '../../src/policy/tests.ts';
+import { decide } from '../../src/policy/decide-packet.ts';
+import { indexRules } from '../../src/policy/rule-index.ts';
+import { findAlwaysFailures, findLaterFailures, runPolicyTests } from '../../src/policy/tests.ts';
+import { warnOfLaterFailures } from '../../src/report/policy-tests.ts';
 import { runs } from '../property/runs.ts';
 import { accepts, networkNamed, packets, ruleArbitrary, rulesArbitrary, users } from './universe.ts';
 
@@ -101,5 +109,52 @@ describe('findAlwaysFailures', () => {
     ['another source', { ...drop, user: users[0] }],
   ])('leaves alone %s', (_, one) => {
     expect(findAlwaysFailures([one], [opened], new Set(users))).toEqual([]);
+  });
+});
+
+describe('findLaterFailures', () => {
+  const named = (rule: Rule, n: number, times: RuleNotes): DesiredRule => ({ name: `r${n}`, rule, place, ...times });
+  const stateOf = (rules: readonly DesiredRule[], tests: readonly PolicyCase[]) =>
+    makeState(rules, 0, { configuration: null, userNames: new Map(), tests });
+
+  it('names exactly the cases that hold now and fail at a later time, each with the first', () => {
+    const time = fc.option(fc.integer({ min: -2, max: 6 }), { nil: undefined });
+    const timed = fc.tuple(ruleArbitrary, fc.record({ notBefore: time, expires: time }));
+    fc.assert(
+      fc.property(fc.array(timed, { maxLength: 6 }), fc.array(caseArbitrary, { maxLength: 4 }), (drawn, cases) => {
+        const rules = drawn.map(([rule, times], n) => named(rule, n, omitUndefined(times)));
+        const tests = cases.map((one, n) => ({ ...one, name: `c${n}`, place: { ...place, line: n } }));
+        const failsAt = (one: PolicyCase, at: number): boolean =>
+          runPolicyTests([one], selectRulesAt(rules, at), bounds)[0]?.failure !== null;
+        const expected = tests.flatMap((one) => {
+          const first = failsAt(one, 0) ? undefined : [1, 2, 3, 4, 5, 6].find((at) => failsAt(one, at));
+          return first === undefined ? [] : [[one.name, first]];
+        });
+        const { failures, until } = findLaterFailures(stateOf(rules, tests), bounds);
+        expect(until).toBeNull();
+        expect(failures.map((one) => [one.case.name, one.turn.at]).sort()).toEqual(expected.sort());
+        for (const { failure, turn, ...one } of failures) {
+          if (failure === null) throw new Error('a failure');
+          expect(contains(turn.rule.rule.destination, failure.packet.address)).toBe(true);
+          expect(contains(one.case.destination, failure.packet.address)).toBe(true);
+          const decision = decide(indexRules(selectRulesAt(rules, turn.at)), failure.packet);
+          expect([decision.verdict, decision.rule]).toEqual([failure.verdict, failure.rule]);
+        }
+      }),
+      { numRuns: runs(1000) },
+    );
+  });
+
+  it('ends after so many looks, and a note says from when on nobody looked', () => {
+    const rules = Array.from({ length: 2500 }, (_, n) => {
+      const destination = networkNamed(`10.${n % 200}.${Math.floor(n / 200)}.0/24`);
+      return named({ action: 'accept', destination, ports: null, userId: null }, n, { expires: 1000 + n });
+    });
+    const state = stateOf(rules, [policyCase({ expect: 'accept' })]);
+    const { failures, until } = findLaterFailures(state, bounds);
+    expect([failures, until]).toEqual([[], expect.any(Number)]);
+    const [problem] = warnOfLaterFailures(state, bounds);
+    expect([problem?.code, problem?.severity]).toEqual(['too-many-times', 'note']);
+    expect(problem?.summary).toContain(`from ${formatInstant(until ?? 0)} on`);
   });
 });

@@ -5,12 +5,14 @@ import { countMs } from '../../model/instant.ts';
 import { compareProblems, hasErrors } from '../../model/problem.ts';
 import { lint } from '../../policy/lint/lint.ts';
 import { renderDocument } from '../../report/json.ts';
+import { warnOfLaterFailures } from '../../report/policy-tests.ts';
 import { formatProblemCounts, renderProblems } from '../../report/problems.ts';
 import { makeProblemReport } from '../../report/run-report.ts';
 import { count } from '../../report/summary.ts';
 import { type Answer, chooseExitCode, type Invocation } from '../command.ts';
 import { applyStrict, buildFiles, buildOffline, type OfflineBuild } from '../manifests.ts';
 import { readManifestFiles, readPathOperand } from '../path-operand.ts';
+import { readProfile } from '../plan-settings.ts';
 
 /** `reconcile validate PATH…`: every problem of the manifests and what the lint finds; exit 4 when one is an error. */
 export async function run(invocation: Invocation): Promise<Answer> {
@@ -18,7 +20,8 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { written, root, state, suppressions, revision, ...built } = await build(invocation);
   const within = settings.within === null ? null : countMs(settings.within);
   const ending = state === null || within === null ? [] : findEndingSoon(state, within);
-  const findings = state === null ? [] : applySuppressions([...lint(state), ...ending], suppressions);
+  const later = state === null ? [] : warnOfLaterFailures(state, readProfile(settings).ports);
+  const findings = state === null ? [] : applySuppressions([...lint(state), ...later, ...ending], suppressions);
   const found = state === null ? built.problems : [...built.problems, ...findings].sort(compareProblems);
   const problems = applyStrict(found, settings);
   const also = state?.configuration ? ' and the Configuration' : '';
