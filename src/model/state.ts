@@ -106,14 +106,13 @@ export const wholeScope: Scope = { rules: true, configuration: true };
 /** Whether this repository is responsible for the rule; of a user who was not looked up yet, as far as can be told. */
 export function isInScope(rule: Rule, scope: Scope): boolean {
   if (!scope.rules) return false;
-  const isOther = scope.users !== undefined && rule.userId?.includes('@') !== true && !scope.users.has(rule.userId);
-  if (isOther) return false;
+  if (scope.users?.has(rule.userId) === false && rule.userId?.includes('@') !== true) return false;
   return scope.networks === undefined || scope.networks.some((network) => contains(network, rule.destination));
 }
 
 /** Whether the rule decides about traffic of the scope's users, as a global one does, to some address of its networks. */
 export function concerns({ destination, userId }: Rule, { users, networks }: Scope): boolean {
-  if (users !== undefined && userId !== null && !users.has(userId)) return false;
+  if (userId !== null && users?.has(userId) === false) return false;
   return networks === undefined || networks.some((network) => intersects(network, destination));
 }
 

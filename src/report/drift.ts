@@ -1,5 +1,5 @@
 import { joinSome } from '../model/printable.ts';
-import type { Problem } from '../model/problem.ts';
+import { compareText, type Problem } from '../model/problem.ts';
 import type { Plan } from '../plan/plan.ts';
 import { formatRule, type UserNames } from '../policy/words.ts';
 import { formatLabel } from './change-words.ts';
@@ -63,12 +63,9 @@ export function tellDrift({ changes }: Plan, names: UserNames, hasBase: boolean)
 /** What an apply may not have done yet, since its time came after all that was seen to be written. */
 function listWaiting(changes: Plan['changes']): readonly Change[] {
   const rules = changes.filter((change) => change.kind === 'Rule');
-  const lastWrite = rules.reduce((last, { action, live }) => {
-    return action === 'keep' && live !== null ? Math.max(last, Date.parse(live.insertedAt)) : last;
-  }, 0);
-  return rules.filter(
-    ({ action, origin, notBefore = 0 }) => origin === 'expired' || (action === 'create' && notBefore > lastWrite),
-  );
+  const written = rules.flatMap(({ action, live }) => (action === 'keep' && live !== null ? live.insertedAt : []));
+  const last = Date.parse(written.sort(compareText).at(-1) ?? '1970-01-01');
+  return rules.filter((one) => one.origin === 'expired' || (one.action === 'create' && (one.notBefore ?? 0) > last));
 }
 
 const driftWords = {
