@@ -1,6 +1,6 @@
 import { joinSome } from '../model/printable.ts';
 import { compareText, type Problem } from '../model/problem.ts';
-import type { Plan } from '../plan/plan.ts';
+import type { Change, Plan } from '../plan/plan.ts';
 import { formatRule, type UserNames } from '../policy/words.ts';
 import { formatLabel } from './change-words.ts';
 import { listFieldLines } from './field-lines.ts';
