@@ -2,7 +2,7 @@ import type { ProblemCode } from './problem-code.ts';
 /** `error` stops the run (exit 4), `warning` does not unless `--strict`, `note` informs. */
 export type Severity = 'error' | 'warning' | 'note';
 
-/** A place in a manifest. `line` and `column` count from 1, and are 0 where none has it; `file` is relative to the manifest root, with `/`. */
+/** A place in a manifest. `line` and `column` count from 1 (0: no manifest has it); `file` is relative to the root, with `/`. */
 export interface Place {
   readonly file: string;
   readonly line: number;

@@ -60,7 +60,7 @@ export function makePlan(input: PlanInput): Plan {
   };
 }
 
-/** What a revision changes later, compared with the one before; a base that was applied is not one, and its times are looked at as they come. */
+/** What a revision changes later, compared with the one before. Where that was applied, its times are looked at as they come. */
 function findLater({ base, baseApplied = false, desired, scope }: PlanInput): readonly LaterEffect[] | null {
   const at = desired.at ?? base?.at;
   if (base === null || baseApplied || at === undefined || !scope.rules) return [];

@@ -8,7 +8,7 @@ import { type Answer, chooseExitCode, type Invocation } from '../command.ts';
 import { readManifestFiles, readPathOperand } from '../path-operand.ts';
 import { readProfile } from '../plan-settings.ts';
 
-/** `reconcile fmt PATH…`: canonical form, in place; of `-`, stdin, on stdout. `--check`: exit 1 where that would change a file, or a network has host bits. */
+/** `reconcile fmt PATH…`: canonical form, in place; `-`: stdin to stdout. `--check`: exit 1 for a change or host bits. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
   readPathOperand(invocation, 'fmt');
