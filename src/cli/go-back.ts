@@ -82,7 +82,7 @@ async function settleBack(answer: Answer, record: ApplyRecord, files: StateFiles
   const { isBack, isOver } = judgeBack(plan, apply);
   const isWaiting = ({ code }: Problem): boolean => code === 'waits-for-secret';
   const waiting = noted.filter(isWaiting).map((one) => ({ ...one, severity: 'error' as const }));
-  if (isOver) await endGoingBack(files, waiting.length > 0);
+  if (isOver) await endGoingBack(files, waiting.length > 0).catch(() => undefined);
   const isDone = answer.exit === exitCodes.ok;
   const end = isBack ? describeBack(isDone, noted) : describeOpen(apply, record, isOver);
   const problems = [...waiting, end];

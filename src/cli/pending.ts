@@ -7,7 +7,7 @@ import { isAlive, markProcess } from '../adapters/state-folder.ts';
 import { escapeControls } from '../model/printable.ts';
 import { getErrorCode, isObject } from '../model/result.ts';
 import { listWaiting } from '../pass/go-back.ts';
-import { type ApplyRecord, decodeApplyRecord, encodeApplyRecord } from '../pass/history.ts';
+import { type ApplyRecord, decodeApplyRecord, encodeApplyRecord, joinApplyRecords } from '../pass/history.ts';
 import { findServer } from './approval.ts';
 import { type Answer, exitCodes, type Invocation, makeFailure } from './command.ts';
 import { findStateFolder } from './last-apply.ts';
@@ -162,11 +162,18 @@ export async function settleWaiting(invocation: Invocation, { exit = exitCodes.o
   const pending = await loadPending(invocation, files);
   if (pending?.stage !== 'wantsSecret') return;
   const waiting = listWaiting(pending.record);
-  const { desired } = report?.().plan?.changes.find((one) => one.kind === 'Configuration') ?? {};
-  const isSettled = exit === exitCodes.ok && waiting.every((field) => desired?.fields[field] !== undefined);
-  if (isSettled) return void (await files.remove(places.wantsSecret).catch(() => false));
-  const what = `${waiting.join(', ')}: still as an apply left it that was taken back`;
-  invocation.terminal.stderr(`note: ${what}. Keep it: reconcile confirm\n`);
+  const { plan, problems = [] } = report?.() ?? {};
+  const { desired } = plan?.changes.find((one) => one.kind === 'Configuration') ?? {};
+  // Without a secret nobody knows whether its field is right.
+  const isKnown = exit === exitCodes.ok && !problems.some(({ code }) => code === 'unknown-secret');
+  const fields = isKnown ? waiting.filter((field) => desired?.fields[field] === undefined) : waiting;
+  const left = { ...pending, record: { ...pending.record, fields } };
+  if (fields.length === 0) return void (await files.remove(places.wantsSecret).catch(() => false));
+  if (isKnown) await files.write(places.wantsSecret, encodePending(left)).catch(() => undefined);
+  const what = `${fields.join(', ')}: still as an apply left it that was taken back`;
+  invocation.terminal.stderr(
+    `note: ${what}. Keep it: reconcile confirm. Put it back: reconcile undo N (SAML: apply the commit before)\n`,
+  );
 }
 
 /** Decides that the apply is taken back; false: it was kept already. */
@@ -177,8 +184,13 @@ export async function claimGoingBack(files: StateFiles): Promise<boolean> {
   );
 }
 
-/** Ends going back: all that is left of the apply are fields that wait for a secret, or nothing. Where it fails, the next run does it again. */
+/** Ends going back: all that is left of the apply are fields that wait for a secret, or nothing. Where it rejects, the next run does it again. */
 export async function endGoingBack(files: StateFiles, hasRest: boolean): Promise<void> {
+  const read = async (place: Place) => decodePending(await files.readOwn(places[place]), place);
+  const [earlier, rest] = hasRest ? [await read('wantsSecret'), await read('goesBack')] : [];
+  // What waits already is not forgotten for what comes to wait.
+  const record = earlier && rest && joinApplyRecords([earlier.record, rest.record]);
+  if (record) await files.write(places.wantsSecret, encodePending({ ...rest, record }));
   const file = files.locate(places.goesBack);
-  await (hasRest ? rename(file, files.locate(places.wantsSecret)) : unlink(file)).catch(() => undefined);
+  await (hasRest && !record ? rename(file, files.locate(places.wantsSecret)) : unlink(file));
 }

@@ -515,6 +515,67 @@ describe('secrets of the Configuration before', () => {
   });
 });
 
+describe('a field that waits for its secret', () => {
+  const rest = (): string => join(world.folder, 'state/reconcile/oneshot/wants-secret.json');
+  const apply = async (secret: string) => {
+    const done = await world.cli(['m', ...bound], { env: { ...env, RECONCILE_SECRET_X: secret } });
+    expect(done.code, done.err).toBe(0);
+  };
+  const goneBack = async (...args: readonly string[]) => {
+    await killedWaiting('20s', ...args);
+    expireNow();
+    const back = await run('confirm');
+    expect([back.code, back.err]).toEqual([5, expect.stringContaining('[waits-for-secret]')]);
+  };
+
+  beforeEach(() => {
+    env = { ...env, PATH: process.env['PATH'] ?? '' };
+  });
+
+  it('is not forgotten by an undo or an apply that lacks the secret, where nothing else in it changed', async () => {
+    manifests(before, provider('Okta'));
+    await apply('canary-one');
+    const without = env;
+    env = { ...env, RECONCILE_SECRET_X: 'canary-two' };
+    await goneBack(...bound);
+    env = without;
+    const [number = ''] = /\d+/.exec((await run('history')).out) ?? [];
+    for (const args of [['m'], ['undo', number, '--yes']]) {
+      const lacking = await run(...args);
+      expect([args, existsSync(rest())]).toEqual([args, true]);
+      expect(lacking.err).toMatch(/openid_connect_providers: still as an apply left it.* reconcile undo N /);
+    }
+    const again = await world.cli(['m', ...bound], { env: { ...env, RECONCILE_SECRET_X: 'canary-one' } });
+    expect([again.code, existsSync(rest())]).toEqual([0, false]);
+  });
+
+  it('is not forgotten for another that comes to wait after it', async () => {
+    const xml = '<md:EntityDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata" entityID="https://x/y"/>';
+    world.write('m/idp.xml', xml);
+    const both = (oidc: string, saml: string): string =>
+      `${provider(oidc).slice(0, -1)}, saml_identity_providers: [{id: idp, label: ${saml}, metadata: {file: idp.xml}, auto_create_users: true}]}`;
+    manifests(before, both('O1', 'S1'));
+    await apply('canary-one');
+    env = { ...env, RECONCILE_SECRET_X: 'canary-one' };
+    manifests(before, both('O2', 'S1'));
+    await goneBack(...bound);
+    manifests(before, both('O2', 'S2'));
+    await goneBack(...bound);
+    const text = readFileSync(rest(), 'utf8');
+    expect((await run('confirm')).out).toContain(
+      'Kept: openid_connect_providers, saml_identity_providers of the apply',
+    );
+    expect(existsSync(rest())).toBe(false);
+    // What is put back waits no more, and the other does.
+    writeFileSync(rest(), text);
+    const secret = { ...env, RECONCILE_SECRET_OIDC_OKTA: 'canary-one' };
+    const undo = ['undo', '2', '--bind-secret', 'RECONCILE_SECRET_OIDC_OKTA=okta@idp.example'];
+    const undone = await world.cli(undo, { env: secret });
+    expect([undone.code, undone.err]).toEqual([0, expect.stringContaining('note: saml_identity_providers: still')]);
+    expect((await run('confirm')).out).toContain('Kept: saml_identity_providers of the apply');
+  });
+});
+
 /** An apply whose process was killed while it waited to be confirmed. */
 async function killedWaiting(within: string, ...args: readonly string[]): Promise<void> {
   const given = { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
