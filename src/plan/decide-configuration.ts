@@ -22,6 +22,7 @@ export interface ConfigurationDecision {
  * | all agree                                                   | keep   | in-sync        | none               |
  * | some differ                                                 | update | differs        | those that differ  |
  * | the rest differs at most in secrets that are not available here | skip | unknown-secret | none              |
+ * | the same, of an undo: reported as one that differs          | skip   | unknown-secret | none               |
  * | some of the rest differ, and cannot be sent without such a secret | skip | unsent      | none               |
  */
 export function decideConfiguration(input: PlanInput): ConfigurationDecision | null {
@@ -48,9 +49,11 @@ export function decideConfiguration(input: PlanInput): ConfigurationDecision | n
     live,
   };
   const placeOf = (field: ConfigurationField): Place => desired.places[field] ?? desired.place;
+  // What no manifest asks for, but an undo, is put back once, and so it is owed though it may be live.
+  const isUndo = desired.place.line === 0;
   const unsent = diffs
-    .filter(({ state }) => state === 'blocked')
-    .map(({ field }) => unsentField(field, placeOf(field)));
+    .filter(({ state }) => state === 'blocked' || (state === 'hidden' && isUndo))
+    .map(({ field, state }) => unsentField(field, state, placeOf(field)));
   const strayed = origin === 'drift' ? [] : drifted.map((field) => driftedField(field, placeOf(field)));
   return { change, sent, drifted, problems: [...unsent, ...strayed] };
 }
@@ -62,8 +65,8 @@ function reasonOf(states: readonly FieldState[]): ConfigurationChange['reason'] 
 }
 
 /** A secret that only hides whether a field differs is reported where it is read; one that keeps a change back, here. */
-function unsentField(field: ConfigurationField, place: Place): Problem {
-  const summary = `\`${field}\` differs, but a secret in it is not available here, so it is not sent.`;
+function unsentField(field: ConfigurationField, state: FieldState, place: Place): Problem {
+  const summary = `\`${field}\` ${state === 'hidden' ? 'may differ' : 'differs'}, but a secret in it is not available here, so it is not sent.`;
   const hint = 'Provide the secret where the plan is applied; a plan without it shows the secret as unknown.';
   return makeWarning('unsent-field', summary, hint, place);
 }

@@ -227,6 +227,29 @@ describe('undo', () => {
     expect(world.simulator.configuration()).toMatchObject({ openid_connect_providers: [{ label: 'Okta' }] });
   });
 
+  it('does not say that all is in sync where an apply changed only a secret, and that of before is not there', async () => {
+    const spec =
+      '{openid_connect_providers: [{id: okta, label: Okta, client_id: c, client_secret: {env: RECONCILE_SECRET_X}, discovery_document_uri: "https://idp.example/x", auto_create_users: false}]}';
+    const bound = ['--bind-secret', 'RECONCILE_SECRET_X=okta@idp.example'];
+    manifests(['drop 10.1.0.0/16'], spec);
+    for (const secret of ['canary-one', 'canary-two'])
+      expect((await world.cli(['m', ...bound], { env: { ...env, RECONCILE_SECRET_X: secret } })).code).toBe(0);
+    const lacking = await run('undo', '--output', 'json=undo.json', '--output', 'text');
+    expect([lacking.code, lacking.out]).toEqual([1, expect.not.stringContaining('In sync')]);
+    expect(lacking.out).toMatch(
+      /`RECONCILE_SECRET_OIDC_OKTA` is not available[\s\S]*error \[unsent-field\] `openid_connect_providers` may differ/,
+    );
+    expect(JSON.parse(world.read('undo.json')).problems).toContainEqual(
+      expect.objectContaining({ code: 'unsent-field', severity: 'error' }),
+    );
+    const given = { ...env, RECONCILE_SECRET_OIDC_OKTA: 'canary-one' };
+    const undo = ['undo', '--bind-secret', 'RECONCILE_SECRET_OIDC_OKTA=okta@idp.example'];
+    expect((await world.cli(undo, { env: given })).code).toBe(0);
+    expect(world.simulator.configuration()).toMatchObject({
+      openid_connect_providers: [{ client_secret: 'canary-one' }],
+    });
+  });
+
   it('leaves SAML providers, whose metadata is in no record, as they are, and names them', async () => {
     const idp = (label: string): string =>
       `{default_client_mtu: ${label.length + 1300}, saml_identity_providers: [{id: okta, label: ${label}, metadata: {file: idp.xml}, auto_create_users: true}]}`;
