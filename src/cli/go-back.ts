@@ -41,7 +41,8 @@ export async function takeBack(
       journal = null;
       continue;
     }
-    const isOver = systemClock.now() >= until || problems.some(({ code }) => hopeless.has(code));
+    // A token is renewed, and a proxy gets well: only what this process was told stays as it is.
+    const isOver = systemClock.now() >= until || problems.some(({ code }) => code === 'bad-setting');
     if ((plan !== null && !isOut(apply)) || isOver || answer.exit === exitCodes.invalid)
       return await settleBack(answer, record, files);
     if (tries === 0) terminal.stderr(`${renderProblems(problems, false)}Going back is tried again and again.\n`);
@@ -51,12 +52,10 @@ export async function takeBack(
   }
 }
 
-/** Whether the server could not do some of it just now: that is tried again, as a read is. */
+/** Whether the server could not do some of it just now, or did not know the token: that is tried again, as a read is. */
 function isOut(apply: ApplyReport | null): boolean {
-  return findUnfinished(apply?.outcomes ?? []).some(({ status }) => status === 429 || (status ?? 0) >= 500);
+  return findUnfinished(apply?.outcomes ?? []).some(({ status }) => /^(?:401|429|5..)$/.test(String(status)));
 }
-
-const hopeless = new Set<string>(['unauthorized', 'token', 'api-forbidden', 'api-not-found', 'bad-setting']);
 
 /** Settings that let a state of before come back: only scope and ownership hold. */
 export function liftDemands(settings: Settings): Settings {

@@ -397,6 +397,29 @@ describe('going back', () => {
     expect((await run('m')).code).toBe(0);
   });
 
+  it.each([
+    ['one 404 on one read', { path: '/v0/rules', times: 1 }, 404],
+    ['a proxy that forbids one read (long)', { path: '/v0/configuration', times: 1 }, 403],
+    ['a token that is renewed (long)', { times: 2 }, 401],
+  ])('does not give up on %s', async (_, match, status) => {
+    await prepared();
+    const back = await onTrial(() => {
+      world.simulator.faults.inject({ match: { method: 'GET', ...match }, fault: { kind: 'status', status } });
+      return 'n';
+    });
+    expect([back.code, live()], back.err).toEqual([3, before]);
+    expect(back.err).toContain('Going back is tried again and again.');
+  });
+
+  it('does not give up on a token that is renewed while it writes (long)', async () => {
+    await prepared();
+    const back = await onTrial(() => {
+      world.simulator.faults.inject({ match: { method: 'POST', times: 1 }, fault: { kind: 'status', status: 401 } });
+      return 'n';
+    });
+    expect([back.code, live()], back.err).toEqual([3, before]);
+  });
+
   it('is tried again while the server cannot be read, until its own deadline, and names what is left then (long)', async () => {
     await prepared();
     const back = await onTrial(
