@@ -21,8 +21,8 @@ import { makeFailure, type Terminal } from './command.ts';
 /** Is told what an apply is about to change, and what it did, with the secrets that the records leave out. */
 export type OnRecord = (record: ApplyRecord, plan: Plan) => Promise<void>;
 
-/** Records that are kept; older ones are removed as new ones are written. */
-const mostRecords = 50;
+/** Records that are kept, and bytes of all but the newest; older ones are removed as new ones are written. */
+const [mostRecords, mostBytes] = [50, 500_000_000];
 
 /**
  * Writes the history of one apply: before its first write what it is about to change, and at its end what it did. Nothing depends on
@@ -103,7 +103,11 @@ async function addRecord(
     if (!(await files.add(`${number}.json`, encodeApplyRecord(record)))) continue;
     // What has no changes was there for its ends, which this one has too.
     const spent = newest !== null && countChanges(newest) === 0 ? [newest.number] : [];
-    for (const old of [...spent, ...known.slice(mostRecords - 1)]) await files.remove(`${old}.json`);
+    let bytes = 0;
+    for (const [index, old] of known.entries()) {
+      bytes += (await stat(files.locate(`${old}.json`)).catch(() => ({ size: 0 }))).size;
+      if (index >= mostRecords - 1 || bytes > mostBytes || spent.includes(old)) await files.remove(`${old}.json`);
+    }
     return number;
   }
 }
@@ -170,22 +174,21 @@ export async function loadRecord(files: StateFiles, number: number): Promise<Res
 /** The applies that changed something, or may have, newest first; `onBroken` is told of those that cannot be read. Throws a `Failure` where the folder cannot be read. */
 export async function* walkHistory(
   files: StateFiles,
-  onBroken: (number: number) => void = () => {},
+  onBroken: (number: number, error: string) => void = () => {},
 ): AsyncIterable<NumberedRecord> {
   for (const number of await listRecords(files).catch(refuseFolder(files, 'read'))) {
     const record = await loadRecord(files, number);
-    if (!record.ok) onBroken(number);
+    if (!record.ok) onBroken(number, record.error);
     else if (countChanges(record.value) > 0) yield record.value;
   }
 }
 
 /** The last apply that changed something; throws a `Failure` where a later record cannot be read: that one may be the last. */
 export async function loadLast(files: StateFiles): Promise<NumberedRecord | null> {
-  for (const number of await listRecords(files).catch(refuseFolder(files, 'read'))) {
-    const record = await loadRecord(files, number);
-    if (!record.ok) throw makeFailure('state', record.error, 'to undo an earlier apply, name it: `reconcile undo N`');
-    if (countChanges(record.value) > 0) return record.value;
-  }
+  const refuse = (_: number, error: string): never => {
+    throw makeFailure('state', error, 'to undo an earlier apply, name it: `reconcile undo N`');
+  };
+  for await (const record of walkHistory(files, refuse)) return record;
   return null;
 }
 

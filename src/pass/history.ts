@@ -205,6 +205,8 @@ export function decodeApplyRecord(value: unknown): Result<ApplyRecord, string> {
   const after = decodeSnapshot(value['after']);
   if (!before.ok) return before;
   if (!after.ok) return after;
+  if (listEntries(value['expires']).some(([, end]) => typeof end !== 'number' || !(Math.abs(end) <= 8.64e15)))
+    return fail('an `expires` in it is not a time');
   const { fields } = value;
   const ends: readonly ApplyRecord['end'][] = ['started', 'converged', 'not-converged', 'stopped', 'failed'];
   return ok({

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { StateFiles } from '../../src/adapters/state-files.ts';
@@ -78,6 +78,36 @@ describe('history', () => {
     await run('m');
     writeFileSync(join(world.folder, 'state/reconcile/history/2.json'), '{');
     expect((await run('history')).out).toMatch(/^ {3}2 {2}cannot be read or undone\n {3}1 {2}\d{4}-/);
+    const { applies } = (await run('history', '--output', 'json')).json() as unknown as { applies: readonly unknown[] };
+    const error = expect.stringContaining('apply 2 in ');
+    expect(applies).toEqual([{ number: 2, error }, expect.objectContaining({ number: 1 })]);
+  });
+
+  it('removes the oldest records where all together are too large, and never the newest', async () => {
+    const folder = join(world.folder, 'state/reconcile/history');
+    const applied = async (destination: string) => {
+      manifests([`drop ${destination}`]);
+      expect((await run('m')).code).toBe(0);
+    };
+    await applied('10.1.0.0/16');
+    truncateSync(join(folder, '1.json'), 600_000_000);
+    await applied('10.2.0.0/16');
+    expect(readdirSync(folder)).toEqual(['2.json']);
+    truncateSync(join(folder, '2.json'), 300_000_000);
+    await applied('10.3.0.0/16');
+    truncateSync(join(folder, '3.json'), 300_000_000);
+    await applied('10.4.0.0/16');
+    expect(readdirSync(folder).sort()).toEqual(['3.json', '4.json']);
+  });
+
+  it.each(['soon', null, 1e300])('names a record that says of an end what is no time, %j', async (end) => {
+    manifests(['drop 10.1.0.0/16']);
+    await run('m');
+    const file = join(world.folder, 'state/reconcile/history/1.json');
+    const record = JSON.parse(readFileSync(file, 'utf8')) as object;
+    writeFileSync(file, JSON.stringify({ ...record, expires: { 'drop 10.1.0.0/16 *': end } }));
+    const undo = await run('undo', '1', '--dry-run', '--allow-empty');
+    expect([undo.code, undo.err]).toEqual([1, expect.stringContaining('an `expires` in it is not a time')]);
   });
 
   it('holds what a sidecar with a state folder applied, and undoes that too', async () => {

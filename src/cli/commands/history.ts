@@ -5,7 +5,7 @@ import type { ApplyRecord } from '../../pass/history.ts';
 import { formatRule } from '../../policy/words.ts';
 import { renderDocument } from '../../report/json.ts';
 import { count } from '../../report/summary.ts';
-import { type Answer, type Invocation, makeFailure } from '../command.ts';
+import { type Answer, type Invocation, makeFailure, mustHave } from '../command.ts';
 import { loadRecord, type NumberedRecord, pruneHistory, refuseFolder, walkHistory } from '../history.ts';
 import { findStateFolder } from '../last-apply.ts';
 
@@ -13,25 +13,21 @@ import { findStateFolder } from '../last-apply.ts';
 export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings } = invocation;
   const files = findHistory(invocation);
-  const { folder } = files;
   const [word, number] = operands;
   if (word === 'show' && number !== undefined) return show(await findRecord(files, number));
   if (word !== undefined) throw makeFailure('usage', 'history takes nothing, or `show N`', 'reconcile history show 3');
   if (settings.forget) {
     const removed = await pruneHistory(files).catch(refuseFolder(files, 'pruned'));
-    return { text: () => `${count(removed, 'record')} removed from ${folder}.\n` };
+    return { text: () => `${count(removed, 'record')} removed from ${files.folder}.\n` };
   }
-  const lines: string[] = [];
-  const applies: unknown[] = [];
-  const broken = (one: number) => void lines.push(`${String(one).padStart(4)}  cannot be read or undone\n`);
+  const shown: [line: string, document: unknown][] = [];
+  const showBroken = (number: number, error: string) =>
+    void shown.push([`${String(number).padStart(4)}  cannot be read or undone\n`, { number, error }]);
   // One after another: each may be large.
-  for await (const record of walkHistory(files, broken)) {
-    lines.push(lineOf(record));
-    applies.push(documentOf(record));
-  }
+  for await (const record of walkHistory(files, showBroken)) shown.push([lineOf(record), documentOf(record)]);
   return {
-    text: () => lines.join('') || `No applies are recorded in ${folder}.\n`,
-    document: () => renderDocument({ applies }, []),
+    text: () => shown.map(([line]) => line).join('') || `No applies are recorded in ${files.folder}.\n`,
+    document: () => renderDocument({ applies: shown.map(([, document]) => document) }, []),
   };
 }
 
@@ -48,9 +44,7 @@ export async function findRecord(files: StateFiles, text: string): Promise<Numbe
   const hint = '`reconcile history` lists them';
   if (!/^[1-9]\d{0,14}$/.test(text))
     throw makeFailure('usage', `\`${escapeControls(text)}\` is not the number of an apply`, hint);
-  const loaded = await loadRecord(files, Number(text));
-  if (loaded.ok) return loaded.value;
-  throw makeFailure('state', loaded.error, hint);
+  return mustHave(await loadRecord(files, Number(text)), 'state', hint);
 }
 
 function lineOf({ number, at, by, revision, end, created, deleted, fields }: NumberedRecord): string {
