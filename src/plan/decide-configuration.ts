@@ -21,8 +21,7 @@ export interface ConfigurationDecision {
  * |-------------------------------------------------------------|--------|----------------|--------------------|
  * | all agree                                                   | keep   | in-sync        | none               |
  * | some differ                                                 | update | differs        | those that differ  |
- * | the rest differs at most in secrets that are not available here | skip | unknown-secret | none              |
- * | the same, of an undo: reported as one that differs          | skip   | unknown-secret | none               |
+ * | the rest differs at most in secrets that are not available here (an undo warns of it) | skip | unknown-secret | none |
  * | some of the rest differ, and cannot be sent without such a secret | skip | unsent      | none               |
  */
 export function decideConfiguration(input: PlanInput): ConfigurationDecision | null {
@@ -49,10 +48,9 @@ export function decideConfiguration(input: PlanInput): ConfigurationDecision | n
     live,
   };
   const placeOf = (field: ConfigurationField): Place => desired.places[field] ?? desired.place;
-  // What no manifest asks for, but an undo, is put back once, and so it is owed though it may be live.
-  const isUndo = desired.place.line === 0;
+  // What no manifest asks for, but an undo, is put back once: it is owed though it may be live.
   const unsent = diffs
-    .filter(({ state }) => state === 'blocked' || (state === 'hidden' && isUndo))
+    .filter(({ state }) => state === 'blocked' || (state === 'hidden' && desired.place.line === 0))
     .map(({ field, state }) => unsentField(field, state, placeOf(field)));
   const strayed = origin === 'drift' ? [] : drifted.map((field) => driftedField(field, placeOf(field)));
   return { change, sent, drifted, problems: [...unsent, ...strayed] };

@@ -155,7 +155,28 @@ describe('history', () => {
     await run('m');
     const dry = await run('undo', '--dry-run', '--allow-empty');
     expect(dry.err).toContain('The manifests still ask for what this undoes: ');
-    expect((await run('undo', '--allow-empty')).err).toContain('The manifests still ask for what was undone: ');
+    world.simulator.faults.inject({ match: { method: 'DELETE' }, fault: { kind: 'status', status: 403 } });
+    const failed = await run('undo', '--allow-empty');
+    expect([failed.code, failed.err]).toEqual([1, expect.not.stringContaining('The manifests still ask')]);
+    world.simulator.faults.clear();
+    const undone = await run('undo', '--allow-empty', '--output', 'markdown=undo.md', '--output', 'json');
+    expect(undone.err).toContain('The manifests still ask for what was undone: ');
+    expect(undone.json()['problems']).toContainEqual(expect.objectContaining({ code: 'undone-not-in-git' }));
+    expect(world.read('undo.md')).toContain('(undone-not-in-git)');
+  });
+
+  it('does not say that the manifests ask for what an apply changed that went back', async () => {
+    manifests(['drop 10.1.0.0/16']);
+    await run('m');
+    manifests(['drop 10.1.0.0/16', 'drop 10.2.0.0/16']);
+    const args = ['apply', '--yes', '--confirm-with', 'false', '--confirm-within', '100ms', 'm'];
+    expect((await world.cli(args, { env: { ...env, PATH: process.env['PATH'] ?? '' } })).code).toBe(3);
+    const undone = await run('undo');
+    expect([undone.code, live(), undone.err]).toEqual([
+      0,
+      ['drop 10.1.0.0/16', 'drop 10.2.0.0/16'],
+      expect.not.stringContaining('Revert the commit'),
+    ]);
   });
 
   it('says what is wrong with a number that is none, or that is not there', async () => {

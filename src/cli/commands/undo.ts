@@ -1,6 +1,7 @@
 import { escapeControls } from '../../model/printable.ts';
 import { makeNote } from '../../model/problem.ts';
 import { renderProblems } from '../../report/problems.ts';
+import { makeProblemReport } from '../../report/run-report.ts';
 import { findServer } from '../approval.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
 import { loadLast, type NumberedRecord } from '../history.ts';
@@ -25,14 +26,16 @@ export async function run(invocation: Invocation): Promise<Answer> {
   // What the settings say of plans of manifests has no base here.
   const failOn = settings.failOn.filter((what) => what !== 'drift' || settings.origins.get('failOn') === '--fail-on');
   const answer = await runPass({ ...invocation, settings: { ...settings, failOn } }, request);
-  const { plan = null, apply = null } = answer.report?.() ?? {};
-  // Where a guard or a person said no, or an undo was undone, the manifests and the server agree.
-  const isNothing = settings.dryRun ? !plan?.steps.length : apply === null;
-  if (isNothing || record.revision?.startsWith('undo of ')) return answer;
+  const { notes = () => '' } = answer;
+  const report = answer.report?.() ?? makeProblemReport([]);
+  // Where a guard or a person said no, or what took an apply back was undone, the manifests and the server agree.
+  const isDone = settings.dryRun ? report.plan?.steps.length : report.apply?.wrote;
+  if (!isDone || /^(?:undo of |the state before the apply$)/.test(record.revision ?? '')) return answer;
   const summary = `The manifests still ask for what ${settings.dryRun ? 'this undoes' : 'was undone'}: ${await describeHolder(invocation)}.`;
   const hint = 'Revert the commit in Git too (git revert), or suspend the sidecar until you have.';
   const note = makeNote('undone-not-in-git', summary, hint);
-  return { ...answer, notes: (color) => (answer.notes?.(color) ?? '') + renderProblems([note], color) };
+  const noted = { ...report, problems: [...report.problems, note] };
+  return { ...answer, report: () => noted, notes: (color) => notes(color) + renderProblems([note], color) };
 }
 
 function refuseOther(record: NumberedRecord, server: string | null): void {
