@@ -1,13 +1,13 @@
 import { systemClock } from '../adapters/clock.ts';
 import type { StateFiles } from '../adapters/state-files.ts';
-import type { ApplyReport } from '../apply/outcome.ts';
 import { findUnfinished } from '../controller/pass-ending.ts';
 import { joinSome } from '../model/printable.ts';
 import { makeError, makeNote, type Problem } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import type { ApplyRecord } from '../pass/history.ts';
-import type { Plan } from '../plan/plan.ts';
+import { type Change, getChangedRule } from '../plan/plan.ts';
 import { renderProblems } from '../report/problems.ts';
+import { makeProblemReport, type RunReport } from '../report/run-report.ts';
 import { answerError } from './answer.ts';
 import { type Answer, exitCodes, Failure, type Invocation, type Settings } from './command.ts';
 import { runPass } from './pass-run.ts';
@@ -20,7 +20,7 @@ const againMs = 5000;
 export async function takeBack(
   invocation: Invocation,
   files: StateFiles,
-  { record, known }: PendingApply,
+  pending: PendingApply,
   why: string,
 ): Promise<Answer> {
   const forced = forceBack(invocation);
@@ -28,33 +28,29 @@ export async function takeBack(
   terminal.stderr(`\n${why}: going back to the state before.\n\n`);
   const until = systemClock.now() + settings.totalTimeout;
   let { journal } = settings;
-  const back = { record, known, goesBack: true } as const;
+  const back = { record: pending.record, known: pending.known, goesBack: true } as const;
   const request = { written: 'the state before the apply', path: terminal.cwd, planOnly: false, saved: null, back };
   for (let tries = 0; ; tries++) {
     const answer = await runPass({ ...forced, settings: { ...settings, journal } }, request).catch((error: unknown) => {
       if (error instanceof Failure) return answerError(error);
       throw error;
     });
-    const { plan = null, apply = null, problems = [] } = answer.report?.() ?? {};
+    const { plan, apply, problems } = answer.report?.() ?? makeProblemReport([]);
     if (problems.some(({ code }) => code === 'journal')) {
       terminal.stderr('The journal cannot be opened: going back goes on without it.\n');
       journal = null;
       continue;
     }
-    // A token is renewed, and a proxy gets well: only what this process was told stays as it is.
     const isOver = systemClock.now() >= until || problems.some(({ code }) => code === 'bad-setting');
-    if ((plan !== null && !isOut(apply)) || isOver || answer.exit === exitCodes.invalid)
-      return await settleBack(answer, record, files);
+    // What the server could not do just now, or with a token that it does not know, is tried again, as a read is.
+    const isOut = findUnfinished(apply?.outcomes ?? []).some(({ status }) => /^(?:401|429|5..)$/.test(String(status)));
+    if ((plan !== null && !isOut) || isOver || answer.exit === exitCodes.invalid)
+      return await settleBack(answer, pending, files);
     if (tries === 0) terminal.stderr(`${renderProblems(problems, false)}Going back is tried again and again.\n`);
     const silence = answerMore(terminal, () => 'the next try to read the server is waited for');
     await systemClock.sleep(Math.min(againMs, until - systemClock.now()));
     silence();
   }
-}
-
-/** Whether the server could not do some of it just now, or did not know the token: that is tried again, as a read is. */
-function isOut(apply: ApplyReport | null): boolean {
-  return findUnfinished(apply?.outcomes ?? []).some(({ status }) => /^(?:401|429|5..)$/.test(String(status)));
 }
 
 /** Settings that let a state of before come back: only scope and ownership hold. */
@@ -66,42 +62,35 @@ export function liftDemands(settings: Settings): Settings {
 
 function forceBack({ settings, terminal, ...invocation }: Invocation): Invocation {
   const own = { yes: true, dryRun: false, suspend: false, detailedExitcode: false, approve: [] };
-  const never = new AbortController().signal;
   return {
     ...invocation,
     settings: { ...liftDemands(settings), ...own, failOn: [], overrideWindow: null },
-    terminal: { ...terminal, stop: never, unstoppable: true },
+    terminal: { ...terminal, stop: new AbortController().signal, unstoppable: true },
   };
 }
 
 /** How it was taken back, in part where fields want a secret. */
-async function settleBack(answer: Answer, record: ApplyRecord, files: StateFiles): Promise<Answer> {
-  const { report } = answer;
-  const { plan = null, apply = null, problems: noted = [] } = report?.() ?? {};
-  const { isBack, isOver } = judgeBack(plan, apply);
+async function settleBack(answer: Answer, pending: PendingApply, files: StateFiles): Promise<Answer> {
+  const report = answer.report?.() ?? makeProblemReport([]);
+  const { plan, apply, problems: noted } = report;
+  const isBack = plan?.steps.length === 0 || apply?.end === 'converged';
+  const unfinished = findUnfinished(apply?.outcomes ?? []);
+  // What the server refuses for good would keep every later apply from beginning.
+  const isOver = isBack || (unfinished.length > 0 && unfinished.every(({ status }) => status === 422));
   const isWaiting = ({ code }: Problem): boolean => code === 'waits-for-secret';
   const waiting = noted.filter(isWaiting).map((one) => ({ ...one, severity: 'error' as const }));
-  if (isOver) await endGoingBack(files, waiting.length > 0).catch(() => undefined);
+  if (isOver) await endGoingBack(files, waiting.length > 0 ? pending : null).catch(() => undefined);
   const isDone = answer.exit === exitCodes.ok;
-  const end = isBack ? describeBack(isDone, noted) : describeOpen(apply, record, isOver);
+  const end = isBack ? describeBack(isDone, noted) : describeOpen(report, pending.record, isOver);
   const problems = [...waiting, end];
+  const all = [...noted.filter((one) => !isWaiting(one)), ...problems];
   return {
     ...answer,
     exit: isDone && waiting.length === 0 ? exitCodes.refused : exitCodes.partial,
     result: end.summary,
     notes: (color: boolean) => (answer.notes?.(color) ?? '') + renderProblems(problems, color),
-    ...(report && {
-      report: () => ({ ...report(), problems: [...noted.filter((one) => !isWaiting(one)), ...problems] }),
-    }),
+    report: () => ({ ...report, headline: end.summary, problems: all }),
   };
-}
-
-/** Whether the server has what was before; and whether nothing can be done about the rest. */
-function judgeBack(plan: Plan | null, apply: ApplyReport | null) {
-  const isBack = plan?.steps.length === 0 || apply?.end === 'converged';
-  const unfinished = findUnfinished(apply?.outcomes ?? []);
-  // What the server refuses for good would keep every later apply from beginning.
-  return { isBack, isOver: isBack || (unfinished.length > 0 && unfinished.every(({ status }) => status === 422)) };
 }
 
 /** `isSeen`: nothing says that the kernel may not hold it. */
@@ -116,18 +105,18 @@ function describeBack(isSeen: boolean, noted: readonly Problem[]): Problem {
   return makeNote('went-back', `Went back: ${what} the apply changed is as it was before.`, hint);
 }
 
-/** `apply`: how far going back came; null: it wrote nothing. */
-function describeOpen(apply: ApplyReport | null, record: ApplyRecord, isOver: boolean): Problem {
-  const open = apply?.notConverged ?? [
-    ...record.created.map(({ rule }) => `${formatRuleKey(rule)} (created)`),
-    ...record.deleted.map(({ rule }) => `${formatRuleKey(rule)} (deleted)`),
-    ...record.fields,
-  ];
-  const left = `Not all that the apply changed was taken back. Left as the apply made it: ${joinSome(open, 12)}.`;
+/** How far going back came, in the words of the API; without an apply it wrote nothing. */
+function describeOpen({ plan, apply }: RunReport, record: ApplyRecord, isOver: boolean): Problem {
+  const wordsOf = (change: Change): string =>
+    change.kind === 'Rule' ? formatRuleKey(getChangedRule(change)) : Object.keys(change.fields).join(', ');
+  const words = new Map(plan?.changes.map((change) => [change.name, wordsOf(change)]));
+  const all = [...[...record.created, ...record.deleted].map(({ rule }) => formatRuleKey(rule)), ...record.fields];
+  const open = apply?.notConverged.map((name) => words.get(name) ?? name) ?? all;
+  const left = `Not all that the apply changed was taken back. Not as before: ${joinSome(open, 12)}.`;
   const unseen = 'Nobody knows whether all that the apply changed was taken back: the result could not be verified.';
   const summary = open.length === 0 ? unseen : left;
   const hint = isOver
-    ? 'The server refused that for good. `reconcile undo N` tries it again (`reconcile history` has the number).'
+    ? `The server refused that for good. \`reconcile undo N\` tries again, N being ${record.at.slice(0, 19)}Z in \`reconcile history\`.`
     : 'The next `reconcile apply` or `reconcile confirm` with this state folder tries again; `reconcile undo` does too.';
   return makeError('not-gone-back', summary, hint);
 }

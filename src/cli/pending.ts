@@ -184,13 +184,12 @@ export async function claimGoingBack(files: StateFiles): Promise<boolean> {
   );
 }
 
-/** Ends going back: all that is left of the apply are fields that wait for a secret, or nothing. Where it rejects, the next run does it again. */
-export async function endGoingBack(files: StateFiles, hasRest: boolean): Promise<void> {
-  const read = async (place: Place) => decodePending(await files.readOwn(places[place]), place);
-  const [earlier, rest] = hasRest ? [await read('wantsSecret'), await read('goesBack')] : [];
+/** Ends going back: all that is left of the apply are fields that wait for a secret (`rest`), or nothing. Where it rejects, the next run does it again. */
+export async function endGoingBack(files: StateFiles, rest: PendingApply | null): Promise<void> {
+  const earlier = rest && decodePending(await files.readOwn(places.wantsSecret), 'wantsSecret');
   // What waits already is not forgotten for what comes to wait.
-  const record = earlier && rest && joinApplyRecords([earlier.record, rest.record]);
+  const record = earlier && joinApplyRecords([earlier.record, rest.record]);
   if (record) await files.write(places.wantsSecret, encodePending({ ...rest, record }));
   const file = files.locate(places.goesBack);
-  await (hasRest && !record ? rename(file, files.locate(places.wantsSecret)) : unlink(file));
+  await (rest && !record ? rename(file, files.locate(places.wantsSecret)) : unlink(file));
 }

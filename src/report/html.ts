@@ -39,13 +39,13 @@ export function renderHtml(report: RunReport, other: OtherAnswer = {}): string {
 function renderPlan(report: RunReport, plan: Plan): string {
   const { apply, kernel } = report;
   const page = makePlanPage(report, plan, mostTraffic);
-  const said = apply === null ? summarisePlan(report, plan) : summariseApply(apply, plan);
+  const said = report.headline ?? (apply === null ? summarisePlan(report, plan) : summariseApply(apply, plan));
   const held = kernel === undefined ? '' : ` ${summariseEnforcement(kernel)}`;
   const { at } = plan;
   const times =
     at === undefined || !report.desired ? '' : renderBoundaries(report, listShownBoundaries(report.desired, at));
   return renderReport(report, page.title.join(' · '), {
-    head: html`<p class="summary">${said}${held}</p>${page.notes.map((note) => html`<p class="note">${note}</p>`)}`,
+    head: html`<p class="summary">${escapeControls(said)}${held}</p>${page.notes.map((note) => html`<p class="note">${note}</p>`)}`,
     first: html`${leftOpenSection(report)}${renderPlanSections(report, plan, page)}`,
     last: html`${times}${testsSection(report, plan)}`,
   });

@@ -45,9 +45,9 @@ function render(report: RunReport, limit: number): string {
   const page = plan === null ? null : makePlanPage(report, plan, Math.min(limit, mostTraffic));
   const sections = [
     // The comment that a later run finds again is the plan's.
-    report.headline !== undefined || report.comparison !== undefined
+    (report.headline !== undefined && plan === null) || report.comparison !== undefined
       ? `### ${escapeProse(report.headline ?? title(report))}`
-      : `${marker}\n### ${title(report)}`,
+      : `${marker}\n### ${report.headline === undefined ? title(report) : escapeProse(report.headline)}`,
     leftOpenSection(report, limit),
     ...(plan === null || page === null
       ? []

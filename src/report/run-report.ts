@@ -40,7 +40,7 @@ export interface RunReport {
   readonly serverNames?: ReadonlyMap<string, string>;
   /** The plan compares two revisions, and nothing is written: what it goes from and to, in words. */
   readonly comparison?: { readonly from: string; readonly to: string };
-  /** What a command that makes no plan came to, in one line; absent where a plan was to be made. */
+  /** What a command came to, in one line; absent where its plan says it. */
   readonly headline?: string;
   /** Where the revision can be looked at; absent where that is not known. */
   readonly forge?: Forge | null;

@@ -335,13 +335,36 @@ describe('going back', () => {
       return 'n';
     });
     expect(back.code).toBe(5);
-    expect(back.err).toMatch(/\[not-gone-back\] .*Left as the apply made it: web-r1, web-r0\.\n/);
+    expect(back.err).toMatch(
+      /\[not-gone-back\] .*Not as before: drop 10\.1\.0\.0\/16 \*, accept 10\.2\.0\.0\/16 \*\.\n/,
+    );
     expect(back.out).toContain('create drop 10.1.0.0/16: ');
     expect(isGoingBack()).toBe(true);
     world.simulator.faults.clear();
     const next = await run('m');
     expect([next.code, live(), isGoingBack()]).toEqual([3, before, false]);
     expect(next.err).toContain('An earlier run was ended while it went back');
+  });
+
+  it('names fields of the Configuration that it could not put back, and not the manifest', async () => {
+    await prepared();
+    const back = await onTrial(() => {
+      world.simulator.faults.inject({ match: { method: 'PATCH' }, fault: { kind: 'status', status: 403 } });
+      return 'n';
+    });
+    expect([back.code, back.err]).toEqual([
+      5,
+      expect.stringMatching(/\[not-gone-back\] .*Not as before: default_client_dns, default_client_mtu\.\n/),
+    ]);
+  });
+
+  it('is the headline of Markdown and HTML: nobody reads there that the change was applied', async () => {
+    await prepared();
+    const back = await onTrial('n', '--output', 'markdown=back.md', '--output', 'html=back.html');
+    expect(back.code).toBe(3);
+    expect(world.read('back.md')).toMatch(/^<!-- .*\n### Went back: what the apply changed is as it was before\.\n/);
+    expect(world.read('back.md')).not.toContain('### reconcile: ');
+    expect(world.read('back.html')).toContain('<p class="summary">Went back: what the apply changed');
   });
 
   it('names the rule that the server keeps though it answers to each delete that it is gone', async () => {
@@ -351,7 +374,7 @@ describe('going back', () => {
       return 'n';
     });
     expect([back.code, isGoingBack()]).toEqual([5, true]);
-    expect(back.err).toMatch(/\[not-gone-back\] .*Left as the apply made it: .*, accept 10\.3\.0\.0\/16 \* \(/);
+    expect(back.err).toMatch(/\[not-gone-back\] .*Not as before: .*, accept 10\.3\.0\.0\/16 \* \(/);
   });
 
   it('says that nobody knows the result where the server cannot be read after the last step', async () => {
@@ -367,7 +390,7 @@ describe('going back', () => {
     const back = await onTrial(unseen, '--total-timeout', '2s', '--concurrency', '1');
     expect([back.code, live(), isGoingBack()]).toEqual([5, before, true]);
     expect(back.err).toMatch(/\[not-gone-back\] .*the result could not be verified\.\n/);
-    expect(back.err).not.toContain('Left as the apply made it');
+    expect(back.err).not.toContain('Not as before');
   });
 
   it('says whose a record may be that it cannot use, and what its removal does', async () => {
@@ -389,9 +412,11 @@ describe('going back', () => {
       return 'n';
     });
     expect([back.code, isGoingBack()]).toEqual([5, false]);
-    expect(back.err).toMatch(/\[not-gone-back\] .*Left as the apply made it: web-r1, web-r0\.\n/);
+    expect(back.err).toMatch(
+      /\[not-gone-back\] .*Not as before: drop 10\.1\.0\.0\/16 \*, accept 10\.2\.0\.0\/16 \*\.\n/,
+    );
     expect(back.out).toContain('create drop 10.1.0.0/16: ');
-    expect(back.err).toContain('`reconcile undo N` tries it again');
+    expect(back.err).toMatch(/`reconcile undo N` tries again, N being \d{4}-[\d:T-]+Z in `reconcile history`/);
     world.simulator.faults.clear();
     expect([(await run('undo', '2', '--yes')).code, live()]).toEqual([0, before]);
     expect((await run('m')).code).toBe(0);
@@ -431,7 +456,7 @@ describe('going back', () => {
       '2s',
     );
     expect(back.code).toBe(5);
-    expect(back.err).toContain('Left as the apply made it: ');
+    expect(back.err).toContain('Not as before: ');
     world.simulator.faults.clear();
     expect((await run('confirm')).code).toBe(3);
     expect(live()).toEqual(before);
