@@ -39,8 +39,6 @@ const places = { goesBack: 'going-back.json', waits: 'pending.json', wantsSecret
 type Place = keyof typeof places;
 
 const ownerFile = 'owner.json';
-/** Room for the last save on a full disk: until that one `reconcile confirm` takes the apply for half written. */
-const spareFile = 'spare.json';
 
 /** Where the pending apply lies; throws a `Failure` without a state folder. */
 export function openPending(invocation: Invocation): StateFiles {
@@ -55,7 +53,6 @@ export function openPending(invocation: Invocation): StateFiles {
 export async function addPending(files: StateFiles, pending: PendingApply): Promise<void> {
   let isOurs: boolean;
   try {
-    await files.write(spareFile, Array(2).fill(encodePending(pending)));
     isOurs = !existsSync(files.locate(places.goesBack)) && (await files.add(places.waits, encodePending(pending)));
     if (isOurs) await ownPending(files);
   } catch (error) {
@@ -68,7 +65,6 @@ export async function addPending(files: StateFiles, pending: PendingApply): Prom
 
 /** Writes it anew. One that was written once is enough to go back: a full disk must not end a run that has written. */
 export async function savePending(files: StateFiles, pending: PendingApply): Promise<void> {
-  if (pending.until !== null) await files.remove(spareFile).catch(() => false);
   await files.write(places.waits, encodePending(pending)).catch(() => undefined);
 }
 

@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import {
   existsSync,
   mkdirSync,
@@ -910,33 +909,6 @@ describe('while an apply waits in another process', () => {
     expect([kept.code, kept.out]).toEqual([0, expect.not.stringContaining('Run `reconcile apply`')]);
     expect([(await end).code, live()]).toEqual([0, after]);
     for (const words of looks) expect((await run(...words)).err).not.toContain(note);
-  });
-
-  it('waiting × a disk that filled up while the apply wrote: confirm keeps it all the same', async (context) => {
-    env = { ...env, PATH: process.env['PATH'] ?? '' };
-    const state = join(world.folder, 'state');
-    mkdirSync(state);
-    try {
-      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=512k', 'tmpfs', state], { stdio: 'ignore' });
-    } catch {
-      return context.skip('a small file system cannot be mounted here');
-    }
-    try {
-      await prepared();
-      const given = { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
-      const flags = ['apply', '--yes', '--confirm-with', 'false', '--confirm-within', '20s', 'm'];
-      const fill = (): void =>
-        expect(() => writeFileSync(join(state, 'full'), Buffer.alloc(1_000_000))).toThrow('ENOSPC');
-      const off = world.simulator.onCall(({ method }) => void (method !== 'GET' && fill()));
-      const child = spawnReconcile(flags, { cwd: world.folder, env: given });
-      const end = ended(child);
-      await until(() => live().join() === after.join());
-      off();
-      await until(async () => (await run('confirm')).code === 0);
-      expect([(await end).code, live()]).toEqual([0, after]);
-    } finally {
-      execFileSync('umount', [state]);
-    }
   });
 
   it('confirm comes too late once that process goes back: exit 3, and it goes back all the same (long)', async () => {
