@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
 import { runConfirmCommand } from '../adapters/confirm-command.ts';
@@ -10,14 +10,15 @@ import { type ConfirmTerms, findPendingOwner, isPending } from './pending.ts';
 const defaultWithinMs = 300_000;
 
 /** On which terms this apply is to be confirmed; null: it is not. Throws a `Failure` where nobody and nothing could confirm it. */
-export function confirmTermsOf({ settings, terminal }: Invocation): ConfirmTerms | null {
+export function confirmTermsOf({ settings, terminal, shared }: Invocation): ConfirmTerms | null {
   const { confirmWithin, confirmWith } = settings;
   if ((confirmWithin === null && confirmWith === null) || settings.dryRun) return null;
   const withinMs = confirmWithin ?? defaultWithinMs;
   if (confirmWith === null) {
     if (terminal.stdinIsTerminal && !isInBackground()) return { withinMs, command: null };
     const hint = "add --confirm-with COMMAND, such as --confirm-with 'curl -fsS https://probe.example.com'";
-    throw makeFailure('usage', '--confirm-within asks on a terminal, and there is none', hint);
+    const nobody = shared ? 'asks nobody where it applies a fleet' : 'asks on a terminal, and there is none';
+    throw makeFailure('usage', `--confirm-within ${nobody}`, hint);
   }
   const command = splitWords(confirmWith);
   const isCut = /['"]/.test(confirmWith.replace(shellWord, ''));
@@ -49,7 +50,8 @@ function splitWords(text: string): readonly string[] {
 export function findCommandProblem([program]: readonly string[], { env, cwd }: Terminal): string | null {
   if (program === undefined) return 'there is no program in it';
   const places = program.includes('/') ? [cwd] : (env['PATH'] ?? '').split(delimiter);
-  const isThere = places.some((folder) => existsSync(program.startsWith('/') ? program : join(folder, program)));
+  const isProgram = (file: string) => existsSync(file) && statSync(file).isFile() && (statSync(file).mode & 0o111) > 0;
+  const isThere = places.some((folder) => isProgram(program.startsWith('/') ? program : join(folder, program)));
   return isThere ? null : `there is no program ${program}`;
 }
 
@@ -99,7 +101,7 @@ async function watchRecord(files: StateFiles, { left, signal }: Probe, isTimed: 
 async function askPerson({ terminal, left, signal }: Probe): Promise<string | null> {
   const question = (): string => `Still there? Keep it? [y/N], going back in ${describeLeft(left())} `;
   const answer = await terminal.ask(question, signal);
-  if (answer === null) return 'The terminal is gone';
+  if (answer === null) return 'The terminal is gone, or its input ended';
   return /^y(es)?$/i.test(answer.trim()) ? null : 'You did not say yes';
 }
 

@@ -147,8 +147,12 @@ export async function noteWaiting(invocation: Invocation): Promise<void> {
   if (findStateFolder(invocation) === null) return;
   const pending = await loadPending(invocation, openPending(invocation)).catch(() => null);
   if (pending === null || pending.stage === 'wantsSecret') return;
-  const what = `the apply of ${pending.record.at.slice(0, 19)}Z by ${pending.record.by} is not confirmed, and is taken back without that`;
-  invocation.terminal.stderr(`note: ${escapeControls(what)}. To keep it: reconcile confirm\n`);
+  const { stage, until, record } = pending;
+  const isLate = stage === 'goesBack' || (stage !== 'writing' && until <= systemClock.wallTime());
+  const late = 'was not confirmed, and is to be taken back. To do that now';
+  const end = isLate ? late : 'is not confirmed, and is taken back without that. To keep it';
+  const what = `the apply of ${record.at.slice(0, 19)}Z by ${record.by} ${end}: reconcile confirm`;
+  invocation.terminal.stderr(`note: ${escapeControls(what)}\n`);
 }
 
 /** Forgets fields that wait for a secret once a run has brought each of them about; else says that they wait. */
@@ -167,9 +171,7 @@ export async function settleWaiting(invocation: Invocation, { exit = exitCodes.o
   if (fields.length === 0) return void (await files.remove(places.wantsSecret).catch(() => false));
   if (isKnown) await files.write(places.wantsSecret, encodePending(left)).catch(() => undefined);
   const what = `${fields.join(', ')}: still as an apply left it that was taken back`;
-  invocation.terminal.stderr(
-    `note: ${what}. Keep it: reconcile confirm. Put it back: reconcile undo N (SAML: apply the commit before)\n`,
-  );
+  invocation.terminal.stderr(`note: ${what}. Put it back: reconcile undo N. Keep it: reconcile confirm\n`);
 }
 
 /** Decides that the apply is taken back; false: it was kept already. */

@@ -43,16 +43,14 @@ async function watchLease(invocation: Invocation): Promise<() => Promise<boolean
     const summary = `nobody knows who holds the lease ${settings.lease}: it cannot be read`;
     throw makeFailure('state', summary, 'check --lease');
   });
-  if (holder !== null && !holder.suspended) {
-    const hint = 'suspend it first: `suspend: true` in its settings, then here --no-suspend where you share them';
+  const isSilent = (now: typeof holder): boolean => now === null || now.suspended;
+  if (holder !== null && !isSilent(holder)) {
+    const suspend = 'suspend it first: `suspend: true` in its settings, then here --no-suspend where you share them';
+    const hint = `${suspend}; one that is suspended may go back as long as its revision waits to be confirmed`;
     const summary = `${escapeControls(holder.name)} holds the lease ${settings.lease}, and would write at the same time`;
     throw makeFailure('suspended', summary, hint, exitCodes.refused);
   }
-  return () =>
-    lookAtLease(invocation).then(
-      (now) => now === null || now.suspended,
-      () => false,
-    );
+  return () => lookAtLease(invocation).then(isSilent, () => false);
 }
 
 /** One apply and the wait for its confirmation. What was before, with its secrets, is held here in memory alone. */
@@ -122,7 +120,6 @@ export async function settleEarlier(invocation: Invocation): Promise<Answer | nu
   const earlier = await loadPending(invocation, files);
   if (earlier === null || earlier.stage === 'wantsSecret') return null;
   const { stage, record, until } = earlier;
-  const { stderr } = invocation.terminal;
   const leftMs = Math.max(0, until - systemClock.wallTime());
   if (stage === 'goesBack' && (await findPendingOwner(files)) !== null) throw goingBackElsewhere();
   await refuseOwned(files, leftMs);
@@ -131,7 +128,8 @@ export async function settleEarlier(invocation: Invocation): Promise<Answer | nu
   const alone = { ...invocation, mayWrite: await watchLease(invocation) };
   if (stage === 'goesBack') return await takeBack(alone, files, earlier, 'An earlier run was ended while it went back');
   const what = `The apply of ${record.at.slice(0, 19)}Z by ${record.by} was never confirmed, and its process is gone.`;
-  stderr(`${what}${describeCut(stage)} Going back in ${describeLeft(leftMs)}; to keep it: reconcile confirm\n`);
+  const left = leftMs === 0 ? '' : ` Going back in ${describeLeft(leftMs)}; to keep it: reconcile confirm`;
+  invocation.terminal.stderr(`${escapeControls(what)}${describeCut(stage)}${left}\n`);
   return await settleTrial(alone, files, earlier);
 }
 

@@ -161,6 +161,8 @@ describe('an apply that is to be confirmed', () => {
     ['--confirm-within', '5m'],
     ['--confirm-with', 'no-such-program x'],
     ['--confirm-with', ' '],
+    ['--confirm-with', '/tmp'],
+    ['--confirm-with', './m/rules.yaml'],
   ])('nobody and nothing that could confirm: %s %s is wrong usage, and nothing is written', async (...flags) => {
     const refused = await world.cli(['apply', '--yes', ...flags, 'm'], { env });
     expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('[usage]')]);
@@ -590,7 +592,7 @@ describe('a field that waits for its secret', () => {
     for (const args of [['m'], ['undo', number, '--yes']]) {
       const lacking = await run(...args);
       expect([args, existsSync(rest())]).toEqual([args, true]);
-      expect(lacking.err).toMatch(/openid_connect_providers: still as an apply left it.* reconcile undo N /);
+      expect(lacking.err).toMatch(/openid_connect_providers: still as an apply left it.* reconcile undo N\. Keep it/);
     }
     const again = await world.cli(['m', ...bound], { env: { ...env, RECONCILE_SECRET_X: 'canary-one' } });
     expect([again.code, existsSync(rest())]).toEqual([0, false]);
@@ -744,6 +746,38 @@ describe('an apply whose process was killed', () => {
     ]);
     expect(world.simulator.configuration()['default_client_mtu']).toBe(1400);
     expect((await run('m', '--config', join(world.folder, 'narrow.yaml'))).err).not.toContain('An earlier run');
+  });
+
+  it('does not say how to keep what is to be taken back', async () => {
+    await killedWaiting('20s');
+    expect((await run('plan', 'm')).err).toMatch(
+      /is not confirmed, and is taken back without that\. To keep it: reconcile confirm\n/,
+    );
+    expireNow();
+    const late = /was not confirmed, and is to be taken back\. To do that now: reconcile confirm\n/;
+    expect((await run('plan', 'm')).err).toMatch(late);
+    world.simulator.faults.inject({ match: { method: 'POST' }, fault: { kind: 'status', status: 403 } });
+    const begun = await run('confirm');
+    expect([begun.code, begun.err, isGoingBack()]).toEqual([5, expect.not.stringContaining('to keep it'), true]);
+    expect((await run('plan', 'm')).err).toMatch(late);
+  });
+
+  it('shows a name that is not plain text as it is, and moves no terminal', async () => {
+    env = { ...env, USER: 'car\u001b[31mol' };
+    await killedWaiting('20s');
+    expireNow();
+    const back = await run('confirm');
+    expect([back.code, back.err + back.out]).toEqual([3, expect.not.stringContaining('\u001b[31m')]);
+    await killedWaiting('20s');
+    const kept = await run('confirm');
+    expect([kept.code, kept.out]).toEqual([0, expect.stringMatching(/^Kept: .* by car\S+ol\.\n$/)]);
+    expect(kept.out).not.toContain('\u001b');
+  });
+
+  it('says in JSON too what confirm kept', async () => {
+    await killedWaiting('20s');
+    const kept = (await run('confirm', '--output', 'json')).json() as unknown;
+    expect(kept).toMatchObject({ kept: expect.stringMatching(/^Kept: 6 changes of the apply of .* by carol\.$/) });
   });
 
   it('says at once why it cannot go back yet (long)', async () => {
@@ -1058,17 +1092,14 @@ describe.skipIf(!hasPty)(`a person at a terminal${hasPty ? '' : ' (skipped: no s
     });
 
   it.each([
-    ['y', 'y\r', 0, after],
-    ['n', 'n\r', 3, before],
-    ['Ctrl-C (long)', '\u0003', 3, before],
-    ['the end of input (long)', '\u0004', 3, before],
-  ])('%s', async (_, keys, code, rules) => {
+    ['y', 'y\r', 0, after, 'Kept.'],
+    ['n', 'n\r', 3, before, 'You did not say yes: '],
+    ['Ctrl-C (long)', '\u0003', 3, before, 'Stopped (SIGINT): '],
+    ['the end of input (long)', '\u0004', 3, before, 'The terminal is gone, or its input ended: '],
+  ])('%s', async (_, keys, code, rules, said) => {
     const seen = await onTerminal(keys);
-    expect([seen.code, live(), seen.screen]).toEqual([
-      code,
-      rules,
-      expect.stringContaining('Still there? Keep it? [y/N]'),
-    ]);
+    expect([seen.code, live(), seen.screen]).toEqual([code, rules, expect.stringContaining(said)]);
+    expect(seen.screen).toContain('Still there? Keep it? [y/N]');
   });
 
   it('no answer: the time is counted down before their eyes, and it goes back (long)', async () => {

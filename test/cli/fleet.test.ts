@@ -303,6 +303,8 @@ describe('a roll-out by hand', () => {
   it('runs the command that confirms for each target, and stops after one that it does not confirm', async () => {
     three();
     const state = ['--state-dir', 'state'];
+    const unasked = await run('apply', '--yes', '--confirm-within', '5m', '--target', 't0', ...state);
+    expect([unasked.code, unasked.out]).toEqual([1, expect.stringContaining('asks nobody where it applies a fleet')]);
     const kept = await run('apply', '--yes', '--confirm-with', '/bin/true', '--target', 't0', ...state);
     expect([kept.code, live()]).toEqual([0, [1, 0, 0]]);
     const lost = await run('apply', '--yes', '--confirm-with', '/bin/false', '--confirm-within', '200ms', ...state);

@@ -91,7 +91,9 @@ describe('a Lease of Kubernetes that another process holds', () => {
 
   it('confirmWith waiting × an apply to be confirmed: it is refused though the sidecar is suspended', async () => {
     await record({ suspended: true, pendingRevision: 'a'.repeat(40) });
-    expect([(await apply()).code, live()]).toEqual([3, 1]);
+    const refused = await apply();
+    expect([refused.code, live()]).toEqual([3, 1]);
+    expect(refused.err).toContain('one that is suspended may go back as long as its revision waits to be confirmed');
   });
 
   it('waiting, going back × kill -9, and a sidecar that took the lease: refused until that one is suspended', async () => {

@@ -1,8 +1,10 @@
 import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
 import type { StateFiles } from '../../adapters/state-files.ts';
+import { escapeControls } from '../../model/printable.ts';
 import { listWaiting } from '../../pass/go-back.ts';
 import { countChanges } from '../../pass/history.ts';
+import { renderDocument } from '../../report/json.ts';
 import { makeProblemReport } from '../../report/run-report.ts';
 import { count } from '../../report/summary.ts';
 import { type Answer, exitCodes, type Failure, type Invocation, makeFailure } from '../command.ts';
@@ -15,7 +17,11 @@ export async function run(given: Invocation): Promise<Answer> {
   const pending = await loadPending(given, files);
   if (pending === null) {
     const summary = `no apply waits to be confirmed in ${given.settings.stateDir ?? path.dirname(files.folder)}`;
-    throw makeFailure('state', summary, 'check --base-url and --state-dir; or it was taken back: reconcile history');
+    throw makeFailure(
+      'state',
+      summary,
+      'check --base-url and --state-dir (of a fleet: DIR/targets/NAME); or it was taken back: reconcile history',
+    );
   }
   const { stage, until } = pending;
   if (stage === 'wantsSecret') return await keep(files, pending);
@@ -34,6 +40,8 @@ async function keep(files: StateFiles, { record, stage }: EarlierApply): Promise
   if (!(await removePending(files, isRest ? 'wantsSecret' : 'waits')))
     throw comesTooLate('that apply was confirmed a moment ago, or is being taken back');
   const what = isRest ? listWaiting(record).join(', ') : count(countChanges(record), 'change');
-  const text = `Kept: ${what} of the apply of ${record.at.slice(0, 19)}Z by ${record.by}.${describeCut(stage)}\n`;
-  return { text: () => text, report: () => ({ ...makeProblemReport([]), headline: text.trimEnd() }) };
+  const { at, by } = record;
+  const text = escapeControls(`Kept: ${what} of the apply of ${at.slice(0, 19)}Z by ${by}.${describeCut(stage)}`);
+  const report = { ...makeProblemReport([]), headline: text };
+  return { text: () => `${text}\n`, report: () => report, document: () => renderDocument({ kept: text }, []) };
 }
