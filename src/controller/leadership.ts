@@ -222,7 +222,7 @@ export class Leadership {
     const isTried = this.#parts.settings().confirmWithinMs !== null && revision !== confirmedRevision;
     const isNew = isTried && revision !== pendingRevision;
     // An earlier process wrote it, and its content was not found again: going back later would leave what it changed.
-    if (isNew && pendingRevision !== null && this.takenBack === null && this.#trial.wordOn(pendingRevision) === null)
+    if (isNew && pendingRevision !== null && this.takenBack === null && this.#trial.wordOn(pendingRevision) !== 'kept')
       return await this.#abandon('A revision was never confirmed and its content is gone: it is taken back');
     const pending = isNew ? { ...nothingPending, pendingRevision: revision } : {};
     if (!(await this.#update({ inForceRevision: revision, ...pending, ...agreedAtOf(desired) }))) return notRecorded;

@@ -498,7 +498,25 @@ describe('going back', () => {
     await fake.clock.until(inEffect('r3'));
   });
 
-  it('confirmWith waiting × a directory that changed while no process ran: what nobody confirmed is taken back first', async () => {
+  it.each([
+    ['what nobody confirmed is taken back first', () => undefined],
+    [
+      'also where its deletes wait at first',
+      () => {
+        fake.settings = { ...confirming, deleteQuietMs: 5000 };
+      },
+    ],
+    [
+      'also where it is invalid at first',
+      async () => {
+        const { answer } = fake;
+        fake.answer = (request) => (request.content.revision === 'broken' ? { kind: 'invalid' } : answer(request));
+        fake.source = 'broken';
+        await fake.clock.until(() => ready().reason === 'ManifestsInvalid');
+        await fake.clock.pass(3000);
+      },
+    ],
+  ])('confirmWith waiting × a directory that changed while no process ran: %s', async (_, first) => {
     await end();
     begin({}, {});
     fake.confirms = () => 'it ended with 7';
@@ -509,7 +527,9 @@ describe('going back', () => {
     begin(before, {});
     recordBefore();
     holds('r2');
-    fake.source = 'r3';
+    fake.confirms = () => 'it ended with 7';
+    await first();
+    await push('r3');
     await fake.clock.until(() => written().at(-1) === 'r3');
     expect(written()).toEqual(['r2', 'before r2', 'r3']);
     expect(saved()).toMatchObject({ pendingRevision: 'r3', confirmedRevision: 'r1', givenUp: ['r2'] });
