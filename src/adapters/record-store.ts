@@ -86,10 +86,10 @@ function encodeRecord(record: LoopRecord, seal: Seal | null): string {
 
 /** Undefined without a token. */
 function sealOf(record: Omit<LoopRecord, 'isSealed'>, seal: Seal | null): string | undefined {
-  const { agreedAt, sentSecrets, givenUp, failed } = record;
+  const { agreedAt, sentSecrets, givenUp, failed, passedOver } = record;
   const revisions = [...listRevisions(record), ...givenUp];
   // Without one that failed the seal is that of earlier versions.
-  const lost = failed.length === 0 ? [] : [failed];
+  const lost = [...(failed.length === 0 ? [] : [failed]), ...(passedOver.length === 0 ? [] : [{ passedOver }])];
   try {
     return seal?.(`record ${JSON.stringify([...revisions, agreedAt, sentSecrets, ...lost])}`);
   } catch {
@@ -104,7 +104,7 @@ function decodeRecord(text: string, seal: Seal | null): LoopRecord | null {
     const { inForceRevision = read.appliedRevision } = read;
     const record = { ...emptyRecord, ...read, inForceRevision };
     const isSealed = seal === null || (mark !== undefined && mark === sealOf(record, seal));
-    return isSealed ? record : { ...record, isSealed, agreedAt: null, sentSecrets: [], failed: [] };
+    return isSealed ? record : { ...record, isSealed, agreedAt: null, sentSecrets: [], failed: [], passedOver: [] };
   } catch {
     return null;
   }

@@ -16,6 +16,7 @@ import {
   listUntold,
   lostRecord,
   noteConfirming,
+  notePending,
   noteSeen,
   nothingConfirmed,
   nothingPending,
@@ -224,7 +225,7 @@ export class Leadership {
     // An earlier process wrote it, and its content was not found again: going back later would leave what it changed.
     if (isNew && pendingRevision !== null && this.takenBack === null && this.#trial.wordOn(pendingRevision) !== 'kept')
       return await this.#abandon('A revision was never confirmed and its content is gone: it is taken back');
-    const pending = isNew ? { ...nothingPending, pendingRevision: revision } : {};
+    const pending = isNew ? notePending(this.record, revision) : {};
     if (!(await this.#update({ inForceRevision: revision, ...pending, ...agreedAtOf(desired) }))) return notRecorded;
     if (isNew) {
       this.#trial.begin();

@@ -35,6 +35,8 @@ export const recordShape = z.object({
   pendingUntil: time.nullable().default(null),
   /** Somebody who took over was given time for one run of the command: nobody is again. */
   graceGiven: z.boolean().default(false),
+  /** Those that it followed, each not in effect and not taken back: what they changed is taken back with it. */
+  passedOver: z.array(revision).max(mostGivenUp).readonly().default([]),
   /** An earlier record could not be read, so that nobody knows which revision waited. Until one is in effect. */
   isLost: z.boolean().default(false),
   /** Not confirmed since another one was; a branch may be set back to each. The last one is taken back while it is pending too. */
@@ -88,8 +90,14 @@ export function listRevisions(record: Omit<LoopRecord, 'isSealed'>): readonly (s
   return [appliedRevision, inForceRevision, confirmedRevision, pendingRevision];
 }
 
-export const nothingPending = { pendingRevision: null, pendingUntil: null, graceGiven: false };
+export const nothingPending = { pendingRevision: null, pendingUntil: null, graceGiven: false, passedOver: [] };
 export const nothingConfirmed = { ...nothingPending, confirmedRevision: null, givenUp: [] };
+
+/** This revision waits from now on. What the one before changed, unless that is taken back already, waits with it. */
+export function notePending({ pendingRevision: left, passedOver, givenUp }: LoopRecord, revision: string) {
+  const passed = left === null || left === givenUp.at(-1) ? [] : recordGivenUp(passedOver, left);
+  return { ...nothingPending, pendingRevision: revision, passedOver: passed };
+}
 
 /** When the revisions of the record, and this one, were first seen. */
 export function noteSeen(record: LoopRecord, revision: string | null, now: number): Pick<LoopRecord, 'firstSeen'> {

@@ -56,6 +56,7 @@ describe('the record', () => {
       appliedDesired: 'b'.repeat(64),
       failed: ['e'.repeat(40)],
       graceGiven: true,
+      passedOver: ['7'.repeat(40)],
       isLost: true,
       agreedAt: 6,
       toldUntil: 8,
@@ -149,6 +150,18 @@ describe('the record', () => {
     for (const forged of ['[]', `["${one}"]`, `["${other}","${one}"]`]) {
       writeFileSync(file, sealed.replace(`["${other}"]`, forged));
       expect(await shared().load()).toEqual({ ...earlier, isSealed: false, agreedAt: null });
+    }
+  });
+
+  it('threat 41: of a lease says which revisions are taken back with the one that waits only under the seal', async () => {
+    const [file, one, other] = [path.join(folder, 'record.json'), 'a'.repeat(40), 'b'.repeat(40)];
+    const tried = { ...emptyRecord, pendingRevision: one };
+    for (const passedOver of [[], [other]]) {
+      await shared().save({ ...tried, passedOver });
+      expect(await shared().load()).toEqual({ ...tried, passedOver });
+      const sealed = readFileSync(file, 'utf8');
+      writeFileSync(file, sealed.replace(JSON.stringify({ passedOver }).slice(1, -1), `"passedOver":["${one}"]`));
+      expect(await shared().load()).toEqual({ ...tried, isSealed: false });
     }
   });
 

@@ -31,7 +31,7 @@ export const sidecarNames = {
   held: 'sidecar, while it waited',
 } as const;
 
-/** The applies of the newest revision: with their secrets, those of this process. */
+/** The applies of the newest revision, and of those that it passed over: with their secrets, those of this process. */
 export class RecentApplies {
   readonly stateFolder: string | null;
   #own: readonly ApplyRecord[] = [];
@@ -41,12 +41,13 @@ export class RecentApplies {
     this.stateFolder = stateFolder;
   }
 
-  /** Takes the record of an apply, which begins or has ended. */
-  readonly note = async (record: ApplyRecord): Promise<void> => {
+  /** Takes the record of an apply, which begins or has ended. `kept`: the other revisions whose records matter still. */
+  async note(record: ApplyRecord, kept: readonly (string | null)[] = []): Promise<void> {
     const change = changeOf(record);
+    const recent = [record.revision, ...kept];
     if (change === null) return;
-    this.#own = [...this.#own.filter(({ at, revision }) => at !== record.at && revision === record.revision), change];
-  };
+    this.#own = [...this.#own.filter(({ at, revision }) => at !== record.at && recent.includes(revision)), change];
+  }
 
   /** The newest record of this server, which knows the rules that end; with a `revision` only a sidecar's of that one. */
   async loadNewest(server: string | null, revision: string | null): Promise<ApplyRecord | null> {
@@ -56,18 +57,20 @@ export class RecentApplies {
     return revision === null || (changeOf(newest) !== null && newest.revision === revision) ? newest : null;
   }
 
-  /** What all of them changed together; null: nothing is recorded of this revision. */
-  async join(revision: string): Promise<ApplyRecord | null> {
+  /** What this revision and those that it passed over changed together; null: nothing is recorded of it. */
+  async join(revision: string, passedOver: readonly string[] = []): Promise<ApplyRecord | null> {
+    const joined: readonly (string | null)[] = [revision, ...passedOver];
     const applies: ApplyRecord[] = [];
     if (this.stateFolder !== null)
       for await (const one of walkHistory(new StateFiles(this.stateFolder, 'history'))) {
         if (one.by === sidecarNames.back) continue;
-        const change = one.revision === revision ? changeOf(one) : null;
+        const change = joined.includes(one.revision) ? changeOf(one) : null;
         if (change === null) break;
         applies.unshift(change);
       }
-    const own = this.#own.filter((one) => one.revision === revision);
-    return joinApplyRecords([...new Map([...applies, ...own].map((one) => [one.at, one])).values()]);
+    const own = this.#own.filter((one) => joined.includes(one.revision));
+    const all = [...applies.filter(({ at }) => !own.some((one) => one.at === at)), ...own];
+    return all.at(-1)?.revision === revision ? joinApplyRecords(all) : null;
   }
 }
 
@@ -130,7 +133,8 @@ export function createWatchPasses(wiring: PassWiring) {
         memory: { knownRules: record.knownRules, serverWasDown, openGaps },
       };
       const lookUp: LookUpFormer = (rule) => indexBase(base)?.find(rule);
-      const history = createHistoryWriter(recent.stateFolder, logger, recent.note, lookUp);
+      const note = (one: ApplyRecord) => recent.note(one, [record.pendingRevision, ...record.passedOver]);
+      const history = createHistoryWriter(recent.stateFolder, logger, note, lookUp);
       const by = sidecarNames[back ? 'back' : isHeld ? 'held' : 'apply'];
       const told = history.recordApproved(approve, { by, server: findServer(settings), revision: content.revision });
       const result = await reconcile(content, pass, told);
@@ -213,7 +217,7 @@ async function prepareBack(
     return ok({ ...own, takesBack: { record, endsAsSaid: true } });
   }
   if (back === undefined || back === 'confirmed') return ok(own);
-  const record = await recent.join(revision);
+  const record = await recent.join(revision, request.record.passedOver);
   const message = `what ${revision} changed is not recorded here`;
   if (record === null) return fail({ code: 'no-record', status: null, message });
   const isRest = back === 'rest';

@@ -1,7 +1,8 @@
-import { existsSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { makeUpstream, type Upstream } from '../../controller/support/git-host.ts';
+import { until } from '../../controller/support/sidecar.ts';
 import { type CliRun, ended, rule, spawnReconcile, startWorld, token, type World } from '../harness.ts';
 
 let world: World;
@@ -103,6 +104,35 @@ describe('confirmWith over a directory', () => {
     ]);
     const history = await world.cli(['history'], { env: { RECONCILE_STATE_DIR: join(world.folder, 'state') } });
     expect(history.out).toContain('sidecar, going back');
+  });
+
+  it('takes back with a revision what the one before, which the server refused in part, had written', async () => {
+    const mtu = () => world.simulator.configuration()['default_client_mtu'];
+    const asItWas = mtu();
+    const go = world.write('go', '');
+    const { args, env } = once(`test -e ${go}`, 'interval: 300ms\n', ['m']);
+    const stop = new AbortController();
+    const said: string[] = [];
+    const says = (text: string) => () => said.join('').includes(text);
+    world.write('m/rules.yaml', rulesOf(...before));
+    const running = world.cli(
+      args.filter((one) => one !== '--once'),
+      { env, stop: stop.signal, onStderr: (text) => void said.push(text) },
+    );
+    await until(says('result=good'));
+    const match = { method: 'POST', path: '/v0/rules' };
+    world.simulator.faults.inject({ match, fault: { kind: 'status', status: 422 } });
+    world.write('m/rules.yaml', rulesOf(...before, 'drop 10.66.0.0/16') + configuration('{default_client_mtu: 1400}'));
+    await until(says('ApplyFailed'));
+    world.simulator.faults.clear();
+    rmSync(go);
+    world.write('m/rules.yaml', rulesOf(...before, 'drop 10.67.0.0/16') + configuration('{default_client_mtu: 1400}'));
+    await until(() => live().includes('drop 10.67.0.0/16'));
+    expect(mtu()).toBe(1400);
+    await until(says('NotConfirmed'));
+    stop.abort();
+    await running;
+    expect([live(), mtu()], said.join('')).toEqual([before, asItWas]);
   });
 
   it('confirmWith going back × clocks that differ: it goes back, and names the rule that may have ended', async () => {
