@@ -43,7 +43,7 @@ export function listWaiting({ before, fields }: ApplyRecord): readonly Configura
 }
 
 /**
- * What is live in scope without what this apply created, with what it deleted, and with the former value of fields that still hold what
+ * What is live in scope, of all that is `live`, without what this apply created, with what it deleted, and with the former value of fields that still hold what
  * it wrote. What others changed since stays, and a problem names it; what has expired does not come back.
  */
 export function goBack(order: BackOrder, live: LiveState, context: DesiredContext): Desired {
@@ -74,7 +74,7 @@ function rulesBefore(
   const created = new Set(record.created.map(({ rule }) => formatRuleKey(rule)));
   const kept = live.filter(({ rule }) => !created.has(formatRuleKey(rule)));
   // No two of these collide, whoever made them.
-  const standing = [...kept];
+  const standing = live.filter(({ rule }) => !created.has(formatRuleKey(rule)) || !isInScope(rule, scope));
   const leave = (rule: Rule, why: string): void => {
     const key = formatRuleKey(rule);
     const name = record.said.get(key)?.name;
@@ -102,7 +102,8 @@ function rulesBefore(
     }
     return [];
   });
-  const stay = kept.map(({ rule }) => {
+  const mine = kept.filter(({ rule }) => isInScope(rule, scope));
+  const stay = mine.map(({ rule }) => {
     const key = formatRuleKey(rule);
     if (known?.has(key) === false) problems.push(changedSince(`the rule ${key} was made by others since`));
     const { name, expires } = (endsAsSaid && record.said.get(key)) || { name: null };

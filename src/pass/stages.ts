@@ -8,7 +8,7 @@ import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
 import { compareProblems, hasErrors, raiseWarnings } from '../model/problem.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 import { covers, formatRuleKey } from '../model/rule.ts';
-import { type DesiredState, isInScope, type LiveState } from '../model/state.ts';
+import type { DesiredState, LiveState } from '../model/state.ts';
 import { digestPlan } from '../plan/digest.ts';
 import type { PlanInput } from '../plan/input.ts';
 import { isCarriedOut, makePlan } from '../plan/make-plan.ts';
@@ -59,9 +59,8 @@ async function readStateBefore(
   const wanted = { ...scope, configuration: scope.configuration && order.record.fields.length > 0 };
   const read = await readLive(readContext(pass), wanted, null);
   if (!read.ok) return read;
-  const rules = read.value.live.rules.filter(({ rule }) => isInScope(rule, scope));
   const context = { ...pass.desired, now: pass.clock.wallTime() };
-  return ok({ desired: goBack(order, { ...read.value.live, rules }, context), users: null });
+  return ok({ desired: goBack(order, read.value.live, context), users: null });
 }
 
 /** Why a thread that reads manifests died says nothing about them: it is a failure like an API that does not answer. */

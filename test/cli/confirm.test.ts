@@ -310,6 +310,25 @@ describe('going back', () => {
     expect([back.code, live()]).toEqual([3, ['drop 192.0.2.0/24']]);
   });
 
+  it('puts back what it can though a rule outside the scope stands in the way of one that was deleted, and names that', async () => {
+    await prepared();
+    world.write('scope.yaml', 'scope: {networks: [10.0.0.0/8]}\n');
+    manifests(['drop 10.1.0.0/16', 'drop 10.4.0.0/16'], '{default_client_mtu: 1400}');
+    const back = await onTrial(
+      () => {
+        world.simulator.seed([{ action: 'accept', destination: '8.0.0.0/6' }]);
+        return 'n';
+      },
+      '--config',
+      join(world.folder, 'scope.yaml'),
+    );
+    expect([back.code, live()], back.err).toEqual([3, ['accept 8.0.0.0/6', 'drop 10.1.0.0/16']]);
+    expect(world.simulator.configuration()['default_client_mtu']).toBe(1300);
+    expect(back.out).toContain('(accept 10.2.0.0/16 *) cannot come back beside accept 8.0.0.0/6 *, made since.');
+    expect(back.out).not.toContain('was made by others since');
+    expect(back.err).toContain('Went back: all else that the apply changed is as it was before.');
+  });
+
   it('going back × expires: a rule that expired meanwhile is not made again, and is named', async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
     const spec = (destination: string, hours: number): string =>
