@@ -156,7 +156,7 @@ export function makePlanInput(
 ): PlanInput {
   const { base, baseApplied = false, takesBack } = pass;
   const created = takesBack?.record.created.map(({ rule }) => formatRuleKey(rule));
-  const options = created === undefined ? pass.options : { ...pass.options, prune: new Set(created) };
+  const options = { ...pass.options, ...(created && { prune: new Set(created), replaceModified: false }) };
   const { scope, profile } = pass.desired;
   const known = pass.appliedRules ?? listBaseEnds(baseApplied ? base : null);
   const ended = pass.isInForce ? listBaseEnds({ ...desired, rules: desired.expired ?? [] }) : [];

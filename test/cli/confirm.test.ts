@@ -310,6 +310,26 @@ describe('going back', () => {
     expect([back.code, live()]).toEqual([3, ['drop 192.0.2.0/24']]);
   });
 
+  it('does not replace a rule that others modified in place, though the settings ask for that; undo does not either', async () => {
+    await prepared();
+    world.write('replace.yaml', 'replaceModified: true\n');
+    const settings = ['--config', join(world.folder, 'replace.yaml')];
+    const theirs = () => world.simulator.rules().find(({ destination }) => destination === '172.17.0.0/16')?.id;
+    const back = await onTrial(
+      async () => {
+        const [id] = world.simulator.seed([{ action: 'accept', destination: '172.16.0.0/16' }]);
+        await call('PATCH', `/v0/rules/${id}`, { rule: { destination: '172.17.0.0/16' } });
+        return 'n';
+      },
+      ...settings,
+    );
+    const id = theirs();
+    expect([back.code, id], back.err).toEqual([3, expect.any(String)]);
+    expect(back.out.slice(back.out.indexOf('the state before the apply'))).not.toContain('modified in place');
+    const undone = await run('undo', ...settings);
+    expect([undone.code, theirs()], undone.out).toEqual([0, id]);
+  });
+
   it('puts back what it can though a rule outside the scope stands in the way of one that was deleted, and names that', async () => {
     await prepared();
     world.write('scope.yaml', 'scope: {networks: [10.0.0.0/8]}\n');
