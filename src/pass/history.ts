@@ -105,13 +105,15 @@ function sumUp(changes: readonly ChangedRules[]): ChangedRules {
 /** The manifests of this plan are believed before the newest record, which is believed before the state that the plan starts from. */
 function describeRules(rules: readonly LiveRule[], plan: Plan, { lookUp, earlier }: FormerRules): ApplyRecord['said'] {
   const keys = new Set(rules.map(({ rule }) => formatRuleKey(rule)));
-  const carried = [...listEnds(earlier)];
+  const ends = listEnds(earlier);
   // Keys cost more than destinations, and most rules of a plan are none of these.
   const near = new Set([
     ...rules.map(({ rule }) => rule.destination.text),
-    ...carried.map(([key]) => key.split(' ')[1]),
+    ...[...ends.keys()].map((key) => key.split(' ')[1]),
   ]);
   const before = rules.map(({ rule }): Saying => [formatRuleKey(rule), lookUp(rule) ?? { name: null }]);
+  const isKnown = (key: string, rule: Rule) =>
+    ends.has(key) || lookUp(rule) !== undefined || earlier?.created.some((one) => formatRuleKey(one.rule) === key);
   const now: Saying[] = [];
   const named: Saying[] = [];
   for (const change of plan.changes) {
@@ -119,13 +121,15 @@ function describeRules(rules: readonly LiveRule[], plan: Plan, { lookUp, earlier
     const { live, desired, name, expires, origin } = change;
     // The notes of a pair are those of its new rule.
     if (live !== null && near.has(live.rule.destination.text)) {
+      const key = formatRuleKey(live.rule);
       const isOurs = desired !== null || origin === 'expired';
-      (isOurs ? now : before).push([formatRuleKey(live.rule), desired === null ? { name, expires } : { name }]);
+      // The end of a rule that was known is the one that was in force: not one that this plan brings.
+      (isOurs ? now : before).push([key, desired === null && !isKnown(key, live.rule) ? { name, expires } : { name }]);
     }
     if (desired !== null && (desired.expires !== undefined || near.has(desired.rule.destination.text)))
       (desired.place === nowhere ? now : named).push([formatRuleKey(desired.rule), desired]);
   }
-  const said = joinSaid([...before, ...carried, ...now]);
+  const said = joinSaid([...before, ...ends, ...now]);
   // Where a manifest says no end, there is none any more.
   for (const [key, { name, expires }] of named) said.set(key, { name, expires });
   return new Map([...said].filter(([key, { expires }]) => keys.has(key) || expires !== undefined));

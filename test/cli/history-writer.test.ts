@@ -96,9 +96,15 @@ async function beginApply(folder: string, live: ReturnType<typeof liveRules>[num
   return () => history.end({ plan, apply: { end: 'converged', outcomes } as unknown as ApplyReport } as PassResult);
 }
 
-it('what a revision changed while it waited belongs to it, and what others had made meanwhile does not', async () => {
-  const rules = liveRules('accept 10.0.0.1', 'accept 10.0.0.2', 'accept 10.0.0.3', 'accept 10.0.0.4');
-  const [first, former, begun, foreign] = rules.map((one) => [one]);
+it('what a revision changed while it waited belongs to it, also what ended, and what others had made meanwhile does not', async () => {
+  const rules = liveRules(
+    'accept 10.0.0.1',
+    'accept 10.0.0.2',
+    'accept 10.0.0.3',
+    'accept 10.0.0.4',
+    'accept 10.0.0.5',
+  );
+  const [first, former, begun, foreign, ended] = rules.map((one) => [one]);
   const rest = {
     server: null,
     digest: null,
@@ -123,7 +129,8 @@ it('what a revision changed while it waited belongs to it, and what others had m
     by: sidecarNames.held,
     revision: 'r2',
     created: begun ?? [],
-    deleted: foreign ?? [],
+    deleted: [...(foreign ?? []), ...(ended ?? [])],
+    said: new Map([['accept 10.0.0.5 *', { name: 'guest', expires: 7 }]]),
   });
-  expect(await recent.join('r2')).toMatchObject({ created: [rules[0], rules[2]], deleted: [rules[1]] });
+  expect(await recent.join('r2')).toMatchObject({ created: [rules[0], rules[2]], deleted: [rules[1], rules[4]] });
 });

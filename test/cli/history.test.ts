@@ -352,6 +352,34 @@ describe('undo', () => {
     expect(undone.out).toMatch(/expires in \d+ days \(2099-01-0/);
   });
 
+  it('undo × expires: a wrong date that the apply itself brought does not keep the rule from coming back, as often as it is tried', async () => {
+    manifests(['drop 10.9.0.0/16']);
+    world.write('m/soon.yaml', rule('soon', 'action: accept, destination: 10.1.0.1'));
+    await run('m');
+    const wrong = rule('soon', 'action: accept, destination: 10.1.0.1, expires: 2025-12-01');
+    world.write('m/soon.yaml', wrong);
+    for (const confirm of [['--confirm-within', '100ms', '--confirm-with', '/bin/false'], [], []]) {
+      const applied = await run('apply', ...confirm, 'm');
+      if (confirm.length === 0) {
+        expect(live()).toEqual(['drop 10.9.0.0/16']);
+        const undone = await run('undo');
+        expect([undone.code, undone.out], undone.err).toEqual([0, expect.not.stringContaining('Not undone')]);
+      } else expect(applied.code, applied.err).toBe(3);
+      expect(live()).toEqual(['accept 10.1.0.1', 'drop 10.9.0.0/16']);
+    }
+    // The end that it had before counts: also one that is later.
+    const later = `${new Date(Date.now() + 3_600_000).toISOString().slice(0, 19)}Z`;
+    world.write('m/soon.yaml', rule('soon', `action: accept, destination: 10.1.0.1, expires: "${later}"`));
+    await run('m');
+    world.write('m/soon.yaml', wrong);
+    await run('m');
+    const back = await run('undo');
+    expect([live(), back.out]).toEqual([
+      ['accept 10.1.0.1', 'drop 10.9.0.0/16'],
+      expect.stringMatching(/expires in/),
+    ]);
+  });
+
   it('undo × expires: a rule keeps its end through any chain of applies and undos, so that it never comes back for good', async () => {
     const ends = 1000 * Math.floor(Date.now() / 1000 + 3600);
     const spec = `action: accept, destination: 10.1.0.1, expires: "${new Date(ends).toISOString()}"`;

@@ -6,7 +6,7 @@ import type { LoopPassRequest } from '../../controller/loop-parts.ts';
 import { listReferencedFiles } from '../../desired/build-configuration.ts';
 import { assemble } from '../../desired/desired.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
-import { formatRuleKey, isDesiredAt } from '../../model/rule.ts';
+import { formatRuleKey, isDesiredAt, type LiveRule } from '../../model/rule.ts';
 import type { FingerprintKey } from '../../model/secret.ts';
 import { type DesiredState, listAllRules } from '../../model/state.ts';
 import { type ApplyRecord, joinApplyRecords, type LookUpFormer, listEnds } from '../../pass/history.ts';
@@ -76,8 +76,9 @@ export class RecentApplies {
 
 /** What a sidecar's apply of a revision changed; null: it is no such apply. */
 function changeOf(record: ApplyRecord): ApplyRecord | null {
-  // What others made while the revision waited, and the sidecar took away, was not there before.
-  if (record.by === sidecarNames.held) return { ...record, deleted: [] };
+  // What others made while the revision waited, and the sidecar took away, was not there before; what ended then was.
+  const hasEnd = ({ rule }: LiveRule): boolean => record.said.get(formatRuleKey(rule))?.expires !== undefined;
+  if (record.by === sidecarNames.held) return { ...record, deleted: record.deleted.filter(hasEnd) };
   return record.by === sidecarNames.apply ? record : null;
 }
 
