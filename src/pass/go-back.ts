@@ -43,8 +43,8 @@ export function listWaiting({ before, fields }: ApplyRecord): readonly Configura
 }
 
 /**
- * What is live in scope, of all that is `live`, without what this apply created, with what it deleted, and with the former value of fields that still hold what
- * it wrote. What others changed since stays, and a problem names it; what has expired does not come back.
+ * What of all that is live is in scope without what this apply created, with what it deleted, and with the former value of fields that
+ * still hold what it wrote. What others changed since stays, and a problem names it; what has expired does not come back.
  */
 export function goBack(order: BackOrder, live: LiveState, context: DesiredContext): Desired {
   const finding: Finding = { ...order, context, problems: [] };
@@ -72,7 +72,7 @@ function rulesBefore(
   const taken = new Set<string>();
   const liveKeys = new Set(live.map(({ rule }) => formatRuleKey(rule)));
   const created = new Set(record.created.map(({ rule }) => formatRuleKey(rule)));
-  const kept = live.filter(({ rule }) => !created.has(formatRuleKey(rule)));
+  const kept = live.filter(({ rule }) => !created.has(formatRuleKey(rule)) && isInScope(rule, scope));
   // No two of these collide, whoever made them.
   const standing = live.filter(({ rule }) => !created.has(formatRuleKey(rule)) || !isInScope(rule, scope));
   const leave = (rule: Rule, why: string): void => {
@@ -90,7 +90,7 @@ function rulesBefore(
     const key = formatRuleKey(rule);
     const { name = null, expires } = record.said.get(key) ?? {};
     const blocker = profile.refusesCollisions ? standing.find((other) => collides(other.rule, rule)) : undefined;
-    const beside = blocker ? formatRuleKey(blocker.rule) + (kept.includes(blocker) ? ', made since' : '') : null;
+    const beside = blocker ? formatRuleKey(blocker.rule) + (live.includes(blocker) ? ', made since' : '') : null;
     if (goesBack && !isInScope(rule, scope)) leave(rule, isOutside);
     else if (liveKeys.has(key) && !created.has(key)) leaveAsBefore(rule, 'is live again already');
     else if (expires !== undefined && expires <= now) leave(rule, `expired at ${formatInstant(expires)}`);
@@ -102,8 +102,7 @@ function rulesBefore(
     }
     return [];
   });
-  const mine = kept.filter(({ rule }) => isInScope(rule, scope));
-  const stay = mine.map(({ rule }) => {
+  const stay = kept.map(({ rule }) => {
     const key = formatRuleKey(rule);
     if (known?.has(key) === false) problems.push(changedSince(`the rule ${key} was made by others since`));
     const { name, expires } = (endsAsSaid && record.said.get(key)) || { name: null };
@@ -144,7 +143,8 @@ function configurationBefore(
       ['differs', 'blocked'].includes(compareField(field, value, live.fields[field]));
     const changed = isNot(after);
     const isOpen = goesBack === true && waiting.has(field);
-    if ((changed || isOpen) && isRest && !isNot(before)) return false;
+    // Somebody put it back already, or it was never written.
+    if ((changed || (isOpen && isRest)) && !isNot(before)) return false;
     const isLost = field === 'saml_identity_providers' && waiting.has(field);
     const leave = (why: string): void => void problems.push(changedSince(`\`${field}\` ${why}`));
     if (changed) leave('was changed again');

@@ -40,8 +40,6 @@ export interface ApplyRecord extends ApplyOrigin {
 
 type ChangedRules = Pick<ApplyRecord, 'deleted' | 'created'>;
 
-type DoneStep = Pick<Outcome, 'step' | 'liveId'>;
-
 /** What the state that a plan starts from says of a rule: a plan without a base cannot tell what it deletes. */
 export type LookUpFormer = (rule: Rule) => SaidOfRule | undefined;
 
@@ -61,11 +59,8 @@ export function makeApplyRecord(
   apply: ApplyReport | null,
   former: FormerRules,
 ): ApplyRecord {
-  // What nobody knows counts: going back looks at what is live.
-  const done: readonly DoneStep[] =
-    apply === null
-      ? plan.steps.map((step) => ({ step }))
-      : apply.outcomes.filter(({ outcome }) => outcome === 'done' || outcome === 'unknown');
+  const done: readonly Pick<Outcome, 'step' | 'liveId'>[] =
+    apply === null ? plan.steps.map((step) => ({ step })) : apply.outcomes.filter((one) => mayBeDone(one, apply.end));
   const rules = sumUp(
     done.map(({ step, liveId }, index) => ({
       deleted: 'live' in step ? [step.live] : [],
@@ -84,6 +79,14 @@ export function makeApplyRecord(
     before,
     after: before === null ? null : { ...before, fields: { ...before.fields, ...change?.desired.fields } },
   };
+}
+
+/** What nobody knows counts: going back looks at what is live. So does a PATCH of the Configuration that the server took in part. */
+function mayBeDone({ outcome, status, step: { type } }: Outcome, end: ApplyEnd): boolean {
+  // Where all is live in the end, a proxy answered after the server did its work; a rule that was refused was made by others.
+  const isRefused = type !== 'configure' && [null, 401, 404, 409, 422, 429].includes(status);
+  const isTaken = end === 'converged' ? !isRefused : type === 'configure' && status === 200;
+  return outcome === 'done' || outcome === 'unknown' || (outcome === 'failed' && isTaken);
 }
 
 /** The rules that a sequence of changes deletes, and those that it creates. */
@@ -107,15 +110,11 @@ function describeRules(rules: readonly LiveRule[], plan: Plan, { lookUp, earlier
   const keys = new Set(rules.map(({ rule }) => formatRuleKey(rule)));
   const ends = listEnds(earlier);
   // Keys cost more than destinations, and most rules of a plan are none of these.
-  const near = new Set([
-    ...rules.map(({ rule }) => rule.destination.text),
-    ...[...ends.keys()].map((key) => key.split(' ')[1]),
-  ]);
+  const near = new Set([...keys, ...ends.keys()].map((key) => key.split(' ')[1]));
   const before = rules.map(({ rule }): Saying => [formatRuleKey(rule), lookUp(rule) ?? { name: null }]);
-  const isKnown = (key: string, rule: Rule) =>
-    ends.has(key) || lookUp(rule) !== undefined || earlier?.created.some((one) => formatRuleKey(one.rule) === key);
-  const now: Saying[] = [];
-  const named: Saying[] = [];
+  const made = new Set(earlier?.created.map(({ rule }) => formatRuleKey(rule)));
+  const isKnown = (key: string, rule: Rule) => ends.has(key) || made.has(key) || lookUp(rule) !== undefined;
+  const [now, named]: [Saying[], Saying[]] = [[], []];
   for (const change of plan.changes) {
     if (change.kind !== 'Rule') continue;
     const { live, desired, name, expires, origin } = change;

@@ -35,19 +35,17 @@ export async function readDesired(
   if (pass.takesBack !== undefined) return await readStateBefore(pass.takesBack, pass);
   const read = await parseContent(content, pass);
   if (!read.ok) return read;
-  const parsed = read.value;
   const context = { ...pass.desired, now: pass.at ?? pass.clock.wallTime() };
-  const offline = assemble(parsed, null, context);
+  const offline = assemble(read.value, null, context);
   const problems = pass.strict ? raiseWarnings(offline.problems) : offline.problems;
   if (hasErrors(problems)) return ok({ desired: { ...offline, state: null, problems }, users: null });
   if (offline.emails.length === 0) return ok({ desired: offline, users: null });
   const users = pass.users === undefined ? await listUsers(pass) : await pass.users();
   if (!users.ok) return users;
-  const { part } = pass;
   // Who is gone has no rule that is live: the ends of the others need not wait until the manifests are corrected.
   const idOf = (email: string): string => users.value.idOf(email) ?? email;
-  const known = part === 'ends' || part === 'revocations' ? { ...users.value, idOf } : users.value;
-  return ok({ desired: assemble(parsed, known, context), users: users.value });
+  const known = pass.part === 'ends' || pass.part === 'revocations' ? { ...users.value, idOf } : users.value;
+  return ok({ desired: assemble(read.value, known, context), users: users.value });
 }
 
 /** Reads what is live, and makes of it and a record the state before that apply. */
@@ -83,8 +81,7 @@ async function listUsers(pass: Asking): Promise<Result<KnownUsers, ReadFailure>>
 /** Every caller's plan with its identity, a function of its input alone; no `state` when a rule is for a user whom the server lacks. */
 export function planStates(input: PlanInput, { desired, users }: BuiltDesired) {
   const plan = makePlan(input);
-  const { desired: state, live, options } = input;
-  const digest = digestPlan(plan, { desired: state, live, key: options.fingerprintKey });
+  const digest = digestPlan(plan, { ...input, key: input.options.fingerprintKey });
   if (users === null) return { plan, digest, desired };
   const written = plan.changes.flatMap((change) =>
     change.kind === 'Rule' && change.desired !== null && change.action !== 'keep' ? [change.desired] : [],

@@ -310,6 +310,28 @@ describe('going back', () => {
     expect([back.code, live()]).toEqual([3, ['drop 192.0.2.0/24']]);
   });
 
+  it.each([
+    ['PATCH', 408],
+    ['PATCH', 404],
+    ['POST', 499],
+    ['POST', 403],
+  ])('takes back a %s that a proxy answered with %i after the server had carried it out', async (method, status) => {
+    await prepared();
+    manifests([...before, 'accept 10.30.0.0/16'], '{default_client_mtu: 1400, default_client_dns: [9.9.9.9]}');
+    world.simulator.faults.inject({ match: { method }, fault: { kind: 'status', status, commit: true } });
+    const back = await onTrial(() => {
+      world.simulator.faults.clear();
+      return 'n';
+    });
+    expect([back.code, live()], back.out).toEqual([3, before]);
+    expect(world.simulator.configuration()).toMatchObject({
+      default_client_mtu: 1300,
+      default_client_dns: ['1.1.1.1'],
+    });
+    expect(back.out).not.toContain('Not undone');
+    expect((await run('history')).out).toMatch(/^ +2 .*1 created, 2 fields/m);
+  });
+
   it('does not replace a rule that others modified in place, though the settings ask for that; undo does not either', async () => {
     await prepared();
     world.write('replace.yaml', 'replaceModified: true\n');

@@ -115,22 +115,28 @@ it('what a revision changed while it waited belongs to it, also what ended, and 
     after: null,
   } as const;
   const recent = new RecentApplies(null);
-  await recent.note({
-    ...rest,
-    at: '1',
-    by: sidecarNames.apply,
-    revision: 'r2',
-    created: first ?? [],
-    deleted: former ?? [],
-  });
-  await recent.note({
-    ...rest,
-    at: '2',
-    by: sidecarNames.held,
-    revision: 'r2',
-    created: begun ?? [],
-    deleted: [...(foreign ?? []), ...(ended ?? [])],
-    said: new Map([['accept 10.0.0.5 *', { name: 'guest', expires: 7 }]]),
-  });
+  await recent.note(
+    {
+      ...rest,
+      at: '1',
+      by: sidecarNames.apply,
+      revision: 'r2',
+      created: first ?? [],
+      deleted: former ?? [],
+    },
+    ['r2'],
+  );
+  await recent.note(
+    {
+      ...rest,
+      at: '2',
+      by: sidecarNames.held,
+      revision: 'r2',
+      created: begun ?? [],
+      deleted: [...(foreign ?? []), ...(ended ?? [])],
+      said: new Map([['accept 10.0.0.5 *', { name: 'guest', expires: 7 }]]),
+    },
+    ['r2'],
+  );
   expect(await recent.join('r2')).toMatchObject({ created: [rules[0], rules[2]], deleted: [rules[1], rules[4]] });
 });

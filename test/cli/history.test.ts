@@ -6,7 +6,7 @@ import { StateFiles } from '../../src/adapters/state-files.ts';
 import { loadRecord, pruneHistory, walkHistory } from '../../src/cli/history.ts';
 import { encodeApplyRecord } from '../../src/pass/history.ts';
 import { liveRules } from '../plan/support.ts';
-import { alice, ended, rule, spawnReconcile, startWorld, token, type World } from './harness.ts';
+import { alice, configuration, ended, rule, spawnReconcile, startWorld, token, type World } from './harness.ts';
 
 let world: World;
 let env: Readonly<Record<string, string>>;
@@ -252,6 +252,23 @@ describe('undo', () => {
     expect(live()).toEqual(['drop 10.1.0.0/16']);
   });
 
+  it('puts back the fields that were written beside one that the environment of the server pins', async () => {
+    const pinned = await startWorld({ environment: { default_client_persistent_keepalive: 25 } });
+    const { folder, simulator } = pinned;
+    const env = { RECONCILE_STATE_DIR: join(folder, 'state') };
+    const former = simulator.configuration();
+    pinned.write('m/c.yaml', configuration('default_client_mtu: 1400\ndefault_client_persistent_keepalive: 30'));
+    const applied = await pinned.cli(['m'], { env });
+    expect([applied.code, simulator.configuration()['default_client_mtu']], applied.out).toEqual([5, 1400]);
+    const undone = await pinned.cli(['undo'], { env });
+    expect([undone.code, simulator.configuration()], undone.out).toEqual([
+      0,
+      { ...former, updated_at: expect.anything() },
+    ]);
+    expect(undone.out).not.toContain('Not undone');
+    await pinned.close();
+  });
+
   it('keeps no secret, and names the one that a provider needs to come back', async () => {
     const provider = (label: string): string =>
       `{openid_connect_providers: [{id: okta, label: ${label}, client_id: c, client_secret: {env: RECONCILE_SECRET_X}, discovery_document_uri: "https://idp.example/x", auto_create_users: false}]}`;
@@ -374,10 +391,7 @@ describe('undo', () => {
     world.write('m/soon.yaml', wrong);
     await run('m');
     const back = await run('undo');
-    expect([live(), back.out]).toEqual([
-      ['accept 10.1.0.1', 'drop 10.9.0.0/16'],
-      expect.stringMatching(/expires in/),
-    ]);
+    expect([live(), back.out]).toEqual([['accept 10.1.0.1', 'drop 10.9.0.0/16'], expect.stringMatching(/expires in/)]);
   });
 
   it('undo × expires: a rule keeps its end through any chain of applies and undos, so that it never comes back for good', async () => {

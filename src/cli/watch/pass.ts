@@ -41,10 +41,9 @@ export class RecentApplies {
     this.stateFolder = stateFolder;
   }
 
-  /** Takes the record of an apply, which begins or has ended. `kept`: the other revisions whose records matter still. */
-  async note(record: ApplyRecord, kept: readonly (string | null)[] = []): Promise<void> {
+  /** Takes the record of an apply, which begins or has ended. `recent`: the revisions whose records matter still. */
+  async note(record: ApplyRecord, recent: readonly (string | null)[]): Promise<void> {
     const change = changeOf(record);
-    const recent = [record.revision, ...kept];
     if (change === null) return;
     this.#own = [...this.#own.filter(({ at, revision }) => at !== record.at && recent.includes(revision)), change];
   }
@@ -134,7 +133,7 @@ export function createWatchPasses(wiring: PassWiring) {
         memory: { knownRules: record.knownRules, serverWasDown, openGaps },
       };
       const lookUp: LookUpFormer = (rule) => indexBase(base)?.find(rule);
-      const note = (one: ApplyRecord) => recent.note(one, [record.pendingRevision, ...record.passedOver]);
+      const note = (one: ApplyRecord) => recent.note(one, [one.revision, record.pendingRevision, ...record.passedOver]);
       const history = createHistoryWriter(recent.stateFolder, logger, note, lookUp);
       const by = sidecarNames[back ? 'back' : isHeld ? 'held' : 'apply'];
       const told = history.recordApproved(approve, { by, server: findServer(settings), revision: content.revision });
@@ -180,11 +179,9 @@ async function parseEarly({ files }: SourceContent, { parse, desired }: Pick<Pas
   }
 }
 
-const staysCodes = new Set<string>(['changed-since', 'waits-for-secret']);
-
 function logStays(logger: Logger, { problems }: PassResult): void {
-  for (const { summary } of problems.filter(({ code }) => staysCodes.has(code)).slice(0, 50))
-    logger.warn('Something is not taken back', { detail: summary });
+  const stays = problems.filter(({ code }) => code === 'changed-since' || code === 'waits-for-secret');
+  for (const { summary } of stays.slice(0, 50)) logger.warn('Something is not taken back', { detail: summary });
 }
 
 /** The newest record that counts for a pass, and when rules end by it; without one the base of the pass tells. */
@@ -228,8 +225,7 @@ async function prepareBack(
 /** The record without what the confirmed state asks for too, now: that stays, whoever wrote it. */
 function leaveDesired(record: ApplyRecord, confirmed: DesiredState | null): ApplyRecord {
   if (confirmed === null) return record;
-  const now = systemClock.wallTime();
-  const rules = listAllRules(confirmed).filter((one) => isDesiredAt(one, now));
+  const rules = listAllRules(confirmed).filter((one) => isDesiredAt(one, systemClock.wallTime()));
   const desired = new Set(rules.map(({ rule }) => formatRuleKey(rule)));
   const created = record.created.filter(({ rule }) => !desired.has(formatRuleKey(rule)));
   const fields = record.fields.filter((field) => confirmed.configuration?.fields[field] === undefined);
