@@ -498,12 +498,13 @@ describe('going back', () => {
     await fake.clock.until(inEffect('r3'));
   });
 
-  it.each([
-    ['what nobody confirmed is taken back first', () => undefined],
+  it.each<[string, () => Promise<void>]>([
+    ['what nobody confirmed is taken back first', () => Promise.resolve()],
     [
       'also where its deletes wait at first',
       () => {
         fake.settings = { ...confirming, deleteQuietMs: 5000 };
+        return Promise.resolve();
       },
     ],
     [
