@@ -297,6 +297,29 @@ describe('a revision that has to be confirmed', () => {
     expect(saved()).toMatchObject({ confirmedRevision: 'r3', pendingRevision: null });
   });
 
+  it('is taken back with the one before, where that was confirmed and never came into effect, also after a restart', async () => {
+    await fake.clock.until(inEffect('r1'));
+    const { answer } = fake;
+    fake.answer = (request) =>
+      request.content.revision === 'r2'
+        ? { kind: 'apply', plan: planOf(['+10.0.0.1']), end: 'failed', status: 422 }
+        : answer(request);
+    await push('r2');
+    await fake.clock.until(() => ready().reason === 'ApplyFailed');
+    await fake.clock.pass(30_000);
+    fake.confirms = () => 'it ended with 1';
+    await push('r3');
+    await fake.clock.pass(5000);
+    expect(saved()).toMatchObject({ pendingRevision: 'r3', passedOver: ['r2'] });
+    await restart();
+    fake.confirms = () => 'it ended with 1';
+    await fake.clock.pass(400_000);
+    expect(ready().reason).toBe('NotConfirmed');
+    const back = fake.requests.find((request) => request.back === 'rest');
+    expect(back?.record).toMatchObject({ pendingRevision: 'r3', passedOver: ['r2'] });
+    expect(saved()).toMatchObject({ confirmedRevision: 'r1', pendingRevision: null, passedOver: [] });
+  });
+
   it('whose time is over while a pass corrects drift gets no more time for what that pass wrote', async () => {
     const { clock } = fake;
     const trial = new Trial(

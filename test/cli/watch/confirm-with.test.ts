@@ -111,14 +111,14 @@ describe('confirmWith over a directory', () => {
     const asItWas = mtu();
     const go = world.write('go', '');
     const { args, env } = once(`test -e ${go}`, 'interval: 300ms\n', ['m']);
-    const stop = new AbortController();
     const said: string[] = [];
     const says = (text: string) => () => said.join('').includes(text);
     world.write('m/rules.yaml', rulesOf(...before));
-    const running = world.cli(
+    const child = spawnReconcile(
       args.filter((one) => one !== '--once'),
-      { env, stop: stop.signal, onStderr: (text) => void said.push(text) },
+      { cwd: world.folder, env: { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token } },
     );
+    child.stderr?.on('data', (text) => said.push(String(text)));
     await until(says('result=good'));
     const match = { method: 'POST', path: '/v0/rules' };
     world.simulator.faults.inject({ match, fault: { kind: 'status', status: 422 } });
@@ -130,8 +130,8 @@ describe('confirmWith over a directory', () => {
     await until(() => live().includes('drop 10.67.0.0/16'));
     expect(mtu()).toBe(1400);
     await until(says('NotConfirmed'));
-    stop.abort();
-    await running;
+    child.kill();
+    await ended(child);
     expect([live(), mtu()], said.join('')).toEqual([before, asItWas]);
   });
 
