@@ -28,7 +28,9 @@ const everyFormat: readonly Format[] = ['text', 'json', 'markdown', 'html', 'git
 const answers: readonly Format[] = ['text', 'json', 'html'];
 const tables: readonly Format[] = ['text', 'json', 'csv', 'markdown', 'html'];
 
-/** What is absent is empty: no operands, no options of its own, one thing to print. */
+/** What a command has none of: operands, options of its own, more than one thing to print. */
+const absent = { operands: '', options: [], formats: [] };
+
 const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load'> & Partial<CommandSpec>)[] = [
   {
     name: 'plan',
@@ -275,9 +277,4 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
 ];
 
 /** The commands with a name, in the order of `--help`. */
-export const commands: readonly CommandSpec[] = table.map((spec) => ({
-  operands: '',
-  options: [],
-  formats: [],
-  ...spec,
-}));
+export const commands: readonly CommandSpec[] = table.map((spec) => ({ ...absent, ...spec }));

@@ -45,10 +45,14 @@ const manifests = {
   strict: { kind: 'switch', help: 'make warnings errors' },
 } as const satisfies OptionTable;
 
-const limit = [
-  /^\s*(?:\d{1,9}|(?:100|\d{1,2}(?:\.\d+)?)%)\s*$/,
-  'a number of rules (12) or a share of the live rules (30%)',
-] as const;
+const limit = {
+  kind: 'text',
+  value: 'N|N%',
+  shape: [
+    /^\s*(?:\d{1,9}|(?:100|\d{1,2}(?:\.\d+)?)%)\s*$/,
+    'a number of rules (12) or a share of the live rules (30%)',
+  ],
+} as const;
 
 const plan = {
   detailedExitcode: { kind: 'switch', help: 'exit 2 when changes are pending' },
@@ -57,19 +61,11 @@ const plan = {
   ruleUpdates: { kind: 'choice', choices: ['replace', 'patch'], help: 'how a change is sent (default: by profile)' },
   prune: { kind: 'choice', choices: ['all', 'none'], default: 'all', help: 'delete live rules that no manifest holds' },
   maxDeletes: {
-    kind: 'text',
-    value: 'N|N%',
+    ...limit,
     default: '30%',
-    shape: limit,
     help: 'refuse to delete more rules (a share: from 10 live rules in scope on)',
   },
-  maxChanges: {
-    kind: 'text',
-    value: 'N|N%',
-    default: '50%',
-    shape: limit,
-    help: 'refuse to delete or rewrite more live rules (a share: as above)',
-  },
+  maxChanges: { ...limit, default: '50%', help: 'refuse to delete or rewrite more live rules (a share: as above)' },
   allowEmpty: { kind: 'switch', help: 'allow a plan that leaves no rule' },
   allowLockout: { kind: 'switch', help: 'allow a Configuration that leaves no way to sign in' },
   replaceModified: { kind: 'switch', help: 'replace rules that were modified in place' },

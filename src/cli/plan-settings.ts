@@ -20,18 +20,13 @@ export function readLimits(settings: Settings): Limits {
 
 /** The planning options of settings whose texts fit the shapes of the table of options. */
 export function readPlanOptions(settings: Settings, fingerprintKey: FingerprintKey | null): PlanOptions {
+  const { allowEmpty, allowLockout, prune, replaceModified, maxExposure, failOn } = settings;
+  const { protect = [], secrets } = settings.file?.nested ?? {};
   return {
+    ...{ allowEmpty, allowLockout, prune, replaceModified, maxExposure, failOn, protect, fingerprintKey },
     maxDeletes: readLimit(settings.maxDeletes),
     maxChanges: readLimit(settings.maxChanges),
-    allowEmpty: settings.allowEmpty,
-    allowLockout: settings.allowLockout,
-    prune: settings.prune,
-    replaceModified: settings.replaceModified,
-    maxExposure: settings.maxExposure,
-    failOn: settings.failOn,
-    protect: settings.file?.nested.protect ?? [],
-    secretBindings: [...(settings.file?.nested.secrets?.bind ?? []), ...settings.bindSecret.map(readBinding)],
-    fingerprintKey,
+    secretBindings: [...(secrets?.bind ?? []), ...settings.bindSecret.map(readBinding)],
   };
 }
 

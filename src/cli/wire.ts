@@ -38,7 +38,7 @@ export async function runWired(
 
 /** The API client of these settings; throws a `Failure` for a missing or wrong base URL, token or CA file. */
 export function wireApi({ settings, terminal }: Invocation): { readonly api: ApiClient; readonly token: TokenSource } {
-  const { baseUrl, caFile } = settings;
+  const { baseUrl, caFile, allowHttp, timeout: requestTimeoutMs } = settings;
   if (baseUrl === null) {
     const hint =
       'give --base-url https://vpn.example.com, RECONCILE_BASE_URL, or baseUrl in the settings file; `reconcile validate` needs none';
@@ -47,10 +47,7 @@ export function wireApi({ settings, terminal }: Invocation): { readonly api: Api
   const token = createTokenSource(settings, terminal.env);
   token.read(); // a token that cannot be read is said before anything else
   const client = createApiClient({
-    baseUrl,
-    token: token.read,
-    allowHttp: settings.allowHttp,
-    requestTimeoutMs: settings.timeout,
+    ...{ baseUrl, allowHttp, requestTimeoutMs, token: token.read },
     connections: settings.concurrency + 2,
     ...(caFile === null ? {} : { caFile }),
     ...(settings.proxy === null ? {} : { proxy: readProxy(terminal.env) }),
@@ -77,6 +74,7 @@ export function wireShared(
   means: ParserMeans = {},
 ): Pick<PassDependencies, 'clock' | 'parse' | 'desired' | 'at' | 'approvals' | 'limits'> {
   const { settings } = invocation;
+  const { concurrency, pace, timeout: requestTimeoutMs, totalTimeout: totalTimeoutMs } = settings;
   const at = readTimeAsked(settings, 'at');
   return {
     clock: systemClock,
@@ -84,13 +82,7 @@ export function wireShared(
     desired: makeDesiredContext(invocation, root),
     ...(at === null ? {} : { at }),
     approvals: settings.approve,
-    limits: {
-      ...defaultApplyLimits,
-      concurrency: settings.concurrency,
-      pace: settings.pace,
-      requestTimeoutMs: settings.timeout,
-      totalTimeoutMs: settings.totalTimeout,
-    },
+    limits: { ...defaultApplyLimits, concurrency, pace, requestTimeoutMs, totalTimeoutMs },
   };
 }
 

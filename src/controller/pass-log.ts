@@ -28,14 +28,9 @@ const shown = 50;
 /** One line for each object that is put back, with who changed it as far as that is known. */
 export function logDrift(logger: Logger, plan: Plan): void {
   const corrected = plan.changes.filter(({ action }) => action !== 'keep' && action !== 'skip');
-  for (const change of corrected.slice(0, shown)) {
-    logger.warn('Drift is corrected', {
-      kind: change.kind,
-      object: change.name ?? change.id ?? '',
-      action: change.action,
-      origin: change.origin ?? 'drift',
-      fields: Object.keys(change.fields),
-    });
+  for (const { kind, name, id, action, origin = 'drift', fields } of corrected.slice(0, shown)) {
+    const object = name ?? id ?? '';
+    logger.warn('Drift is corrected', { kind, object, action, origin, fields: Object.keys(fields) });
   }
 }
 

@@ -106,14 +106,9 @@ export function viewPlan({ plan, content, digest, apply }: PassResult) {
     // What `--approve` takes, when a guard refused the plan.
     digest: digest?.plan ?? null,
     summary: plan.summary,
-    changes: changing.slice(0, shown).map((change) => ({
-      kind: change.kind,
-      name: change.name,
-      action: change.action,
-      reason: change.reason,
-      origin: change.origin ?? null,
-      fields: Object.keys(change.fields),
-    })),
+    changes: changing.slice(0, shown).map(({ kind, name, action, reason, origin = null, fields }) => {
+      return { kind, name, action, reason, origin, fields: Object.keys(fields) };
+    }),
     steps: plan.steps.slice(0, shown).map(makeRequest),
     refusals: plan.refusals.map(({ code, summary, hint }) => ({ code, summary, hint })),
   };

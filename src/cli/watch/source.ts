@@ -41,15 +41,8 @@ function readGitSettings(
   if (remote?.protocol === 'ssh' && settings.gitKnownHosts === null)
     problems.push(wrong('for ssh the server’s key must be known: give --git-known-hosts'));
   if (remote === null || target === null || parts === null || problems.length > 0) throw new Failure(problems);
-  return {
-    remote,
-    target,
-    path: parts,
-    access: settings,
-    limits: readLimits(settings),
-    timeoutMs: settings.gitTimeout,
-    ...context,
-  };
+  const { gitTimeout: timeoutMs } = settings;
+  return { ...context, remote, target, path: parts, access: settings, limits: readLimits(settings), timeoutMs };
 }
 
 function checked<T>(result: Result<T, string>, problems: Problem[]): T | null {

@@ -243,16 +243,12 @@ function waitForRestart(running: Settings, read: Settings): readonly string[] {
 }
 
 function loopSettingsOf(settings: Settings, isGit: boolean): LoopSettings {
-  const { confirmWith, windows = [], notifyBefore = 86_400_000 } = settings.file?.nested ?? {};
+  const { confirmWith, windows = [], notifyBefore: noticeMs = 86_400_000 } = settings.file?.nested ?? {};
+  const { interval: intervalMs, quiet, deleteQuiet, onDrift, allowRewind, suspend: suspended } = settings;
   return {
-    intervalMs: settings.interval,
-    quietMs: isGit ? 0 : settings.quiet,
-    deleteQuietMs: isGit ? 0 : Math.max(settings.quiet, settings.deleteQuiet),
-    onDrift: settings.onDrift,
-    allowRewind: settings.allowRewind,
-    suspended: settings.suspend,
+    ...{ intervalMs, onDrift, allowRewind, suspended, windows, noticeMs },
+    quietMs: isGit ? 0 : quiet,
+    deleteQuietMs: isGit ? 0 : Math.max(quiet, deleteQuiet),
     confirmWithinMs: confirmWith === undefined ? null : (confirmWith.within ?? 300_000),
-    windows,
-    noticeMs: notifyBefore,
   };
 }
