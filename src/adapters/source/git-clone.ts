@@ -88,10 +88,7 @@ export class Clone extends GitRepository {
     return this.#fetch([commitsOnly, how, '--end-of-options', 'origin', `+${fetchName}:${incoming}`]);
   }
 
-  async #fetch(
-    args: readonly string[],
-    { config = [], ...given }: Pick<Call, 'stdin' | 'config'> = {},
-  ): Promise<Result<null, Problem>> {
+  async #fetch(args: readonly string[], { config = [], ...given }: Pick<Call, 'stdin' | 'config'> = {}) {
     const { gitDir } = this.context;
     const all = ['remote.origin.promisor=true', ...config];
     const fetched = await this.#ask({ ...given, gitDir, args: ['fetch', ...quiet, ...args], config: all });
