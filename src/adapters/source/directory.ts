@@ -138,14 +138,14 @@ async function walkDirectory(walk: Walk, directory: Directory): Promise<void> {
 async function visit(walk: Walk, directory: Directory, found: Dirent): Promise<void> {
   const { name } = found;
   const path = directory.path === '' ? name : `${directory.path}/${name}`;
+  const refuse = (what: string): void => void walk.problems.push(refuseEntry(path, what));
   const isManifest = isManifestPath(name);
   const entry = await resolveEntry(join(directory.real, name));
   if (typeof entry === 'string') {
     // The system knows the name in other bytes than we have it. A folder of such a name may hold manifests.
     const isNotUtf8 = name.includes('\uFFFD');
-    if (isNotUtf8 && (isManifest || !found.isFile()))
-      walk.problems.push(refuseEntry(path, 'has a name that is not UTF-8'));
-    else if (isManifest) walk.problems.push(refuseEntry(path, `cannot be read: ${entry}`));
+    if (isNotUtf8 && (isManifest || !found.isFile())) refuse('has a name that is not UTF-8');
+    else if (isManifest) refuse(`cannot be read: ${entry}`);
     return;
   }
   const { real, stats } = entry;
@@ -160,15 +160,10 @@ async function visit(walk: Walk, directory: Directory, found: Dirent): Promise<v
     if (inside && stats.isFile() && isJsonPath(name) && walk.json.length < mostJson) walk.json.push(file());
     return;
   }
-  if (!inside) {
-    walk.problems.push(
-      refuseEntry(path, 'is a link that leads out of the directory; links are followed inside it only'),
-    );
-  } else if (above.includes(real)) {
-    walk.problems.push(refuseEntry(path, 'is a link that leads back to a directory above it'));
-  } else if (!stats.isFile() && !stats.isDirectory()) {
-    walk.problems.push(refuseEntry(path, `is ${getFileKind(stats)}, not a regular file`));
-  } else if (!walk.seen.has(real)) {
+  if (!inside) refuse('is a link that leads out of the directory; links are followed inside it only');
+  else if (above.includes(real)) refuse('is a link that leads back to a directory above it');
+  else if (!stats.isFile() && !stats.isDirectory()) refuse(`is ${getFileKind(stats)}, not a regular file`);
+  else if (!walk.seen.has(real)) {
     walk.seen.add(real);
     if (stats.isFile()) walk.files.push(file());
     else await walkDirectory(walk, { real, path, above });
