@@ -4,7 +4,7 @@ import { type ConditionUpdate, setConditions } from './conditions.ts';
 import { countDeletes } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { countLiveRules, describeConditions, type PassEnding } from './pass-ending.ts';
-import { createStatus, type PassView, type Status, viewPlan } from './status.ts';
+import { createStatus, nothingDue, nothingSeen, type PassView, type Status, viewPlan } from './status.ts';
 
 const shownFindings = 20;
 
@@ -58,8 +58,7 @@ export class StatusBoard {
     const verdict = { kind: 'held', reason: 'Standby', message } as const;
     this.set(...describeConditions(verdict, { revision: null, failures: 0, badSettings }));
     this.revisions({ applied: null, appliedAt: null, failed: null });
-    this.update({ windowOpensAt: null, confirmBy: null, nextBoundaryAt: null, heldEnds: 0 });
-    this.update({ drift: 0, fights: 0, blockedDeletes: 0, liveRules: null, plan: null });
+    this.update({ ...nothingSeen, ...nothingDue });
   }
 
   /** What a pass saw: the live state, the plan at hand, and how much of it others brought about. */

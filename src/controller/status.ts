@@ -114,6 +114,10 @@ export function viewPlan({ plan, content, digest, apply }: PassResult) {
   };
 }
 
+/** Of a server on which no pass has looked: what differs there, and what waits for its time. */
+export const nothingSeen = { drift: 0, fights: 0, blockedDeletes: 0, liveRules: null, plan: null };
+export const nothingDue = { windowOpensAt: null, confirmBy: null, nextBoundaryAt: null, heldEnds: 0 };
+
 /** The status before anything is known. */
 export function createStatus(version: string, source: string, wallTime: number, server?: string): Status {
   return {
@@ -124,20 +128,13 @@ export function createStatus(version: string, source: string, wallTime: number, 
     conditions: createConditions(wallTime),
     revisions: { observed: null, attempted: null, applied: null, appliedAt: null, failed: null },
     lastSuccessAt: null,
-    drift: 0,
-    fights: 0,
-    blockedDeletes: 0,
-    liveRules: null,
-    plan: null,
+    ...nothingSeen,
     progress: null,
     passes: [],
     role: 'standby',
     holder: null,
     suspended: false,
-    windowOpensAt: null,
-    confirmBy: null,
-    nextBoundaryAt: null,
-    heldEnds: 0,
+    ...nothingDue,
     serverAheadMs: null,
     degraded: false,
     tokenExpiresAt: null,
