@@ -70,14 +70,8 @@ export async function readRevisionContent(
   { directory, ref, parse }: { readonly directory: string; readonly ref: string; readonly parse: ParseFiles },
 ): Promise<SourceContent> {
   const { readAtRef } = await import('../adapters/source/git-ref.ts');
-  const read = await readAtRef({
-    directory,
-    ref,
-    limits: readLimits(settings),
-    references: async (files) => listReferencedFiles(await parse(files)),
-    environment: terminal.env,
-    signal: terminal.stop,
-  });
+  const request = { directory, ref, limits: readLimits(settings), environment: terminal.env, signal: terminal.stop };
+  const read = await readAtRef({ ...request, references: async (files) => listReferencedFiles(await parse(files)) });
   if (!read.ok) throw new Failure([read.error]);
   return read.value;
 }

@@ -92,9 +92,7 @@ function keepQuiet(terminal: Terminal) {
     ...terminal,
     env: { ...terminal.env, GITHUB_STEP_SUMMARY: '' },
     stop: AbortSignal.any([terminal.stop]),
-    stdoutIsTerminal: false,
-    stderrIsTerminal: false,
-    stdinIsTerminal: false,
+    ...{ stdoutIsTerminal: false, stderrIsTerminal: false, stdinIsTerminal: false },
     stdout: (text) => void out.push(text),
     stderr: (text) => void err.push(text),
   };

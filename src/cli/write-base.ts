@@ -132,13 +132,12 @@ async function copySettings(git: GitCall, file: string): Promise<Result<string, 
   if (!existsSync(folder) || realpathSync(folder) !== join(realpathSync(outer), relative(outer, folder)))
     return fail(`the folder of ${given.config} is gone, or behind a link: put it back`);
   const repository = new GitRepository({ ...git, gitDir: join(top, '.git') });
-  const commit = await repository.commitOf(given['config-ref']);
+  const where = given['config-ref'];
+  const commit = await repository.commitOf(where);
   const [bytes] = commit === null ? [] : await readFileAt(repository, [{ id: commit }], inside).catch(() => []);
   if (!bytes) {
-    const where = given['config-ref'];
-    return fail(
-      `${given.config} is read from ${where} and is not there: commit it there, and fetch it (fetch-depth: 0)`,
-    );
+    const hint = 'commit it there, and fetch it (fetch-depth: 0)';
+    return fail(`${given.config} is read from ${where} and is not there: ${hint}`);
   }
   const copy = join(folder, `.${basename(file)}.reviewed`);
   rmSync(copy, { force: true, recursive: true });

@@ -56,13 +56,8 @@ export type Conditions = Readonly<Record<Exclude<ConditionType, 'Enforced'>, Con
 
 /** Where a loop starts: nothing is known yet. */
 export function createConditions(wallTime: number): Conditions {
-  const condition = (type: ConditionType): Condition => ({
-    type,
-    status: 'Unknown',
-    reason: 'Starting',
-    message: 'no pass has ended yet',
-    since: wallTime,
-  });
+  const unknown = { status: 'Unknown', reason: 'Starting', message: 'no pass has ended yet', since: wallTime } as const;
+  const condition = (type: ConditionType): Condition => ({ type, ...unknown });
   return { Ready: condition('Ready'), Reconciling: condition('Reconciling'), Stalled: condition('Stalled') };
 }
 

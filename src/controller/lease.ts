@@ -42,13 +42,8 @@ export function createSoleWriter(): Lease {
 
 /** The API, with every write checked against the lease at the moment it would leave: a process that was paused writes nothing. */
 export function guardApi(api: LiveApi, lease: { readonly mayWrite: () => boolean | Promise<boolean> }): LiveApi {
-  const lost: NoAnswer = {
-    kind: 'no-answer',
-    sent: 'no',
-    code: 'aborted',
-    message: 'not sent: another replica may hold the lease now',
-    status: null,
-  };
+  const message = 'not sent: another replica may hold the lease now';
+  const lost: NoAnswer = { kind: 'no-answer', sent: 'no', code: 'aborted', message, status: null };
   return wrapApi(api, async (method, call) => (method === 'GET' || (await lease.mayWrite()) ? call() : lost));
 }
 

@@ -128,9 +128,8 @@ export function explainRemote(run: ProcessRun, settings: RemoteSettings, onClone
 function hideToken({ stderr }: ProcessRun, { gitTokenFile: file }: GitAccess): string {
   try {
     const tokens = file == null ? [] : readOperatorFile(file, 1_000_000).toString('utf8').split('\n');
-    return String(
-      hideSecrets(stderr.replaceAll('remote: ', ''), tokens) ?? 'its words are not shown: they quote the token',
-    );
+    const words = hideSecrets(stderr.replaceAll('remote: ', ''), tokens);
+    return String(words ?? 'its words are not shown: they quote the token');
   } catch {
     return stderr; // git could not read it either
   }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { makeError, type Problem } from '../../model/problem.ts';
-import { type ProcessRun, runProcess } from '../run-process.ts';
+import { type ProcessCommand, runProcess } from '../run-process.ts';
 import { readOperatorFile } from './regular-file.ts';
 
 /** Whose signatures count. A commit must be signed by one of these; both may be given. */
@@ -27,11 +27,8 @@ export async function checkSignature(commit: SignedCommit, keys: SignatureKeys, 
   if (failure !== null) return makeError('git-signature-keys', failure, 'check --git-verify-openpgp');
   const refusal = await refuseSignature(commit, keys, folder);
   if (refusal === null) return null;
-  return makeError(
-    'git-signature',
-    `commit ${commit.id.slice(0, 12)} is refused: ${refusal}`,
-    'sign it with an allowed key and push again; the last good revision stays in force',
-  );
+  const hint = 'sign it with an allowed key and push again; the last good revision stays in force';
+  return makeError('git-signature', `commit ${commit.id.slice(0, 12)} is refused: ${refusal}`, hint);
 }
 
 /** What was signed, and every signature of the commit: header lines `gpgsig`, with continuation lines that begin with a space. */
@@ -125,12 +122,7 @@ async function makeKeyring(folder: string, keysFile: string | null = null): Prom
 }
 
 /** Runs gpg or ssh-keygen: 30 s, 1 MB, an environment of its own beside PATH. */
-function runTool(
-  program: string,
-  args: readonly string[],
-  env: Readonly<Record<string, string>>,
-  stdin: Uint8Array | string,
-): Promise<ProcessRun> {
+function runTool(program: string, args: readonly string[], env: ProcessCommand['env'], stdin: Uint8Array | string) {
   const limits = { timeoutMs: 30_000, maxOutput: 1_000_000, signal: new AbortController().signal };
   const path = process.env['PATH'] ?? '/usr/bin:/bin';
   return runProcess({ program, cwd: '/', args, env: { PATH: path, ...env }, stdin, ...limits });

@@ -52,11 +52,8 @@ async function openFleet(line: ParsedLine, terminal: Terminal, settings: Setting
   const logger = await createLogger({ settings, terminal }, 'info');
   const state = await openStateOf(settings);
   const sources = shareSources(path.join(state.path, 'fleet', 'sources'), terminal.stop);
-  const shared = {
-    parser: shareParsers({ measure: 'together' }),
-    openSource: sources.open,
-    inTurn: createPool(width, slowMs),
-  };
+  const parser = shareParsers({ measure: 'together' });
+  const shared = { parser, openSource: sources.open, inTurn: createPool(width, slowMs) };
   const makeKeeper = (target: Target, hold: SharedWatch['hold'], metrics: ControllerMetrics): Keeper => {
     const own = makeWatch(makeTargetLine(target, line), terminal);
     const load = async (): Promise<Settings> => adjustSettings(await own.load(), target, fleet.file);

@@ -185,7 +185,7 @@ export class Running {
     });
     this.#closers.push(() => expiry.close());
     return new Loop({
-      source,
+      ...{ source, clock: systemClock, logger, lease, triggers, version },
       pass: (request) => this.#pass(request),
       confirm: (timeoutMs, signal) => {
         const command = this.settings.file?.nested.confirmWith?.command ?? [];
@@ -196,15 +196,10 @@ export class Running {
       settings: () => loopSettingsOf(this.settings, root === null),
       badSettings: () => this.#badSettings,
       ...(shared === undefined ? {} : { hold: shared.hold }),
-      clock: systemClock,
-      logger,
-      lease,
       observer: metrics.observer,
       notify: notifier.turned,
       store: lease.record === null ? storeRecordIn(state.path, logger) : storeRecord(lease.record, logger, token.seal),
-      triggers,
       stop: terminal.stop,
-      version,
       ...(server === null ? {} : { server }),
       degraded: () => wake?.degraded() ?? false,
       tokenExpiresAt: () => expiry.expiresAt(),
