@@ -29,12 +29,8 @@ export async function run(invocation: Invocation): Promise<Answer> {
   }
 }
 
-function answerOf(
-  { settings }: Invocation,
-  root: string,
-  { plan, desired, content, end }: PassResult,
-  problems: readonly Problem[],
-): Answer {
+function answerOf({ settings }: Invocation, root: string, result: PassResult, problems: readonly Problem[]): Answer {
+  const { plan, desired, content, end } = result;
   const names = desired?.state?.userNames ?? new Map<string, string>();
   const told = plan === null ? null : tellDrift(plan, names, settings.base !== null);
   const revision = content?.revision ?? null;
