@@ -58,7 +58,6 @@ export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<nu
   return await writeAnswer(answerFleet(outcomes, isPaused), outputs, null, terminal);
 }
 
-/** Refuses what is about one server. */
 function refuseOneServer({ flags, operands, command }: ParsedLine): void {
   const ofOne = ['baseUrl', 'tokenFile', 'save', 'snapshot', 'live', 'probe'] as const;
   const single = ofOne.find((name) => flags[name] !== undefined);

@@ -41,11 +41,7 @@ export function makeWatch({ flags, operands }: ParsedLine, started: Terminal): W
 }
 
 /** The settings of one run, read again when it is told to (SIGHUP); `renew` gets the secrets that they name a command for. */
-export async function loadSettings(
-  flags: RawValues,
-  terminal: Terminal,
-  renew: PrintedSecrets['renew'] | null = null,
-): Promise<Settings> {
+export async function loadSettings(flags: RawValues, terminal: Terminal, renew: PrintedSecrets['renew'] | null = null) {
   const sources = { flags, env: terminal.env, cwd: terminal.cwd };
   const named = flags.config ?? (terminal.env['RECONCILE_CONFIG'] || null);
   // Loaded on demand: most runs have no settings file, and its schema is not small.

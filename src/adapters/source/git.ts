@@ -161,12 +161,8 @@ export class GitSource implements Source {
 
   async #load(clone: Clone, commit: string): Promise<Result<SourceContent, Problem>> {
     if (this.#cached?.revision === commit) return ok(this.#cached);
-    const content = await loadContent({
-      repository: clone,
-      settings: this.#settings,
-      commit,
-      fetchObjects: (ids) => clone.fetchObjects(ids),
-    });
+    const fetchObjects = (ids: readonly string[]) => clone.fetchObjects(ids);
+    const content = await loadContent({ repository: clone, settings: this.#settings, commit, fetchObjects });
     if (!content.ok) return content;
     this.#cached = { ...content.value, author: authorOf(await clone.readCommit(commit)) };
     return ok(this.#cached);

@@ -67,7 +67,6 @@ function rulesNamed(state: DesiredState, name: string): readonly DesiredRule[] {
   return listAllRules(state).filter((rule) => rule.name === name || rule.name.startsWith(`${name}/`));
 }
 
-/** When the last of them ends. */
 function findLastEnd(state: DesiredState, name: string): number {
   return rulesNamed(state, name).reduce((last, { expires = 0 }) => Math.max(last, expires), 0);
 }
