@@ -12,7 +12,7 @@ const batch = { commits: 500, bytes: 32_000_000 };
 
 type HistoryRequest = RevisionRequest & { readonly limits: Limits; readonly files: readonly string[] };
 
-/** The commits that HEAD follows, parents before children, and the manifests in `directory` and `files` of each. A shallow clone is a problem. */
+/** The commits of HEAD, parents before children, and the manifests in `directory` and `files` of each. A shallow clone is a problem. */
 export async function openHistory(request: HistoryRequest) {
   return await askRepository(request, async (repository, path) => {
     if (await repository.isShallow())
