@@ -5,7 +5,7 @@ import { createManifestParser } from '../adapters/manifest-parser.ts';
 import { readFileAt } from '../adapters/source/git-content.ts';
 import { type FilesRequest, readAtRef, readFilesAtRef } from '../adapters/source/git-ref.ts';
 import { GitRepository } from '../adapters/source/git-repository.ts';
-import { findInWorkTree, findWorkTree } from '../adapters/source/work-tree.ts';
+import { findInWorkTree, findWorkTree, listRepositories } from '../adapters/source/work-tree.ts';
 import { listReferencedFiles } from '../desired/build-configuration.ts';
 import { defaultLimits } from '../desired/context.ts';
 import { findProfile } from '../model/profile.ts';
@@ -105,12 +105,6 @@ function findRepository(directory: string): Result<WorkTree, { readonly said: st
   if (found?.root === top) return ok(found);
   const where = top === '' ? 'not in a Git work tree' : 'in a submodule';
   return fail({ said: `${where}: the plan is not compared with a base`, code: 0 });
-}
-
-/** The folder and those above it, by their names, in which a repository lies; the innermost first. */
-function listRepositories(folder: string): readonly string[] {
-  const above = folder === dirname(folder) ? [] : listRepositories(dirname(folder));
-  return lstatSync(join(folder, '.git'), { throwIfNoEntry: false }) === undefined ? above : [folder, ...above];
 }
 
 /** The one that was checked out: a pull request can make any folder below it a submodule, whose `.git` is a file. */

@@ -1,24 +1,24 @@
 import { existsSync, lstatSync, realpathSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 
-/** Where a file lies in the work tree that holds a directory, by the names that lead to it; null elsewhere, and in a repository inside. */
-export function findInWorkTree(directory: string, file: string): readonly string[] | null {
-  for (let top = dirname(file); ; top = dirname(top)) {
-    if (lstatSync(join(top, '.git'), { throwIfNoEntry: false }) !== undefined)
-      return realpathSync(top) === findWorkTree(directory)?.root ? relative(top, file).split(sep) : null;
-    if (top === dirname(top)) return null;
-  }
+/** The folder and those above it that hold an entry `.git`, a name that Git refuses to track; by their names, the innermost first. */
+export function listRepositories(folder: string): readonly string[] {
+  const above = folder === dirname(folder) ? [] : listRepositories(dirname(folder));
+  return lstatSync(join(folder, '.git'), { throwIfNoEntry: false }) === undefined ? above : [folder, ...above];
 }
 
-/** The work tree that holds a directory, by an entry `.git`, a name that Git refuses to track, and where it lies there; null without one. */
+/** Where a file lies in the work tree that holds a directory, by the names that lead to it; null elsewhere, and in a repository inside. */
+export function findInWorkTree(directory: string, file: string): readonly string[] | null {
+  const [top] = listRepositories(dirname(file));
+  const isSame = top !== undefined && realpathSync(top) === findWorkTree(directory)?.root;
+  return isSame ? relative(top, file).split(sep) : null;
+}
+
+/** The work tree that holds a directory, and where it lies there; null without one. */
 export function findWorkTree(directory: string) {
   if (!existsSync(directory)) return null;
   const real = realpathSync(directory);
-  for (let folder = real; ; folder = dirname(folder)) {
-    const gitDir = join(folder, '.git');
-    if (lstatSync(gitDir, { throwIfNoEntry: false }) !== undefined) {
-      return { gitDir, root: folder, path: relative(folder, real).split(sep).filter(Boolean) };
-    }
-    if (folder === dirname(folder)) return null;
-  }
+  const [root] = listRepositories(real);
+  if (root === undefined) return null;
+  return { gitDir: join(root, '.git'), root, path: relative(root, real).split(sep).filter(Boolean) };
 }
