@@ -68,7 +68,11 @@ export async function readFilesAtRef(request: FilesRequest) {
 }
 
 /** The manifests of a commit, none where it has no folder of them. */
-export async function loadAt(repository: GitRepository, commit: string, settings: ContentSettings) {
+export async function loadAt(
+  repository: GitRepository,
+  commit: string,
+  settings: ContentSettings,
+): Promise<Result<SourceContent, Problem>> {
   const fetchObjects = (): Promise<Result<null, Problem>> => Promise.resolve(fail(unreadable()));
   const content = await loadContent({ repository, commit, settings, fetchObjects });
   const isAbsent = !content.ok && ['git-path-missing', 'no-manifests'].includes(content.error.code);
@@ -81,7 +85,10 @@ export async function isRevision(name: string, request: RevisionRequest): Promis
 }
 
 /** The nearest commit that both revisions hold in their history. */
-export async function findMergeBase([from, to]: readonly [string, string], request: RevisionRequest) {
+export async function findMergeBase(
+  [from, to]: readonly [string, string],
+  request: RevisionRequest,
+): Promise<Result<string, Problem>> {
   return await askRepository(request, async (repository) => {
     const [a, b] = [await findCommit(repository, from), await findCommit(repository, to)];
     if (!a.ok) return a;

@@ -115,7 +115,10 @@ export class GitSource implements Source {
   }
 
   /** Runs `work`; when the clone turns out to be broken, throws it away and runs `work` once more on a fresh one. */
-  async #withClone<T>(signal: AbortSignal, work: (clone: Clone) => Promise<Result<T, Problem>>) {
+  async #withClone<T>(
+    signal: AbortSignal,
+    work: (clone: Clone) => Promise<Result<T, Problem>>,
+  ): Promise<Result<T, Problem>> {
     const workOn = (clone: Clone): Promise<Result<T, Problem>> => {
       this.#isChecked = true;
       return work(clone);

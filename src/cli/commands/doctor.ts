@@ -157,7 +157,10 @@ function diagnoseStored(configuration: LiveConfiguration, profile: Profile): rea
 }
 
 /** One line for each thing that is well, then the problems. */
-export function renderExamination({ well, problems }: Awaited<ReturnType<typeof examineServer>>, color: boolean) {
+export function renderExamination(
+  { well, problems }: Awaited<ReturnType<typeof examineServer>>,
+  color: boolean,
+): string {
   const paint = createPaint(color);
   const lines = well.map((text) => `${paint('strong', 'ok')} ${text}\n`).join('');
   return `${lines}${renderProblems(problems, color)}\n${formatProblemCounts(problems)}.\n`;
