@@ -25,7 +25,10 @@ export async function lookUpNames(invocation: Invocation, request: NamesRequest)
   return { ...(lastApply === null ? {} : { lastApply }), ...(await readEmails(invocation, request)) };
 }
 
-async function readNamesAtHead(invocation: Invocation, { path, pass, plan }: NamesRequest) {
+async function readNamesAtHead(
+  invocation: Invocation,
+  { path, pass, plan }: NamesRequest,
+): Promise<ReadonlyMap<string, FormerRule> | null> {
   const isUnnamed = plan.changes.some(({ action, name }) => action === 'delete' && name === null);
   if (!isUnnamed || invocation.settings.base !== null || readRevision(invocation.terminal.env) !== null) return null;
   try {
@@ -38,7 +41,10 @@ async function readNamesAtHead(invocation: Invocation, { path, pass, plan }: Nam
   }
 }
 
-async function readEmails({ settings, terminal }: Invocation, { pass, plan, userNames }: NamesRequest) {
+async function readEmails(
+  { settings, terminal }: Invocation,
+  { pass, plan, userNames }: NamesRequest,
+): Promise<Pick<RunReport, 'serverNames'>> {
   const isWanted = terminal.stdoutIsTerminal || settings.showEmails;
   if (!isWanted || settings.snapshot !== null || pass.desired.profile.name === 'generic') return {};
   const shown = plan.changes.flatMap((change) =>

@@ -41,7 +41,10 @@ export function createDirectorySource(root: string, limits: Limits): Source {
   };
 }
 
-async function readAll(found: readonly FoundFile[], limits: Limits) {
+async function readAll(
+  found: readonly FoundFile[],
+  limits: Limits,
+): Promise<{ files: readonly SourceFile[]; problems: readonly Problem[] }> {
   const files: SourceFile[] = [];
   const problems: Problem[] = [];
   let total = 0;

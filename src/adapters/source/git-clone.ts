@@ -88,7 +88,10 @@ export class Clone extends GitRepository {
     return this.#fetch([commitsOnly, how, '--end-of-options', 'origin', `+${fetchName}:${incoming}`]);
   }
 
-  async #fetch(args: readonly string[], { config = [], ...given }: Pick<Call, 'stdin' | 'config'> = {}) {
+  async #fetch(
+    args: readonly string[],
+    { config = [], ...given }: Pick<Call, 'stdin' | 'config'> = {},
+  ): Promise<Result<null, Problem>> {
     const { gitDir } = this.context;
     const all = ['remote.origin.promisor=true', ...config];
     const fetched = await this.#ask({ ...given, gitDir, args: ['fetch', ...quiet, ...args], config: all });

@@ -61,7 +61,11 @@ export async function loadContent(request: ContentRequest): Promise<Result<Sourc
 }
 
 /** A file of a megabyte at most, by its path from the root, in each of these commits; null where it is no regular file. */
-export async function readFileAt(repository: GitRepository, commits: Commits, path: readonly string[]) {
+export async function readFileAt(
+  repository: GitRepository,
+  commits: readonly { readonly id: string }[],
+  path: readonly string[],
+): Promise<readonly (Buffer | null)[]> {
   const trees = commits.map(({ id }) => `${id}^{tree}`);
   const found = await findBelow(repository, trees, path);
   const ids = [...new Set(found.flatMap((entry) => (entry?.type === 'file' ? entry.id : [])))];
@@ -71,14 +75,12 @@ export async function readFileAt(repository: GitRepository, commits: Commits, pa
   return found.map((entry) => blobs.get(entry?.id ?? '') ?? null);
 }
 
-type Commits = readonly { readonly id: string }[];
-
 const largestFile = 1_000_000;
 
 /** These files in each commit, as `readFileAt` gives them; undefined of one out of the work tree that holds `directory`. */
 export async function readFilesAt(
   repository: GitRepository,
-  commits: Commits,
+  commits: readonly { readonly id: string }[],
   { directory, files }: { readonly directory: string; readonly files: readonly string[] },
 ): Promise<readonly (readonly (Buffer | null | undefined)[])[]> {
   const paths = files.map((file) => findInWorkTree(directory, file));
@@ -139,7 +141,11 @@ function findTarget(path: string, target: string): string {
 }
 
 /** The tree of a folder in each of these commits; null where there is none. */
-export async function findFolders(repository: GitRepository, commits: Commits, path: readonly string[]) {
+export async function findFolders(
+  repository: GitRepository,
+  commits: readonly { readonly id: string }[],
+  path: readonly string[],
+): Promise<readonly (string | null)[]> {
   const roots = await repository.headsOf(commits.map(({ id }) => `${id}^{tree}`));
   const ids = roots.flatMap((root) => root?.id ?? []);
   if (ids.length < roots.length) throw new GitError('git-broken', 'git cat-file: no tree of a commit');
@@ -147,7 +153,11 @@ export async function findFolders(repository: GitRepository, commits: Commits, p
 }
 
 /** The entry at a path below each of these trees, walked in trees: no path is given to git. */
-async function findBelow(repository: GitRepository, trees: readonly string[], path: readonly string[]) {
+async function findBelow(
+  repository: GitRepository,
+  trees: readonly string[],
+  path: readonly string[],
+): Promise<readonly (TreeEntry | null)[]> {
   let found = trees.map((id): TreeEntry | null => ({ path: '', id, type: 'tree' }));
   for (const part of path) {
     const ids = [...new Set(found.flatMap((one) => (one?.type === 'tree' ? one.id : [])))];

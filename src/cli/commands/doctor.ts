@@ -126,7 +126,10 @@ function examineToken(token: string, now: number): Findings[number] {
   return makeWarning('token-expires', `the token expires in ${formatAge(left)}; nothing can renew it`, hint);
 }
 
-async function examineConfiguration(configuration: LiveConfiguration, { settings, terminal }: Invocation) {
+async function examineConfiguration(
+  configuration: LiveConfiguration,
+  { settings, terminal }: Invocation,
+): Promise<Findings> {
   const found: (string | Problem)[] = [...diagnoseStored(configuration, readProfile(settings))];
   if (!settings.checkDiscovery) return found;
   for (const { id, discovery_document_uri: uri } of configuration.fields.openid_connect_providers) {

@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
+import type { KubernetesLeaseSettings } from '../../adapters/lease/kubernetes.ts';
 import type { LockFileSettings } from '../../adapters/lease/lock-file.ts';
 import { createSoleWriter, type Lease } from '../../controller/lease.ts';
 import { type Failure, type Invocation, makeFailure, type Settings, type Terminal } from '../command.ts';
@@ -36,7 +37,10 @@ export async function lookAtLease(invocation: Invocation) {
   return 'path' in place ? (await lockFile()).lookAtLockFile(place) : (await kubernetes()).lookAtKubernetesLease(place);
 }
 
-function locateLease({ settings, terminal }: LeaseHolder, events: LeaseEvents) {
+function locateLease(
+  { settings, terminal }: LeaseHolder,
+  events: LeaseEvents,
+): LockFileSettings | KubernetesLeaseSettings | null {
   const text = settings.lease;
   if (text === 'none') return null;
   const durationMs = settings.leaseDuration;
