@@ -133,7 +133,7 @@ export function restrictToTimes(
   });
   const prune = new Set(expired.map(({ rule }) => formatRuleKey(rule)));
   return {
-    pass: { ...rest, options: { ...options, prune } },
+    pass: { ...rest, options: { ...options, prune, replaceModified: false } },
     state: { ...state, rules, tests: part === 'revocations' ? [] : state.tests },
   };
 }

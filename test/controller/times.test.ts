@@ -311,6 +311,21 @@ describe('rules that begin and end, in a sidecar', () => {
     expect(live()).toContain(opened);
   });
 
+  it('under --on-drift report no rule that others modified in place is replaced beside what ends', async () => {
+    await start('--replace-modified');
+    settings = { ...settings, onDrift: 'report' };
+    const modified = world.simulator.rules().find(({ destination }) => destination === '10.8.0.0/16');
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    for (const action of ['accept', 'drop']) {
+      vi.setSystemTime(Date.now() + 2000);
+      const body = JSON.stringify({ rule: { action } });
+      const path = `/v0/rules/${modified?.id}`;
+      expect((await fetch(world.simulator.url + path, { method: 'PATCH', headers, body })).ok).toBe(true);
+    }
+    expect([await passAt(now + 25 * hour), live()]).toEqual(['DriftReported', after]);
+    expect(world.simulator.rules().map(({ id }) => id)).toContain(modified?.id);
+  });
+
   it('end not while a wider rule, which begins at that time and gives the same, waits for a window', async () => {
     newest = contentOf(
       timed('narrow', '10.8.1.0/24', { expires: now + hour }) +
