@@ -102,12 +102,7 @@ function labelOf({ name, id }: Pick<RuleChange, 'name' | 'id'>): string {
 
 /** Every user whom a rule names before the plan or after it: those whom its effect and exposure tell apart from nobody. */
 export function collectNamedUsers(changes: readonly Change[]): ReadonlySet<string> {
-  const users = new Set<string>();
-  for (const change of changes) {
-    if (change.kind !== 'Rule') continue;
-    for (const item of [change.live, change.action === 'skip' ? null : change.desired]) {
-      if (item !== null && item.rule.userId !== null) users.add(item.rule.userId);
-    }
-  }
-  return users;
+  const rules = changes.filter((change) => change.kind === 'Rule');
+  const sides = rules.flatMap(({ action, live, desired }) => [live, action === 'skip' ? null : desired]);
+  return new Set(sides.flatMap((side) => side?.rule.userId ?? []));
 }

@@ -30,8 +30,7 @@ export interface ExposureInput {
 export function findExposure(input: ExposureInput): readonly Exposure[] {
   const { order, before, after } = input;
   if (order.steps.length === 0) return [];
-  const users = new Set<string>();
-  for (const { userId } of before.concat(after)) if (userId !== null) users.add(userId);
+  const users = new Set(before.concat(after).flatMap(({ userId }) => userId ?? []));
   return [...unfilteredOf(input), ...order.suspects.flatMap((suspect) => findExposed(suspect, input, users))]
     .sort((a, b) => a.from - b.from || a.to - b.to || (a.direction < b.direction ? 1 : -1))
     .map(({ direction, traffic, from, to, expectedMs: ms }) => {
@@ -88,11 +87,7 @@ function droppedThroughout({ before, after }: ExposureInput): readonly Traffic[]
 }
 
 /** Exactly the traffic that the order of a component exposes: one entry for each pair of steps between which something is. */
-function findExposed(
-  { positions, kept }: Suspect,
-  input: ExposureInput,
-  users: ReadonlySet<string>,
-): readonly Exposed[] {
+function findExposed({ positions, kept }: Suspect, input: ExposureInput, users: ReadonlySet<string>) {
   const runs = new Map<string, Run>();
   const byClass = new Map<string, readonly Run[]>();
   const listRuns = (rank: number, entries: readonly Entry[]): readonly Run[] =>
