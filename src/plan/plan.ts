@@ -54,13 +54,13 @@ interface ChangeBase {
   readonly fields: Readonly<Record<string, FieldChange>>;
   /** The manifest's place; for a deleted rule the base's when known. */
   readonly source: Place | null;
+  /** The manifest's name; for a deleted rule the base's when known. */
+  readonly name: string | null;
+  readonly id: string | null;
 }
 
 export interface RuleChange extends ChangeBase, RuleNotes {
   readonly kind: 'Rule';
-  /** The manifest's name; for a deleted rule the base's when known. */
-  readonly name: string | null;
-  readonly id: string | null;
   readonly desired: DesiredRule | null;
   readonly live: LiveRule | null;
 }
@@ -74,8 +74,6 @@ export function getChangedRule({ desired, live }: RuleChange): Rule {
 
 export interface ConfigurationChange extends ChangeBase {
   readonly kind: 'Configuration';
-  readonly name: string | null;
-  readonly id: string | null;
   readonly desired: DesiredConfiguration;
   readonly live: LiveConfiguration | null;
 }
