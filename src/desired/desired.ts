@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import { addExcerpts } from '../manifest/excerpt.ts';
 import { type FileManifests, isManifestPath, type Manifest, type PolicyCaseTemplate } from '../manifest/manifest.ts';
 import { applySuppressions } from '../manifest/suppressions.ts';
-import type { DesiredConfiguration } from '../model/configuration.ts';
 import { getOrMake, keepFirst } from '../model/group-by.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import { formatCount, joinSome } from '../model/printable.ts';
@@ -105,7 +104,7 @@ export function makeState(
     ...rest,
     rules: inForce,
     ...(timed.length === 0 ? {} : { at: now, expired, upcoming }),
-    digest: digestOf(inForce, rest.configuration, rest.tests),
+    digest: digestOf({ ...rest, rules: inForce }),
   };
 }
 
@@ -224,11 +223,7 @@ function saidProblems({ files, manifests, problems }: Layered, { scope }: Desire
 }
 
 /** SHA-256 over what the manifests ask for, without secrets: a digest of a short one could be guessed. */
-function digestOf(
-  rules: readonly DesiredRule[],
-  configuration: DesiredConfiguration | null,
-  tests: readonly PolicyCase[],
-): string {
+function digestOf({ rules, configuration, tests }: Pick<DesiredState, 'rules' | 'configuration' | 'tests'>): string {
   const hash = createHash('sha256');
   hash.update(rules.map(({ name, rule }) => `${name}\n${formatRuleKey(rule)}\n`).join(''));
   const fields = Object.entries(configuration?.fields ?? {}).sort(([a], [b]) => compareText(a, b));

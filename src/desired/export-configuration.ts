@@ -48,7 +48,7 @@ export function exportConfiguration(fields: ConfigurationFields, profile: Profil
     // A manifest that says nothing of a logo leaves it alone.
     if (field === 'logo' && fields.logo === null) continue;
     const value = yaml[field] ?? null;
-    const reason = reasonAgainst(field, value, { profile, naming });
+    const reason = reasonAgainst(field, value, naming, profile);
     if (reason === null) spec[field] = value;
     else unfit.push({ field, reason });
   }
@@ -99,11 +99,7 @@ function nameReference(secret: Secret, provider: OidcProvider | SamlProvider, na
 }
 
 /** Why a manifest with this field alone would be refused; null when it would not. */
-function reasonAgainst(
-  field: ConfigurationField,
-  value: Yaml,
-  { profile, naming }: { readonly profile: Profile; readonly naming: Naming },
-): string | null {
+function reasonAgainst(field: ConfigurationField, value: Yaml, naming: Naming, profile: Profile): string | null {
   const text = writeManifest('Configuration', { name: 'main' }, { [field]: value });
   const file = { path: 'configuration.yaml', bytes: new TextEncoder().encode(text), hash: '' };
   const parsed = parseFiles([file], { profile, values: null, limits: defaultLimits });
