@@ -85,11 +85,7 @@ function removalsOf<T extends Ruled>({ verdict, rule, overridden }: Decision<T>)
   return verdict === 'drop' ? matching : null;
 }
 
-function additionsOf<T extends Ruled>(
-  { verdict, rule }: Decision<T>,
-  { user, protocol, port }: Packet,
-  bounds: PortRange,
-): readonly RuleKind[] {
+function additionsOf({ verdict, rule }: Decision<Ruled>, { user, protocol, port }: Packet, bounds: PortRange) {
   const decided = rule === null ? noRank : getRank(rule.rule);
   const canNamePort = protocol !== 'other' && bounds.low <= port && port <= bounds.high;
   const stronger = Array.from({ length: decided }, (_, rank) => kindOf(rank as Rank)).reverse();

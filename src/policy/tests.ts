@@ -81,9 +81,6 @@ function narrow(one: PolicyCase, area: Network): readonly PolicyCase[] {
   return [contains(one.destination, area) ? { ...one, destination: area } : one];
 }
 
-/** A case with `always: true` whose traffic gets the other verdict for a while. */
-type AlwaysFailure = Pick<CaseResult<never>, 'case'> & Pick<CaseFailure<never>, 'packet' | 'verdict'>;
-
 /** What a plan exposes on the way, as far as it matters here. */
 interface Exposed {
   readonly direction: 'opened' | 'cut_off';
@@ -99,7 +96,7 @@ export function findAlwaysFailures(
   cases: readonly PolicyCase[],
   exposure: readonly Exposed[],
   users: ReadonlySet<string>,
-): readonly AlwaysFailure[] {
+) {
   return cases.flatMap((one) => {
     if (!one.always || one.at !== undefined) return [];
     const [direction, verdict] =
@@ -156,16 +153,13 @@ function findWrong<T extends Ruled>(one: PolicyCase, index: RuleIndex<T>, bounds
 const unreached = makeFlatProfile(bestRank.nothing);
 
 /** Lays on the rules of a network, only those that bear on the case, and those of the widest networks once for all users. */
-function layersFor<T extends Ruled>(
-  one: PolicyCase,
-  protocol: Protocol,
-): (outer: RankProfile, items: readonly T[]) => RankProfile {
+function layersFor<T extends Ruled>(one: PolicyCase, protocol: Protocol) {
   const outermost = new Map<readonly T[], RankProfile>();
   const lower = (outer: RankProfile, items: readonly T[]): RankProfile => {
     const bearing = items.filter(({ rule: { ports } }) => ports === null || touchesPorts([one.ports], ports));
     return extendProfile(outer, bearing, bestRank, protocol);
   };
-  return (outer, items) => {
+  return (outer: RankProfile, items: readonly T[]): RankProfile => {
     if (outer !== unreached) return lower(outer, items);
     return getOrMake(outermost, items, () => lower(outer, items));
   };

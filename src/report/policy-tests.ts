@@ -43,15 +43,14 @@ export function tellTests(results: Results, names: UserNames) {
 /** Warns of cases that hold now and fail from a known time on, at which every plan would begin to be refused. */
 export function warnOfLaterFailures(state: DesiredState, bounds: PortRange): readonly Problem[] {
   const { failures, until } = findLaterFailures(state, bounds);
-  const warnings = failures.flatMap(({ turn: { rule, what, at }, ...failing }): readonly Problem[] => {
+  const warnings = failures.flatMap(({ turn: { rule, what, at }, ...failing }) => {
     const way = `${what === 'ends' ? 'extend' : 'change'} it, or write \`at:\` with a time before that in the case`;
-    const told = {
-      code: 'policy-test-fails-later',
-      severity: 'warning',
-      hint: `\`${rule.name}\` ${what} then: ${way}.`,
-    } as const;
+    const hint = `\`${rule.name}\` ${what} then: ${way}.`;
+    const told = { code: 'policy-test-fails-later', severity: 'warning', hint } as const;
     const { problems } = tellTests([failing], state.userNames);
-    return problems.map((one) => ({ ...one, ...told, summary: `From ${formatInstant(at)} on: ${one.summary}` }));
+    return problems.map(
+      (one): Problem => ({ ...one, ...told, summary: `From ${formatInstant(at)} on: ${one.summary}` }),
+    );
   });
   if (until === null) return warnings;
   const summary = `Rules begin and end at so many times that policy tests were not run for those from ${formatInstant(until)} on.`;
