@@ -67,10 +67,7 @@ export function renderPacketReport(
     const unlike = ports.filter((range) => range.verdict !== verdict).map(formatShortPorts);
     lines.push(`  by port     ${other} on ${joinSome(unlike, 12)}; asked without --port: a port that no rule names`);
   }
-  if (removals !== null) {
-    const without = removals.map((item) => labelOf(item)).join(', ');
-    lines.push(`  would be ${other} without ${without}`);
-  }
+  if (removals !== null) lines.push(`  would be ${other} without ${removals.map(labelOf).join(', ')}`);
   if (additions.length > 0)
     lines.push(`  would be ${other} with a rule to ${additions.map(formatKind).join(', or to ')}`);
   if (removals === null && additions.length === 0) lines.push(`  no rule can change that`);
@@ -105,7 +102,7 @@ export function renderRuleReport(rule: NamedRule, traffic: RuleTraffic, names: U
   const same = decides.join() === alone.join();
   const first = decides.length === 0 ? 'decides nothing: other rules always come first' : 'decides';
   return [
-    `${formatNamedRule(rule, names)}`,
+    formatNamedRule(rule, names),
     `  ${first}`,
     ...decides.map((line) => `    ${line}`),
     ...(same

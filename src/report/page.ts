@@ -65,7 +65,7 @@ export function makePlanPage(report: RunReport, plan: Plan, lines: number): Plan
   return {
     title: titleOf(report),
     notes: notesOf(report, plan),
-    sets: setsOf(nameDeleted(plan, report.lastApply), { names: people.names, at: plan.at }),
+    sets: setsOf(nameDeleted(plan, report.lastApply), people.names, plan.at),
     traffic:
       plan.steps.length === 0 && plan.later === undefined && !isComparison
         ? []
@@ -149,13 +149,13 @@ export function formatAgo(ms: number): string {
 const byName = new Intl.Collator('en', { numeric: true });
 const isOther = (title: string): boolean => / |^Configuration$/.test(title);
 
-function setsOf(changes: readonly Change[], shown: Shown): readonly SetOfChanges[] {
+function setsOf(changes: readonly Change[], names: UserNames, at: number | undefined): readonly SetOfChanges[] {
   const sets = new Map<string, { total: number; changes: ShownChange[] }>();
   for (const change of changes) {
     const [title, name] = setAndName(change);
     const set = getOrMake(sets, title, () => ({ total: 0, changes: [] }));
     set.total++;
-    if (change.action !== 'keep') set.changes.push(showChange(change, escapeControls(name), shown));
+    if (change.action !== 'keep') set.changes.push(showChange(change, escapeControls(name), names, at));
   }
   return [...sets]
     .filter(([, { changes }]) => changes.length > 0)
@@ -187,12 +187,7 @@ function setAndName(change: Change): readonly [set: string, name: string] {
     : [change.name.slice(0, slash), change.name.slice(slash + 1)];
 }
 
-interface Shown {
-  readonly names: UserNames;
-  readonly at: number | undefined;
-}
-
-function showChange(change: Change, name: string, { names, at }: Shown): ShownChange {
+function showChange(change: Change, name: string, names: UserNames, at: number | undefined): ShownChange {
   const [symbol, tone] = chooseSymbol(change);
   const withFields = change.kind === 'Configuration' && (change.action === 'update' || change.action === 'skip');
   return {

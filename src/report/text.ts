@@ -100,11 +100,7 @@ function setText({ title, total, changes }: SetOfChanges, width: number | undefi
   ].join('\n');
 }
 
-function changeText(
-  shown: ShownChange,
-  widths: { readonly name: number; readonly what: number },
-  paint: Paint,
-): string {
+function changeText(shown: ShownChange, widths: Readonly<Record<'name' | 'what', number>>, paint: Paint): string {
   const { symbol, tone, name, what, why } = shown;
   const where = placeText(shown);
   return joinWords([
