@@ -13,11 +13,8 @@ export function listOperations(changes: readonly Change[], profile: Profile): re
   return changes.flatMap((change, index) => (change.kind === 'Rule' ? operationsOfRule(change, index, profile) : []));
 }
 
-function operationsOfRule(
-  { action, via, reason, desired, live }: RuleChange,
-  change: number,
-  profile: Profile,
-): readonly Operation[] {
+function operationsOfRule(decided: RuleChange, change: number, profile: Profile): readonly Operation[] {
+  const { action, via, reason, desired, live } = decided;
   if (action === 'keep' || action === 'skip') return [];
   if (action === 'update' && via !== 'replace' && desired !== null && live !== null)
     return [{ type: 'update', change, live, rule: desired.rule }];
