@@ -6,10 +6,7 @@ import { compareText, makeWarning, type Problem } from '../model/problem.ts';
 import { collides, compareRules, formatRuleKey, type LiveRule, type Rule } from '../model/rule.ts';
 
 /** A file to be written; `path` is relative to the output directory, with `/`. */
-export interface ExportedFile {
-  readonly path: string;
-  readonly text: string;
-}
+export type ExportedFile = Readonly<Record<'path' | 'text', string>>;
 
 /** Where the schema of manifests lies; a name that no source takes for a manifest. */
 const schemaPath = '.firezone-manifest.schema.json';

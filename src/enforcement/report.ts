@@ -25,13 +25,8 @@ export interface Finding {
   readonly dormant?: boolean;
 }
 
-export interface FindingCounts {
-  readonly missing: number;
-  readonly stale: number;
-  readonly extra: number;
-  /** Chains, jumps, verdict rules, unknown things. */
-  readonly structure: number;
-}
+/** Findings by what they are; `structure`: of chains, jumps, verdict rules, and unknown things. */
+export type FindingCounts = Readonly<Record<'missing' | 'stale' | 'extra' | 'structure', number>>;
 
 /** What a check of the kernel found. `unreadable`: the table could not be read, `message` says why and what to do. */
 export interface EnforcementReport {

@@ -80,10 +80,7 @@ export function findNode(root: Node, path: readonly PropertyKey[]): { readonly n
 }
 
 /** What is wrong, and what to type. */
-export interface Words {
-  readonly summary: string;
-  readonly hint: string;
-}
+export type Words = Readonly<Record<'summary' | 'hint', string>>;
 
 export type Unplaced = Omit<Problem, 'place' | 'excerpt'>;
 

@@ -55,10 +55,7 @@ export function findUnnamedPort<T extends Ruled>(index: RuleIndex<T>, packet: Po
 }
 
 /** Exactly the traffic that a rule decides, and what it would decide were it the only one. */
-export interface RuleTraffic {
-  readonly decides: TrafficSet;
-  readonly alone: TrafficSet;
-}
+export type RuleTraffic = Readonly<Record<'decides' | 'alone', TrafficSet>>;
 
 /** Explains one rule of the index: for nobody's devices and those of every user with a rule. */
 export function explainRule<T extends Ruled>(index: RuleIndex<T>, rule: T): RuleTraffic {

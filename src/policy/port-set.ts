@@ -10,10 +10,7 @@ export function getLastPort(protocol: Protocol): number {
   return protocol === 'other' ? 0 : 65_535;
 }
 
-export interface OpenRange {
-  low: number;
-  high: number;
-}
+export type OpenRange = Record<'low' | 'high', number>;
 
 /** Appends ports above all that are there; they join the last range where they follow it at once. */
 export function appendPorts(ranges: OpenRange[], low: number, high: number): void {

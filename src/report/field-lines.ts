@@ -2,10 +2,7 @@ import { escapeControls } from '../model/printable.ts';
 import type { FieldChange, FieldValue } from '../plan/plan.ts';
 
 /** One changed value for people. `path` like `openid_connect_providers[okta].client_secret`. */
-export interface FieldLine {
-  readonly path: string;
-  readonly text: string;
-}
+export type FieldLine = Readonly<Record<'path' | 'text', string>>;
 
 type Shown = Readonly<Record<string, FieldChange>>;
 

@@ -111,10 +111,7 @@ function lockoutRefusals({ input, configuration }: Guarded): readonly Refusal[] 
 }
 
 /** How people are locked out, and what to keep instead. */
-interface Lockout {
-  readonly summary: string;
-  readonly keep: string;
-}
+type Lockout = Readonly<Record<'summary' | 'keep', string>>;
 
 function findLostSignIn(before: ConfigurationFields, after: ConfigurationFields): Lockout | null {
   if (leavesNoSignIn(after)) {

@@ -163,10 +163,7 @@ const rounds: readonly (typeof wireFields)[] = (() => {
   return edits.map((edit) => wireFields.filter(({ name }) => !edit.includes(name)));
 })();
 
-interface Group {
-  readonly desired: Item[];
-  readonly live: Item[];
-}
+type Group = Readonly<Record<Item['side'], Item[]>>;
 
 /** Rules of both sides with the same values in all fields but those in which the round lets them differ. */
 function groupsOf(desired: readonly Item[], live: readonly Item[], same: typeof wireFields): readonly Group[] {

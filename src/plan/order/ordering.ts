@@ -37,12 +37,7 @@ export interface Entry {
 }
 
 /** The cost of an order, compared in this sequence: regions opened, cut off, surplus changes, open gaps, summed over the states. */
-export interface Cost {
-  readonly opened: number;
-  readonly cutOff: number;
-  readonly changes: number;
-  readonly openGaps: number;
-}
+export type Cost = Readonly<Record<'opened' | 'cutOff' | 'changes' | 'openGaps', number>>;
 
 /** Less than zero when `a` is cheaper. */
 export function compareCosts(a: Cost, b: Cost): number {

@@ -72,10 +72,7 @@ function spell(term: JsonTerm): string {
   return String(term);
 }
 
-export interface StoredPortRange {
-  readonly low: number;
-  readonly high: number;
-}
+export type StoredPortRange = Readonly<Record<'low' | 'high', number>>;
 
 const int32 = 2_147_483_647n;
 
