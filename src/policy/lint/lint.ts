@@ -17,22 +17,20 @@ export function lint(desired: DesiredState): readonly Problem[] {
   const linted: Linted = { desired, rules, index, leaders: findLeaders(index) };
   const findings = [
     ...lintRuleReach(linted),
-    ...lintFamilies(linted),
-    ...lintProtocols(linted),
+    ...[null, ...index.users].flatMap((user) => [...leftOpen(index, user, 4), ...leftOpen(index, user, 6)]),
+    ...rules.flatMap(mapped),
+    ...rules.flatMap((rule) => [
+      ...icmpLeftOpen(rule, linted),
+      ...transportLeftOpen(rule, linted),
+      ...userExempt(rule),
+    ]),
     ...lintUsers(linted),
     ...lintConfiguration(linted),
   ];
   return [...toProblems(findings)].sort(compareProblems);
 }
 
-/** One family closed while the other stays open, and IPv6 spellings of IPv4 addresses. */
-function lintFamilies({ rules, index }: Linted): readonly Finding[] {
-  return [
-    ...[null, ...index.users].flatMap((user) => [...leftOpen(index, user, 4), ...leftOpen(index, user, 6)]),
-    ...rules.flatMap(mapped),
-  ];
-}
-
+/** One family closed while the other stays open. */
 function leftOpen(index: RuleIndex<DesiredRule>, user: string | null, closed: Family): readonly Finding[] {
   const open = closed === 4 ? 6 : 4;
   const own = getLaneRules(index, user, getLane(closed, 'other'));
@@ -58,20 +56,12 @@ function isWhole([covered]: Intervals, family: Family): boolean {
 
 const mappedRange = new Network(6, 0xffff_0000_0000n, 96);
 
+/** IPv6 spellings of IPv4 addresses. */
 function mapped(rule: DesiredRule): readonly Finding[] {
   const { destination } = rule.rule;
   if (!contains(mappedRange, destination)) return [];
   const summary = `${quoteName(rule)} names the IPv4-mapped IPv6 address ${destination.text}: it never matches IPv4 traffic.`;
   return [{ code: 'ipv4-mapped', place: rule.place, summary, hint: 'Write the IPv4 address.' }];
-}
-
-/** Ports closed while the same host answers by another way, and users whom no global rule reaches. */
-function lintProtocols(linted: Linted): readonly Finding[] {
-  return linted.rules.flatMap((rule) => [
-    ...icmpLeftOpen(rule, linted),
-    ...transportLeftOpen(rule, linted),
-    ...userExempt(rule),
-  ]);
 }
 
 /** Whether the lowest address of the rule's destination can be reached in another way. */
