@@ -44,29 +44,21 @@ function refuse({ desired, source }: RuleChange, other: RuleChange): Refusal {
   const here = source === null ? [] : [{ place: source, note: `\`${desired.name}\` is written here` }];
   if (other.desired !== null) {
     const theirs = `rule \`${other.desired.name}\` (${formatRuleKey(other.desired.rule)})`;
-    return {
-      code: 'desired-rules-collide',
-      summary: `${mine} collides with ${theirs}: the server holds only one of them.`,
-      hint: 'Keep the wider rule and remove the other, or make their destinations or ports disjoint.',
-      related: [...here, { place: other.desired.place, note: `\`${other.desired.name}\` is written here` }],
-    };
+    const summary = `${mine} collides with ${theirs}: the server holds only one of them.`;
+    const hint = 'Keep the wider rule and remove the other, or make their destinations or ports disjoint.';
+    const there = { place: other.desired.place, note: `\`${other.desired.name}\` is written here` };
+    return { code: 'desired-rules-collide', summary, hint, related: [...here, there] };
   }
   const live =
     other.live === null ? 'a live rule' : `the live rule ${other.live.id} (${formatRuleKey(other.live.rule)})`;
   if (other.reason === 'out-of-scope') {
-    return {
-      code: 'collides-out-of-scope',
-      summary: `${mine} collides with ${live}, which is outside the scope of this run.`,
-      hint: 'Change the rule, widen the scope, or have the owner of the live rule remove it.',
-      related: here,
-    };
+    const summary = `${mine} collides with ${live}, which is outside the scope of this run.`;
+    const hint = 'Change the rule, widen the scope, or have the owner of the live rule remove it.';
+    return { code: 'collides-out-of-scope', summary, hint, related: here };
   }
-  return {
-    code: 'collides-with-kept',
-    summary: `${mine} collides with ${live}, which is not deleted without pruning.`,
-    hint: 'Add the live rule to the manifests, remove it by hand, or run with `--prune all`.',
-    related: here,
-  };
+  const summary = `${mine} collides with ${live}, which is not deleted without pruning.`;
+  const hint = 'Add the live rule to the manifests, remove it by hand, or run with `--prune all`.';
+  return { code: 'collides-with-kept', summary, hint, related: here };
 }
 
 /** Rules of different classes never collide: same action, user scope and port presence; with ports, same type. */

@@ -44,11 +44,10 @@ function selectionOf({ destination, protocol, ports, user }: Protected): Selecti
 }
 
 function refuse(protection: Protected, verb: string, packet: string): Refusal {
-  return {
-    code: 'protected-traffic',
-    summary: `Protected traffic to ${describe(protection)} ${verb}, for example ${packet}.`,
-    hint: 'Change the manifests so that this traffic keeps its verdict, or take the protection out of the settings (`protect`).',
-  };
+  const summary = `Protected traffic to ${describe(protection)} ${verb}, for example ${packet}.`;
+  const hint =
+    'Change the manifests so that this traffic keeps its verdict, or take the protection out of the settings (`protect`).';
+  return { code: 'protected-traffic', summary, hint };
 }
 
 function describe({ destination, protocol, ports }: Protected): string {
@@ -68,23 +67,17 @@ export function refuseFailedTests({ input, changes, exposure }: Guarded): readon
     const related = [{ place: one.place, note: `the case \`${one.name}\`` }];
     const decider = rule === null ? null : 'change' in rule ? rule.change : { ...rule, id: null, source: rule.place };
     if (decider?.source) related.push({ place: decider.source, note: `${labelOf(decider)} decides` });
-    return [
-      {
-        code: 'policy-test-failed',
-        summary: `Policy test: ${describeFailure(one, failure, { names, rule: decider === null ? null : labelOf(decider) })}`,
-        hint: 'Change the rules, or the test if the policy has changed; `reconcile test` runs the tests without a server.',
-        related,
-      },
-    ];
+    const summary = `Policy test: ${describeFailure(one, failure, { names, rule: decider && labelOf(decider) })}`;
+    const hint =
+      'Change the rules, or the test if the policy has changed; `reconcile test` runs the tests without a server.';
+    return [{ code: 'policy-test-failed', summary, hint, related }];
   });
   const between = findAlwaysFailures(tests, exposure, collectNamedUsers(changes)).map((failure): Refusal => {
     const { case: one, packet, verdict } = failure;
-    return {
-      code: 'policy-test-failed-on-the-way',
-      summary: `Policy test: \`${one.name}\` must always hold (${one.expect} for ${describeCase(one, names)}); while this plan is applied, ${describePacket(packet, names)} gets ${verdict} for a moment.`,
-      hint: 'Make the change in two steps that never expose this traffic, or take `always: true` off the case.',
-      related: [{ place: one.place, note: `the case \`${one.name}\`` }],
-    };
+    const summary = `Policy test: \`${one.name}\` must always hold (${one.expect} for ${describeCase(one, names)}); while this plan is applied, ${describePacket(packet, names)} gets ${verdict} for a moment.`;
+    const hint = 'Make the change in two steps that never expose this traffic, or take `always: true` off the case.';
+    const related = [{ place: one.place, note: `the case \`${one.name}\`` }];
+    return { code: 'policy-test-failed-on-the-way', summary, hint, related };
   });
   return [...after, ...between];
 }

@@ -35,11 +35,9 @@ function deleteRefusals({ input, changes }: Guarded): readonly Refusal[] {
   const refusals: Refusal[] = [];
   const all = live > 0 && vanishing === live;
   if (all && !input.options.allowEmpty && (!remaining || live >= enoughRules)) {
-    refusals.push({
-      code: 'deletes-everything',
-      summary: `All ${live} live rules in scope would be deleted${remaining ? '' : ' and none would remain'}.`,
-      hint: 'Check the path of the manifests and the scope; `--allow-empty` allows it.',
-    });
+    const summary = `All ${live} live rules in scope would be deleted${remaining ? '' : ' and none would remain'}.`;
+    const hint = 'Check the path of the manifests and the scope; `--allow-empty` allows it.';
+    refusals.push({ code: 'deletes-everything', summary, hint });
   }
   const counted = changes.filter((change) => change.action === 'delete' && !closesAsApplied(change, input)).length;
   const summary = describeExcess(counted, live, input.options.maxDeletes, 'be deleted');
@@ -101,9 +99,8 @@ function lockoutRefusals({ input, configuration }: Guarded): readonly Refusal[] 
     if (found === null || written.length === 0) return [];
     const placeOf = (field: ConfigurationField): Place => change.desired.places[field] ?? change.desired.place;
     const related = written.map((field) => ({ place: placeOf(field), note: `\`${field}\` is set here` }));
-    return [
-      { code: 'locks-out', summary: found.summary, hint: `${found.keep}; \`--allow-lockout\` allows it.`, related },
-    ];
+    const hint = `${found.keep}; \`--allow-lockout\` allows it.`;
+    return [{ code: 'locks-out', summary: found.summary, hint, related }];
   };
   const signIn = ['local_auth_enabled', 'openid_connect_providers', 'saml_identity_providers'] as const;
   const sessions = ['vpn_session_duration', 'allow_unprivileged_device_management'] as const;
@@ -165,13 +162,9 @@ function exposureRefusals({ input, exposure }: Guarded): readonly Refusal[] {
   if (input.options.maxExposure !== 'none' || opened.length === 0) return [];
   const longest = opened.reduce((most, { expectedMs }) => Math.max(most, expectedMs), 0);
   const gaps = opened.length === 1 ? 'once' : `${opened.length} times`;
-  return [
-    {
-      code: 'opens-on-the-way',
-      summary: `Traffic that is dropped before and after would pass ${gaps} on the way, for up to about ${longest} ms.`,
-      hint: 'The exposure of the plan lists it; `--max-exposure any` allows it.',
-    },
-  ];
+  const summary = `Traffic that is dropped before and after would pass ${gaps} on the way, for up to about ${longest} ms.`;
+  const hint = 'The exposure of the plan lists it; `--max-exposure any` allows it.';
+  return [{ code: 'opens-on-the-way', summary, hint }];
 }
 
 function failOnRefusals({ input, changes, configuration, effect }: Guarded): readonly Refusal[] {
