@@ -20,7 +20,8 @@ export async function restore(
 ): Promise<{ readonly members: readonly Outcome[]; readonly leftOpen: readonly Traffic[] }> {
   const undone: Outcome[] = [];
   const open = new Set<string>();
-  const staying: Staying[] = [];
+  // Steps that were carried out, or may have been, and are not undone; with the ids of all that had to be done before.
+  const staying: { readonly step: Step; readonly waitedFor: ReadonlySet<string> }[] = [];
   const byId = new Map(plan.steps.map((step) => [step.id, step]));
   for (const member of [...members].reverse()) {
     const { step, outcome } = member;
@@ -43,12 +44,6 @@ export async function restore(
     undone.unshift(after === null ? member : { step, ...after });
   }
   return { members: undone, leftOpen: trafficOf(plan, open, undone) };
-}
-
-/** A step that was carried out, or may have been, and is not undone; with the ids of all that had to be done before it. */
-interface Staying {
-  readonly step: Step;
-  readonly waitedFor: ReadonlySet<string>;
 }
 
 /** Whether a step may be undone though one that waited for it stays: where that can only turn verdicts to drop. */
