@@ -10,6 +10,7 @@ import {
   type ShownChange,
   type TrafficPart,
 } from './page.ts';
+import { joinSections } from './paint.ts';
 import { formatPlace, stripRoot } from './problems.ts';
 import type { RunReport } from './run-report.ts';
 import { count, summariseApply, summarisePlan } from './summary.ts';
@@ -42,27 +43,26 @@ export function cutComment(text: string): string {
 
 function render(report: RunReport, limit: number): string {
   const { plan } = report;
-  const page = plan === null ? null : makePlanPage(report, plan, Math.min(limit, mostTraffic));
-  const sections = [
-    // The comment that a later run finds again is the plan's.
-    (report.headline !== undefined && plan === null) || report.comparison !== undefined
-      ? `### ${escapeProse(report.headline ?? title(report))}`
-      : `${marker}\n### ${report.headline === undefined ? title(report) : escapeProse(report.headline)}`,
-    leftOpenSection(report, limit),
-    ...(plan === null || page === null
-      ? []
-      : [
-          escapeProse(page.title.join(', ')),
-          page.notes.map(escapeProse).join('  \n'),
-          refusalText(report, plan),
-          ...page.traffic.map(trafficSection),
-        ]),
-    problemSection(report, limit),
-    ...(plan === null || page === null
-      ? []
-      : [onTheWaySection(page), changesSection(report, page, limit), footer(report, plan)]),
-  ];
-  return `${sections.filter(Boolean).join('\n\n')}\n`;
+  // The comment that a later run finds again is the plan's.
+  const { headline, comparison } = report;
+  const isMarked = (headline === undefined || plan !== null) && comparison === undefined;
+  const words = isMarked && headline === undefined ? title(report) : escapeProse(headline ?? title(report));
+  const head = `${isMarked ? `${marker}\n` : ''}### ${words}`;
+  const first = [head, leftOpenSection(report, limit)];
+  const problems = problemSection(report, limit);
+  if (plan === null) return joinSections([...first, problems]);
+  const page = makePlanPage(report, plan, Math.min(limit, mostTraffic));
+  return joinSections([
+    ...first,
+    escapeProse(page.title.join(', ')),
+    page.notes.map(escapeProse).join('  \n'),
+    refusalText(report, plan),
+    ...page.traffic.map(trafficSection),
+    problems,
+    onTheWaySection(page),
+    changesSection(report, page, limit),
+    footer(report, plan),
+  ]);
 }
 
 function title(report: RunReport): string {

@@ -29,6 +29,11 @@ export function measureLongest(texts: readonly string[]): number {
   return texts.reduce((most, { length }) => Math.max(most, length), 0);
 }
 
+/** Those that say something, with an empty line between them. */
+export function joinSections(sections: readonly string[]): string {
+  return `${sections.filter(Boolean).join('\n\n')}\n`;
+}
+
 /** Lines of at most `width` columns; what goes on stands under the words of its line. */
 export function wrapText(text: string, width: number | undefined): string {
   if (width === undefined) return text;

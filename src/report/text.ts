@@ -11,7 +11,7 @@ import {
   type ShownChange,
   type TrafficPart,
 } from './page.ts';
-import { createPaint, measureLongest, type Paint, wrapText } from './paint.ts';
+import { createPaint, joinSections, measureLongest, type Paint, wrapText } from './paint.ts';
 import { formatLine, formatPlace, renderProblems } from './problems.ts';
 import type { Display, RunReport } from './run-report.ts';
 import { count, summariseApply, summarisePlan } from './summary.ts';
@@ -53,10 +53,6 @@ export function renderApply(report: RunReport, { color, width }: Display): strin
     paint(apply.end === 'converged' ? 'strong' : 'error', summariseApply(apply, plan)),
   ];
   return wrapText(joinSections(sections), width);
-}
-
-function joinSections(sections: readonly string[]): string {
-  return `${sections.filter(Boolean).join('\n\n')}\n`;
 }
 
 function countsText(sets: readonly SetOfChanges[]): string {
