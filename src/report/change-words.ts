@@ -40,9 +40,8 @@ export function describeChange(change: RuleChange, names: UserNames): string {
     const same = formatRule({ ...before, action: after.action }, names) === to;
     return same ? `${before.action} → ${to}` : `${from} → ${to}`;
   }
-  if (before.userId !== after.userId) return `${from} → ${to.slice(after.action.length + 1)}`;
-  const common = { ...before, userId: null };
-  return `${formatRule(common, names)} → ${to.slice(after.action.length + 1)}`;
+  const start = before.userId === after.userId ? formatRule({ ...before, userId: null }, names) : from;
+  return `${start} → ${to.slice(after.action.length + 1)}`;
 }
 
 /** Why, where it is not plain from the mark; at that time. */
