@@ -63,17 +63,13 @@ function renderAnswer(report: RunReport, other: OtherAnswer): string {
 }
 
 /** The page of a report: what is said above the problems, and below them. */
-function renderReport(
-  report: RunReport,
-  title: string,
-  { head, first, last }: Readonly<Record<'head' | 'first' | 'last', Markup>>,
-): string {
+function renderReport(report: RunReport, title: string, parts: Readonly<Record<'head' | 'first' | 'last', Markup>>) {
   return renderFrame({
     title,
     head: html`<meta http-equiv="Content-Security-Policy" content="${writePolicy(pageStyle, pageScript)}; form-action 'none'">
 <meta name="referrer" content="no-referrer">`,
-    body: html`<header><h1>${escapeControls(title)}</h1>${head}${revisionLine(report)}</header>
-<main>${first}${renderProblemList({ ...report, problems: addFailedSteps(report) })}${last}</main>`,
+    body: html`<header><h1>${escapeControls(title)}</h1>${parts.head}${revisionLine(report)}</header>
+<main>${parts.first}${renderProblemList({ ...report, problems: addFailedSteps(report) })}${parts.last}</main>`,
     script: pageScript,
   });
 }
