@@ -30,12 +30,9 @@ export function castString(term: JsonTerm): Cast<string | null> {
 export function castStrings(term: JsonTerm): Cast<readonly (string | null)[] | null> {
   if (term === null) return { value: null };
   if (!Array.isArray(term) || term instanceof Float) return invalidMessage;
-  const items: (string | null)[] = [];
-  for (const item of term as readonly JsonTerm[]) {
-    if (item !== null && typeof item !== 'string') return invalidMessage;
-    if (item !== '') items.push(item);
-  }
-  return { value: items };
+  const items = term as readonly JsonTerm[];
+  if (!items.every((item) => item === null || typeof item === 'string')) return invalidMessage;
+  return { value: items.filter((item) => item !== '') };
 }
 
 const whiteSpace = '[\\t-\\r \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]';

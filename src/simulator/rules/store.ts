@@ -32,11 +32,7 @@ export class RuleStore {
 
   /** The whole list's body, kept until the next change. */
   listBody(): Buffer {
-    if (this.#list === undefined) {
-      const texts: string[] = [];
-      for (const row of this.#heap.rows()) texts.push(row.text);
-      this.#list = Buffer.from(`{"data":[${texts.join(',')}]}`);
-    }
+    this.#list ??= Buffer.from(`{"data":[${Array.from(this.#heap.rows(), ({ text }) => text).join(',')}]}`);
     return this.#list;
   }
 
