@@ -62,13 +62,11 @@ function readRoots(path: string, text: string) {
 
 /** Whether documents have the same fields, in any order, and the same values, or their canonical spelling. */
 function isSame(before: readonly Node[], after: readonly Node[]): boolean {
-  return (
-    before.length === after.length &&
-    before.every((root, index) => {
-      const kind = kinds.find((one) => one === findScalar(root, 'kind')?.text);
-      return isAlike(root, after[index], kind, []);
-    })
-  );
+  if (before.length !== after.length) return false;
+  return before.every((root, index) => {
+    const kind = kinds.find((one) => one === findScalar(root, 'kind')?.text);
+    return isAlike(root, after[index], kind, []);
+  });
 }
 
 function isAlike(before: Node, after: Node | undefined, kind: Kind | undefined, path: Path): boolean {
