@@ -27,6 +27,7 @@ export function checkRequest(call: string, request: unknown, more: readonly stri
 
 /** What a member must be, and how that is said. */
 type Shape = readonly [fits: (value: unknown) => boolean, said: string];
+type Shapes = Readonly<Record<string, Shape>>;
 
 const isTextList = (value: unknown) => Array.isArray(value) && value.every((one) => typeof one === 'string');
 const isTextMap = (value: unknown) => isObject(value) && isTextList(Object.values(value));
@@ -42,7 +43,7 @@ const textList: Shape = [isTextList, 'a list of texts'];
 const list: Shape = [Array.isArray, 'a list'];
 const limit: Shape = [isLimit, '{count: 5} or {share: 0.3}'];
 
-const requestShapes: Readonly<Record<string, Shape>> = {
+const requestShapes: Shapes = {
   profile: isOneOf(['firezone-0.7', 'generic']),
   ruleUpdates: isOneOf(['replace', 'patch']),
   user: [(value) => typeof value === 'string', "a user's e-mail address or id, a text"],
@@ -55,7 +56,7 @@ const requestShapes: Readonly<Record<string, Shape>> = {
   signal: [(value) => value instanceof AbortSignal, 'an AbortSignal'],
 };
 const scopeShapes = { rules: flag, configuration: flag, users: textList, networks: textList };
-const optionShapes: Readonly<Record<string, Shape>> = {
+const optionShapes: Shapes = {
   maxDeletes: limit,
   maxChanges: limit,
   allowEmpty: flag,
@@ -71,11 +72,7 @@ const optionShapes: Readonly<Record<string, Shape>> = {
 };
 
 /** Checks members that may be left out; `before` is what stands before a name in a message. */
-function checkShapes(
-  before: string,
-  given: Readonly<Record<string, unknown>>,
-  shapes: Readonly<Record<string, Shape>>,
-): void {
+function checkShapes(before: string, given: Readonly<Record<string, unknown>>, shapes: Shapes): void {
   for (const [name, [fits, said]] of Object.entries(shapes)) {
     if (given[name] !== undefined && !fits(given[name])) throw new TypeError(`${before}${name}\` must be ${said}`);
   }
