@@ -135,11 +135,7 @@ function checkDecoded<T>(request: string, result: Result<T, string>): Result<T, 
 type Asked = Heard & { readonly body: unknown; readonly version: object | undefined };
 
 /** One GET, repeated as long as waiting may help; a server that is not there is not waited for long, unless patience is asked for. */
-function ask(
-  context: ReadContext,
-  request: string,
-  call: (api: LiveApi, signal: AbortSignal) => Promise<ApiResult>,
-): Promise<Result<Asked, ReadFailure>> {
+function ask(context: ReadContext, request: string, call: (api: LiveApi, signal: AbortSignal) => Promise<ApiResult>) {
   const { clock, logger, signal, longestWaitMs = 60_000 } = context;
   const giveUpAt = clock.now() + (context.outagePatienceMs ?? 0);
   let afterOutage = false;

@@ -36,11 +36,7 @@ export async function runRound(plan: Plan, session: Session, givenUp: (step: Ste
 }
 
 /** What can be foreseen before a gap: a create for an unknown user would fail in it. Users of live rules exist; others are asked for. */
-async function foreseeFailures(
-  plan: Plan,
-  groups: ReadonlyMap<string, string>,
-  session: Session,
-): Promise<ReadonlyMap<Step, string>> {
+async function foreseeFailures(plan: Plan, groups: ReadonlyMap<string, string>, session: Session) {
   const failures = new Map<Step, string>();
   const { context, known } = session;
   const unsure = plan.steps.filter(

@@ -49,10 +49,7 @@ export function findCollisionsAgain(
 }
 
 /** The rules that may collide where those before did not: those that are new by name or content, and those that touch one of these. */
-function suspectsAmong(
-  rules: readonly DesiredRule[],
-  before: readonly DesiredRule[] | undefined,
-): readonly DesiredRule[] {
+function suspectsAmong(rules: readonly DesiredRule[], before: readonly DesiredRule[] | undefined) {
   if (before === undefined || rules.some(hasTimes)) return rules;
   const { left, changed: anew } = findDifferences(before, rules);
   if (anew.length * 4 > rules.length) return rules;

@@ -5,10 +5,7 @@ import { mostProblems } from './read-tokens.ts';
 const comment = /(?:^|\s)#\s*reconcile-ignore(-file)?:[ \t]*([a-z0-9-]*)[ \t]*(.*)$/;
 
 /** Finds `# reconcile-ignore: CODE reason` (its line, or the next) and `# reconcile-ignore-file:`; both need code and reason. */
-export function findSuppressions(
-  file: string,
-  text: string,
-): { readonly suppressions: readonly Suppression[]; readonly problems: readonly Problem[] } {
+export function findSuppressions(file: string, text: string) {
   const suppressions: Suppression[] = [];
   const problems: Problem[] = [];
   if (!text.includes('reconcile-ignore')) return { suppressions, problems };

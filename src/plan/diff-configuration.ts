@@ -10,17 +10,13 @@ import {
 } from '../model/configuration.ts';
 import { compareText } from '../model/problem.ts';
 import { type FingerprintKey, Secret, type SecretComparison } from '../model/secret.ts';
-import type { FieldChange, FieldValue } from './plan.ts';
+import type { FieldValue } from './plan.ts';
 
 /** How a managed field compares. `hidden`: at most secrets unknown here differ; `blocked`: more differs, and one is unknown. */
 export type FieldState = 'same' | 'differs' | 'hidden' | 'blocked';
 
 /** Every managed field that is not `same`, in the order of `configurationFields`. */
-export function diffConfiguration(
-  desired: DesiredConfiguration,
-  live: LiveConfiguration,
-  key: FingerprintKey | null,
-): readonly { readonly field: ConfigurationField; readonly state: FieldState; readonly change: FieldChange }[] {
+export function diffConfiguration(desired: DesiredConfiguration, live: LiveConfiguration, key: FingerprintKey | null) {
   return configurationFields.flatMap((field) => {
     const wanted = desired.fields[field];
     if (wanted === undefined) return [];

@@ -151,11 +151,7 @@ function windowGap(
   };
 }
 
-function windowRegion(
-  region: RegionClass,
-  isDone: ReadonlySet<number>,
-  local: ReadonlyMap<number, number>,
-): RegionClass {
+function windowRegion(region: RegionClass, isDone: ReadonlySet<number>, local: ReadonlyMap<number, number>) {
   let kept = region.kept;
   const entries = [];
   for (const entry of region.entries) {

@@ -35,10 +35,7 @@ export function relate(operations: readonly Operation[], refusesCollisions: bool
  * a create instead of an update, which cannot be part of a circle. Of each circle that is left, the update goes that most others
  * wait for and wait on; among equals the first in the order given.
  */
-function findUpdatesToReplace(
-  operations: readonly Operation[],
-  { blockers }: ReturnType<typeof relate>,
-): ReadonlySet<number> {
+function findUpdatesToReplace(operations: readonly Operation[], { blockers }: ReturnType<typeof relate>) {
   const left = new Set([...operations.keys()].filter((one) => operations[one]?.type === 'update'));
   const waiting = new Map<number, number[]>();
   for (const one of left) for (const blocker of blockers[one] ?? []) getOrMake(waiting, blocker, () => []).push(one);

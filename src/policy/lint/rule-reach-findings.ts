@@ -90,10 +90,7 @@ function isForestalled(rule: Rule, by: Rule): boolean {
 }
 
 /** The two rules that come first for packets at the rule's corners. */
-function samples(
-  { rule }: DesiredRule,
-  { leaders }: Linted,
-): readonly (readonly [DesiredRule | null, DesiredRule | null])[] {
+function samples({ rule }: DesiredRule, { leaders }: Linted) {
   const { family, first, last } = rule.destination;
   return [first, last].flatMap((address) =>
     (rule.ports === null ? [0] : [rule.ports.low, rule.ports.high]).map((port) => {

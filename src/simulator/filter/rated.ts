@@ -6,11 +6,7 @@ import { decideVerdict, type FilterPacket, type FilterState, type PacketFilterVi
 import { ElementTable, FilterError } from './table.ts';
 
 /** Connects a packet filter, which hears of no update (recordings/packet_filter_patch); `exit` ends the server at once. */
-export function connectFilter(
-  options: SimulatorOptions,
-  tables: Tables,
-  exit: (reason: string) => void,
-): { readonly view: PacketFilterView; readonly close: () => void } {
+export function connectFilter(options: SimulatorOptions, tables: Tables, exit: (reason: string) => void) {
   const isRated = options.filterRate !== undefined || options.nft !== undefined;
   return isRated ? new RatedFilter(options, tables, exit) : { view: followAtOnce(tables), close: () => {} };
 }
