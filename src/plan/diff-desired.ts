@@ -21,10 +21,7 @@ import {
   summarise,
 } from './plan.ts';
 
-interface Comparison extends Pick<PlanInput, 'profile' | 'scope' | 'options'> {
-  readonly before: DesiredState;
-  readonly after: DesiredState;
-}
+type Comparison = Pick<PlanInput, 'profile' | 'scope' | 'options'> & Readonly<Record<'before' | 'after', DesiredState>>;
 
 /** The changes, effect and refusals between two desired states, without a server. Later times of rules are changes too. */
 export function diffDesired(comparison: Comparison): Plan {

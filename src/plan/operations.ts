@@ -44,6 +44,9 @@ export function listRules(operations: readonly Operation[]): readonly ChangedRul
   return changed;
 }
 
+/** By the place of an operation in a list, or by a position in the order: others, such as those that must be done before. */
+export type Links = readonly (readonly number[])[];
+
 /** Whether the write may make the server rebuild its packet filter. */
 export function mayRebuild(operation: Operation | { readonly type: 'configure' } | undefined): boolean {
   return operation?.type === 'delete' && operation.mayRebuild;

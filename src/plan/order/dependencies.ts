@@ -1,4 +1,4 @@
-import { mayRebuild, type Operation } from '../operations.ts';
+import { type Links, mayRebuild, type Operation } from '../operations.ts';
 
 export interface DependencyInput {
   readonly operations: readonly Operation[];
@@ -9,7 +9,7 @@ export interface DependencyInput {
   /** Pairs that share a packet, one after the other. */
   readonly sharing: readonly number[];
   /** By operation: those that must come before it in any case. */
-  readonly needs: readonly (readonly number[])[];
+  readonly needs: Links;
   /** Operations connected by sharing packets, for two and more. */
   readonly components: readonly (readonly number[])[];
 }
@@ -23,7 +23,7 @@ export interface DependencyInput {
  * verdict moves at most once, from the run's first verdict to its last, in whatever order its steps are done. So every order
  * that the ties allow shows each packet only verdicts that the listed order shows it too.
  */
-export function findDependencies(input: DependencyInput): readonly (readonly number[])[] {
+export function findDependencies(input: DependencyInput): Links {
   const { components, positions } = input;
   const after = tiesByPosition(input);
   for (const component of components) {
@@ -80,7 +80,7 @@ function opposed(a: number, b: number): boolean {
 }
 
 /** Leaves out ties that follow from others: the transitive reduction, by bit sets of ancestors. */
-function reduce(members: readonly number[], ties: readonly (readonly number[])[]): readonly (readonly number[])[] {
+function reduce(members: readonly number[], ties: Links): Links {
   const words = Math.ceil(members.length / 32);
   const ancestors = new Int32Array(members.length * words);
   const indexOf = new Map(members.map((position, index) => [position, index]));
@@ -102,11 +102,7 @@ function reduce(members: readonly number[], ties: readonly (readonly number[])[]
 }
 
 /** Components tied too densely: runs of one direction become layers, each after the one before. Never less order than needed. */
-function layers(
-  members: readonly number[],
-  ties: readonly (readonly number[])[],
-  { operations, order }: DependencyInput,
-): readonly (readonly number[])[] {
+function layers(members: readonly number[], ties: Links, { operations, order }: DependencyInput): Links {
   const directionAt = (position: number): number => directionsOf(operations[order[position] as number] as Operation);
   const after: number[][] = [];
   let [layer, previous]: [number[], number[]] = [[], []];
@@ -128,10 +124,7 @@ function layers(
 }
 
 /** A delete that may make the server rebuild its filter waits for everything listed before it. */
-function oneRebuildAtATime(
-  { operations, order }: DependencyInput,
-  after: readonly (readonly number[])[],
-): readonly (readonly number[])[] {
+function oneRebuildAtATime({ operations, order }: DependencyInput, after: Links): Links {
   if (!operations.some(mayRebuild)) return after;
   const result = [...after];
   const ends = new Set<number>();

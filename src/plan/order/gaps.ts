@@ -1,5 +1,5 @@
 import { getOrMake } from '../../model/group-by.ts';
-import { mayRebuild, type Operation } from '../operations.ts';
+import { type Links, mayRebuild, type Operation } from '../operations.ts';
 import { groupConnected } from '../union-find.ts';
 
 /** What must come before what: deletes before creates that collide, and early operations before a rebuild. Returns the late ones too. */
@@ -7,7 +7,7 @@ export function rebuildsLast(
   operations: readonly Operation[],
   components: readonly (readonly number[])[],
   { groupOf, blockers }: Gaps,
-): { readonly needs: readonly (readonly number[])[]; readonly late: ReadonlySet<number> } {
+): { readonly needs: Links; readonly late: ReadonlySet<number> } {
   const rebuilds = new Set([...operations.keys()].filter((operation) => mayRebuild(operations[operation])));
   const late = new Set(rebuilds);
   if (late.size === 0) return { needs: blockers, late };
@@ -33,7 +33,7 @@ export type Gaps = ReturnType<typeof groupGaps>;
  * Groups the operations that collisions connect. By operation: its group or -1 (`groupOf`), those that must come before it (`blockers`),
  * and 1 for one that must come before another (`opens`). A group that holds a delete is a gap, which must be closed once it is open.
  */
-export function groupGaps(operations: readonly Operation[], blockers: readonly (readonly number[])[]) {
+export function groupGaps(operations: readonly Operation[], blockers: Links) {
   const opens = new Uint8Array(operations.length);
   const groups = groupConnected(operations.length, (connect) => {
     for (let operation = 0; operation < blockers.length; operation++) {

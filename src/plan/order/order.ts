@@ -3,7 +3,7 @@ import { pickLower } from '../../model/intervals.ts';
 import type { Profile } from '../../model/profile.ts';
 import { compareRules, type Rule } from '../../model/rule.ts';
 import { getRank, noRank } from '../../policy/verdict.ts';
-import { listRules, type Operation } from '../operations.ts';
+import { type Links, listRules, type Operation } from '../operations.ts';
 import { formatStepId, type RuleStep } from '../plan.ts';
 import { groupConnected } from '../union-find.ts';
 import { findDependencies } from './dependencies.ts';
@@ -108,7 +108,7 @@ function listed(
 
 interface ComponentContext {
   readonly operations: readonly Operation[];
-  readonly needs: readonly (readonly number[])[];
+  readonly needs: Links;
   readonly gaps: Gaps;
   /** How many users any rule names. */
   readonly users: number;
@@ -203,10 +203,7 @@ function questionOf({ members }: BoundComponent, { needs, gaps }: ComponentConte
  * updates likewise, then the remaining deletes from the lowest rank to the highest. Where nothing collides this moves each
  * packet's verdict at most once, from the one before to the one after (docs/explanation/planning.md). Returns positions in `operations`.
  */
-export function orderByRank(
-  operations: readonly Operation[],
-  needs: readonly (readonly number[])[],
-): readonly number[] {
+export function orderByRank(operations: readonly Operation[], needs: Links): readonly number[] {
   const classes = operations.map(classOf);
   const rules = operations.map((one) => (one.type === 'delete' ? one.live.rule : one.rule));
   const wanted = [...operations.keys()].sort(
