@@ -53,7 +53,7 @@ export function diffDesired(comparison: Comparison): Plan {
   };
 }
 
-/** A server that holds what differs of the rules before, under their names, and of the Configuration what is managed: the rest shows as null. */
+/** A server that holds what differs of the rules before, under their names, and the managed part of the Configuration, the rest as null. */
 function makeInput(
   { before, after, profile, scope, options }: Comparison,
   { left, changed }: ReturnType<typeof findDifferences>,

@@ -48,7 +48,7 @@ export function runPolicyTests<T extends Ruled>(
 /** Rules and cases looked at for all times at which a rule begins or ends, at most. */
 const mostLooks = 5_000_000;
 
-/** Cases that hold now and fail once a rule begins or ends (`turn`), each with the first; `until`: from when on nobody looked, null: never. */
+/** Cases that hold now and fail once a rule begins or ends (`turn`: the first); `until`: from when on nobody looked, null: never. */
 export function findLaterFailures(state: DesiredState, bounds: PortRange) {
   const { at = Number.POSITIVE_INFINITY, tests } = state;
   const turns = [...groupBy(listBoundaries(state, at), (one) => one.at)].sort(([a], [b]) => a - b);
