@@ -1,15 +1,7 @@
 import { decodeLiveRule } from '../live/live-rules.ts';
 import { makeError } from '../model/problem.ts';
-import { ok, type Result } from '../model/result.ts';
-import {
-  compareRules,
-  formatRuleKey,
-  type LiveRule,
-  type Rule,
-  toWire,
-  type WireRule,
-  wireFields,
-} from '../model/rule.ts';
+import { ok } from '../model/result.ts';
+import { compareRules, formatRuleKey, type Rule, toWire, type WireRule, wireFields } from '../model/rule.ts';
 import type { UpdateStep } from '../plan/plan.ts';
 import type { ApiAnswer } from '../ports.ts';
 import { isOverlap } from './answer-text.ts';
@@ -57,11 +49,7 @@ function noteStored({ throttle, known }: Session): void {
  * Looks for the rule of a POST without an answer. Where the server refuses collisions one read is enough: should the request
  * arrive late, either it or its repetition is refused. Elsewhere the list is read until the request's deadline has passed.
  */
-async function findLanded(
-  rule: Rule,
-  sentAt: number,
-  { session, priority }: WriteOrder,
-): Promise<Result<LiveRule | null, string>> {
+async function findLanded(rule: Rule, sentAt: number, { session, priority }: WriteOrder) {
   const { clock, limits } = session.context;
   const deadline = sentAt + limits.requestTimeoutMs;
   for (let attempt = 0; ; attempt++) {

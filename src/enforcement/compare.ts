@@ -45,11 +45,7 @@ function keyOf({ first, last, ports }: FilterElement): string {
 }
 
 /** As rules what remains of each element without all the others; elements of which nothing remains are left out. */
-function subtractAll<E extends FilterElement>(
-  elements: readonly E[],
-  others: readonly FilterElement[],
-  kind: SetKind,
-): readonly (readonly [E, readonly Rule[]])[] {
+function subtractAll<E extends FilterElement>(elements: readonly E[], others: readonly FilterElement[], kind: SetKind) {
   if (elements.length === 0) return [];
   const index = indexOf(others);
   return elements.flatMap((element) => {

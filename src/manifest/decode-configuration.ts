@@ -56,11 +56,7 @@ function bounded(low: number, high: number): Decode {
 }
 
 /** A list without equal members; equal ones make the server refuse every later change (recordings/configuration_poisoned). */
-function distinctList(
-  decoding: Decoding,
-  node: Node,
-  decode: (item: ScalarNode) => string | null,
-): readonly string[] | null {
+function distinctList(decoding: Decoding, node: Node, decode: (item: ScalarNode) => string | null) {
   if (node.type !== 'seq') return null;
   const seen = new Map<string, Node>();
   for (const item of node.items) {

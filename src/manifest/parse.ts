@@ -59,10 +59,7 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
   return problems;
 }
 
-function* readDocuments(
-  request: ParseRequest,
-  reporter: Reporter,
-): Iterable<{ readonly root: Node | null; readonly end: number }> {
+function* readDocuments(request: ParseRequest, reporter: Reporter) {
   const { text, fields, values, documents = Number.POSITIVE_INFINITY } = request;
   const work = request.work ?? { spent: 0, most: defaultFileWork };
   const hasNames = values !== null && text.includes('${');
