@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
@@ -155,6 +156,10 @@ const manifests: Samples = {
       world.write('policy/env/overlay.yaml', overlay);
       if (command === 'extend') world.write('policy/env/rule.yaml', world.read('policy/metadata.yaml'));
       world.write('policy/base/rules.yaml', world.read('policy/office.yaml'));
+      // What is asked about commits needs one that holds it.
+      const said = ['-c', 'user.name=T', '-c', 'user.email=t@example.com', 'commit', '-qm', 'As it is now'];
+      for (const args of command === 'log' || command === 'blame' ? [['add', 'policy'], said] : [])
+        execFileSync('git', args, { cwd: world.folder });
     },
     args: () => ['--overlay', 'env'],
     shapesPlan: true,
