@@ -78,7 +78,9 @@ async function writeBase(request: FilesRequest, path: readonly string[], out: st
   for (const one of content.value.files) put(join(base, one.path), one.bytes);
   for (const [index, file] of request.files.entries()) {
     const bytes = values.value[index];
-    if (bytes) put(join(tree, ...(findInWorkTree(request.directory, file) ?? [])), bytes);
+    // Absent or a link: without its values the base cannot be built, which is said; with those of today a change would be hidden.
+    if (bytes !== undefined)
+      put(join(tree, ...(findInWorkTree(request.directory, file) ?? [])), bytes ?? new Uint8Array());
   }
   return ok(0);
 }

@@ -20,6 +20,8 @@ export interface PassGoal {
   readonly record: LoopRecord;
   /** The content waits to be confirmed, and was in effect already: what is written now is not its change. */
   readonly isHeld?: boolean | undefined;
+  /** Rules that began wait for a window: what they give too is not taken away meanwhile. */
+  readonly awaitsWindow?: boolean | undefined;
 }
 
 /** What one pass of the loop asks of the pipeline. `part`: only that part; undefined: everything in scope. */

@@ -37,13 +37,14 @@ export class PassRunner {
     logTimes(this.#parts.logger, run.outcomes);
     if (part === 'revocations' || !waits(run)) return run;
     // A rule counts as begun once it is written: its absence would be drift before.
-    const { outcomes } = await this.runTimes({ ...order, begin: beginNothing }, 'revocations');
+    const awaitsWindow = order.awaitsWindow || run.verdict.reason === 'OutsideWindow';
+    const { outcomes } = await this.runTimes({ ...order, begin: beginNothing, awaitsWindow }, 'revocations');
     return { ...run, outcomes: [...run.outcomes, ...outcomes] };
   }
 
   async #runOne(order: PassOrder, part?: PassPart): Promise<PassRun> {
     const { clock, observer, logger } = this.#parts;
-    const { content, base, back, record, isHeld } = order;
+    const { content, base, back, record, isHeld, awaitsWindow } = order;
     const followGap = createGapClock(clock, observer);
     const outcomes: Outcome[] = [];
     const from = clock.now();
@@ -51,7 +52,7 @@ export class PassRunner {
     let hold: Verdict | null = null;
     const result = await this.#parts
       .pass({
-        ...{ content, base, back, record, part, isHeld },
+        ...{ content, base, back, record, part, isHeld, awaitsWindow },
         serverWasDown: this.#serverWasDown,
         stop: this.#stop,
         approve: async (plan, desired) => {

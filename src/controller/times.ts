@@ -27,11 +27,16 @@ export async function runWithTimes(
   const { base, runner, record } = lead;
   const now = clock.wallTime();
   const isReported = settings().onDrift === 'report' && content.revision === record.appliedRevision;
-  const runKnown = async (of: SourceContent, part: TimesPart, held = 0): Promise<PassRun | null> => {
+  const runKnown = async (
+    of: SourceContent,
+    part: TimesPart,
+    held = 0,
+    awaitsWindow = false,
+  ): Promise<PassRun | null> => {
     // Of a record under other settings no base is known.
     const turned = base === null ? (await build(of, null))?.expired : listBoundaries(base, base.at ?? now, now);
     if (!turned?.length && held === 0) return null;
-    const run = await runner.runTimes(lead.order(of), part);
+    const run = await runner.runTimes({ ...lead.order(of), awaitsWindow }, part);
     if (run.verdict.kind === 'good') await lead.turned(of, run.result?.desired?.state ?? null);
     return run;
   };
@@ -48,9 +53,10 @@ export async function runWithTimes(
   // What has ended long ago may be live again.
   const held = findEnds(run.result).length;
   const runBeside = () => {
-    if (lastGood !== null) return runKnown(lastGood, part, held);
+    const awaitsWindow = run.verdict.reason === 'OutsideWindow';
+    if (lastGood !== null) return runKnown(lastGood, part, held, awaitsWindow);
     // Before any revision is in force, one that only waits for a window says what has ended.
-    const isFirst = record.inForceRevision === null && run.verdict.reason === 'OutsideWindow';
+    const isFirst = record.inForceRevision === null && awaitsWindow;
     const order = { ...lead.order(content), begin: beginNothing };
     return isFirst ? runner.runTimes(order, 'ends') : runRecorded(lead, content.files);
   };

@@ -178,7 +178,8 @@ export function sortByRule<T>(items: readonly T[], ruleOf: (item: T) => Rule, ti
 /** Whether one rule decides alike about all that another decides about, for the same user or for everybody. */
 export function covers(outer: Rule, { action, userId, destination, ports }: Rule): boolean {
   if (outer.action !== action || outer.userId !== userId || !contains(outer.destination, destination)) return false;
-  if (outer.ports === null) return true;
+  // A rule with ports comes before one without.
+  if (outer.ports === null) return ports === null;
   return ports?.type === outer.ports.type && ports.low >= outer.ports.low && ports.high <= outer.ports.high;
 }
 

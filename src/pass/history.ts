@@ -84,8 +84,8 @@ export function makeApplyRecord(
 /** What nobody knows counts: going back looks at what is live. So does a PATCH of the Configuration that the server took in part. */
 function mayBeDone({ outcome, status, step: { type } }: Outcome, end: ApplyEnd): boolean {
   // Where all is live in the end, a proxy answered after the server did its work; a rule that was refused was made by others.
-  const isRefused = type !== 'configure' && [null, 401, 404, 409, 422, 429].includes(status);
-  const isTaken = end === 'converged' ? !isRefused : type === 'configure' && status === 200;
+  const isAgreed = end === 'converged' && (type === 'configure' || ![null, 401, 404, 409, 422, 429].includes(status));
+  const isTaken = isAgreed || (type === 'configure' && ![null, 401, 422, 429].includes(status));
   return outcome === 'done' || outcome === 'unknown' || (outcome === 'failed' && isTaken);
 }
 

@@ -21,6 +21,8 @@ export interface PassDependencies
   readonly desired: DesiredContext;
   /** The state before an apply stands in for what manifests ask for; absent: the content's. */
   readonly takesBack?: BackOrder;
+  /** Of a part by time: rules that began wait for a window. */
+  readonly awaitsWindow?: boolean | undefined;
   /** Plan for this time (ms since 1970) instead of now. */
   readonly at?: number;
   /** The last time at which what was in force was known to be right, ms since 1970: for where the clocks differ. */

@@ -120,14 +120,14 @@ export function restrictToTimes(
   live: LiveState,
 ): { readonly pass: PassDependencies; readonly state: DesiredState } {
   const { takesBack: _, ...rest } = pass;
-  const { part, agreedAt = Number.POSITIVE_INFINITY, options } = rest;
+  const { part, agreedAt = Number.POSITIVE_INFINITY, options, awaitsWindow } = rest;
   if (part === undefined || part === 'rules' || part === 'configuration' || part === 'managed') return { pass, state };
   const held = new Set(live.rules.map(({ rule }) => formatRuleKey(rule)));
   const present = state.rules.filter(({ rule }) => held.has(formatRuleKey(rule)));
   const begun = state.rules.filter(({ rule, notBefore = 0 }) => notBefore > agreedAt && !held.has(formatRuleKey(rule)));
   const rules = part === 'boundaries' ? [...present, ...begun] : present;
   // What a rule that waits gives too is not taken away meanwhile.
-  const waiting = part === 'boundaries' ? [] : begun;
+  const waiting = part !== 'boundaries' && awaitsWindow ? begun : [];
   const expired = (state.expired ?? []).filter(({ rule }) => {
     return (part !== 'revocations' || rule.action === 'accept') && !waiting.some((one) => covers(one.rule, rule));
   });

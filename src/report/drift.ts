@@ -1,6 +1,6 @@
 import { joinSome } from '../model/printable.ts';
 import { compareText, type Problem } from '../model/problem.ts';
-import type { Change, Plan } from '../plan/plan.ts';
+import type { Change, Plan, RuleChange } from '../plan/plan.ts';
 import { formatRule, type UserNames } from '../policy/words.ts';
 import { formatLabel } from './change-words.ts';
 import { listFieldLines } from './field-lines.ts';
@@ -9,9 +9,9 @@ import { formatLine } from './problems.ts';
 import { count } from './summary.ts';
 
 /** What stands on the server instead of what was applied. Without a base a difference may be an edit too: it is not called drift. */
-export function tellDrift({ changes }: Plan, names: UserNames, hasBase: boolean) {
+export function tellDrift({ changes, at = 0 }: Plan, names: UserNames, hasBase: boolean) {
   const words = hasBase ? driftWords : differenceWords;
-  const waiting = new Set(hasBase ? listWaiting(changes) : []);
+  const waiting = new Set(hasBase ? listWaiting(changes, at) : []);
   const which = joinSome([...waiting].map(formatLabel).sort(), 5);
   const since = waiting.size === 0 ? '' : `Began or ended since, and not yet applied: ${which}.\n`;
   const drifted = changes.flatMap((change) => {
@@ -60,13 +60,18 @@ export function tellDrift({ changes }: Plan, names: UserNames, hasBase: boolean)
   };
 }
 
-/** What an apply may not have done yet, since its time came after all that was seen to be written. */
-function listWaiting(changes: Plan['changes']): readonly Change[] {
+/** What an apply may not have done yet: nothing was seen to be written since its time came, a day ago at most where it begins. */
+function listWaiting(changes: Plan['changes'], now: number): readonly Change[] {
   const rules = changes.filter((change) => change.kind === 'Rule');
   const written = rules.flatMap(({ action, live }) => (action === 'keep' && live !== null ? live.insertedAt : []));
-  const last = Date.parse(written.sort(compareText).at(-1) ?? '1970-01-01');
-  return rules.filter((one) => one.origin === 'expired' || (one.action === 'create' && (one.notBefore ?? 0) > last));
+  const last = Math.max(Date.parse(written.sort(compareText).at(-1) ?? '1970-01-01'), now - dayMs);
+  // What was made after its end was made by hand.
+  const isLeft = ({ origin, live, expires = 0 }: RuleChange): boolean =>
+    origin === 'expired' && Date.parse(live?.insertedAt ?? '') <= expires;
+  return rules.filter((one) => isLeft(one) || (one.action === 'create' && (one.notBefore ?? 0) > last));
 }
+
+const dayMs = 86_400_000;
 
 const driftWords = {
   'only-live': 'only on the server',

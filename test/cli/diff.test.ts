@@ -291,6 +291,13 @@ describe('revisions', () => {
     }
   });
 
+  it('an empty folder is one from before the manifests', async () => {
+    mkdirSync(join(folder, 'none'));
+    put('net/rules.yaml', rulesText('name: wall, action: drop, destination: 10.0.0.0/8'));
+    expect(await diff(['none', 'net', '--fail-on', 'closes'])).toMatchObject({ code: 3 });
+    expect((await diff(['net', 'none'])).code).toBe(4);
+  });
+
   describe('and their values files', () => {
     const drop = ['name: wall, action: drop, destination: "$', '{net}"'].join('');
     const failing = ['--fail-on', 'any'] as const;
@@ -336,6 +343,13 @@ describe('revisions', () => {
         code: 0,
         out: expect.stringContaining('warning [bad-values] HEAD has no values file'),
       });
+    });
+
+    it('that no commit has, since they are made anew each time, are the same for both, which is said', async () => {
+      put('.gitignore', 'made.yaml\n');
+      put('made.yaml', 'net: 10.0.0.0/8\n');
+      const { code, out } = await diff(['HEAD~1..HEAD', 'net', '--values', 'made.yaml', ...failing]);
+      expect([code, out.match(/same-values/g)]).toEqual([0, ['same-values']]);
     });
 
     it('out of the repository are the same for both, which is said', async () => {

@@ -536,7 +536,7 @@ describe('reconcile drift', () => {
       );
       commit('applied');
       await world.cli(['m']);
-      vi.setSystemTime(Date.parse('2026-11-24T12:00:00Z'));
+      vi.setSystemTime(Date.parse('2026-11-23T12:00:00Z'));
       const since = 'Began or ended since, and not yet applied: new, old.\n';
       const run = await world.cli(['drift', '--base', 'HEAD', 'm']);
       expect([run.code, run.out]).toEqual([
@@ -545,6 +545,10 @@ describe('reconcile drift', () => {
       ]);
       const without = await world.cli(['drift', 'm']);
       expect([without.code, without.out]).toEqual([2, expect.stringContaining('2 objects differ')]);
+      // After a day no apply is late: somebody deleted it.
+      vi.setSystemTime(Date.parse('2026-11-24T12:00:00Z'));
+      expect((await world.cli(['drift', '--base', 'HEAD', 'm'])).out).toMatch(/gone from the server {2}.*new/);
+      vi.setSystemTime(Date.parse('2026-11-23T12:00:00Z'));
       world.simulator.seed([{ action: 'drop', destination: '203.0.113.0/24' }]);
       const drifted = await world.cli(['drift', '--base', 'HEAD', 'm']);
       expect([drifted.code, drifted.out]).toEqual([2, expect.stringMatching(/203\.0\.113[\s\S]*1 object drifted\.\n/)]);
@@ -560,6 +564,9 @@ describe('reconcile drift', () => {
       });
       const gone = await world.cli(['drift', '--base', 'HEAD', 'm']);
       expect([gone.code, gone.out]).toEqual([2, expect.stringMatching(/gone from the server {2}.*new/)]);
+      // What was made after its end was made by hand.
+      world.simulator.seed([{ action: 'accept', destination: '10.2.0.0/16' }]);
+      expect((await world.cli(['drift', '--base', 'HEAD', 'm'])).out).toMatch(/only on the server {2}.*old/);
     } finally {
       vi.useRealTimers();
     }

@@ -326,21 +326,33 @@ describe('rules that begin and end, in a sidecar', () => {
     expect(world.simulator.rules().map(({ id }) => id)).toContain(modified?.id);
   });
 
-  it('end not while a wider rule, which begins at that time and gives the same, waits for a window', async () => {
-    newest = contentOf(
+  const narrowAndWide = (more = ''): SourceContent =>
+    contentOf(
       timed('narrow', '10.8.1.0/24', { expires: now + hour }) +
         timed('other', '10.9.1.0/24', { expires: now + hour }) +
+        // One with ports is looked at before those without, so that the wide one may give less.
+        timed('ported', '10.8.2.0/24, port_type: tcp, port_range: 22', { expires: now + hour }) +
         timed('wide', '10.8.0.0/20', { notBefore: now + hour }) +
-        others,
+        others +
+        more,
     );
+
+  it('end not while a wider rule, which begins at that time and gives the same, waits for a window', async () => {
+    newest = narrowAndWide();
     await start();
     settings = { ...settings, windows: closed() };
-    expect([await passAt(now + 2 * hour), live()]).toEqual([
-      'OutsideWindow',
-      ['10.8.0.0/16', '10.8.1.0/24', '10.9.0.0/16'],
-    ]);
+    const waiting = ['10.8.0.0/16', '10.8.1.0/24', '10.9.0.0/16'];
+    expect([await passAt(now + 2 * hour), live()]).toEqual(['OutsideWindow', waiting]);
     settings = { ...settings, windows: [] };
-    expect([await passAt(now + 3 * hour), live()]).toEqual(['Applied', ['10.8.0.0/16', '10.8.0.0/20', '10.9.0.0/16']]);
+    const begun = ['10.8.0.0/16', '10.8.0.0/20', '10.9.0.0/16'];
+    expect([await passAt(now + 3 * hour), live()]).toEqual(['Applied', begun]);
+  });
+
+  it('end though a wider rule, which begins at that time, is refused by a policy test', async () => {
+    const test = 'apiVersion: firezone/v0\nkind: PolicyTest\nmetadata: {name: t}\n';
+    newest = narrowAndWide(`${test}spec: {cases: [{destination: 10.8.5.1, expect: drop}]}\n---\n`);
+    await start();
+    expect([await passAt(now + 2 * hour), live()]).toEqual(['Refused', ['10.8.0.0/16', '10.9.0.0/16']]);
   });
 
   it('end by a first revision that waits for a window, too', async () => {

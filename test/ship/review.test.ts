@@ -395,6 +395,19 @@ describe('the GitLab template', () => {
       );
       expect(inside).toMatchObject({ code: 0, output: expect.stringContaining('This revision: 1 change') });
       expect(inside.output).not.toMatch(/0\.0\.0\.0\/0 tcp 443.*drift/);
+      // A link in its place is no file of that side, and today's is never taken for it.
+      const file = path.join(clone, values);
+      const opened = readFileSync(file);
+      rmSync(file);
+      symlinkSync('elsewhere.yaml', file);
+      execFileSync('git', ['-c', 'user.name=T', '-c', 'user.email=t@example.com', 'commit', '-qam', 'link'], {
+        cwd: clone,
+      });
+      const linked = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: clone, encoding: 'utf8' }).trim();
+      rmSync(file);
+      writeFileSync(file, opened);
+      const blind = await run('gitlab', { ...variables, CI_MERGE_REQUEST_DIFF_BASE_SHA: linked }, clone);
+      expect([blind.code === 0, blind.output.includes('No differences')]).toEqual([false, false]);
     },
   );
 

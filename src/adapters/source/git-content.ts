@@ -60,32 +60,39 @@ export async function loadContent(request: ContentRequest): Promise<Result<Sourc
   return ok({ revision: commit, files: [...manifests.value, ...named.value], notes });
 }
 
-/** A file of a megabyte at most, by its path from the root, in each of these commits; null where it is no regular file. */
+/** A file by its path from the root in each of these commits; null where it is no regular file of a megabyte, undefined without it. */
 export async function readFileAt(
   repository: GitRepository,
   commits: readonly { readonly id: string }[],
   path: readonly string[],
-): Promise<readonly (Buffer | null)[]> {
+): Promise<readonly (Buffer | null | undefined)[]> {
   const trees = commits.map(({ id }) => `${id}^{tree}`);
   const found = await findBelow(repository, trees, path);
   const ids = [...new Set(found.flatMap((entry) => (entry?.type === 'file' ? entry.id : [])))];
   const heads = await repository.headsOf(ids);
   const small = ids.filter((_, index) => (heads[index]?.bytes ?? 0) <= largestFile);
   const blobs = await repository.readBlobs(small, Math.max(largestFile, maxTreeBytes));
-  return found.map((entry) => blobs.get(entry?.id ?? '') ?? null);
+  return found.map((entry) => (entry ? (blobs.get(entry.id) ?? null) : undefined));
 }
 
 const largestFile = 1_000_000;
 
-/** These files in each commit, as `readFileAt` gives them; undefined of one out of the work tree that holds `directory`. */
+/** These files in each commit, null where one is not there; undefined of one out of the work tree of `directory`, or tracked nowhere. */
 export async function readFilesAt(
   repository: GitRepository,
   commits: readonly { readonly id: string }[],
   { directory, files }: { readonly directory: string; readonly files: readonly string[] },
 ): Promise<readonly (readonly (Buffer | null | undefined)[])[]> {
-  const paths = files.map((file) => findInWorkTree(directory, file));
-  const read = await Promise.all(paths.map(async (path) => path && (await readFileAt(repository, commits, path))));
-  return commits.map((_, index) => read.map((one) => one?.[index]));
+  const head = await repository.commitOf('HEAD');
+  const all = [...commits, ...(head === null ? [] : [{ id: head }])];
+  const read = files.map(async (file) => {
+    const path = findInWorkTree(directory, file);
+    const found = path === null ? [] : await readFileAt(repository, all, path);
+    // What is made anew each time is no commit's.
+    return found.every((one) => one === undefined) ? null : found;
+  });
+  const known = await Promise.all(read);
+  return commits.map((_, index) => known.map((one) => (one === null ? undefined : (one[index] ?? null))));
 }
 
 /** The files of these entries, in their order; what a partial fetch left out is fetched first. */

@@ -92,7 +92,11 @@ async function build(invocation: Invocation, side: Side, { after }: Sides, plain
   const { parse, problems: told } = await makeSideParser(invocation, after.folder, side, plain);
   const { files, revision } =
     ref === undefined
-      ? await readFolder(invocation, folder)
+      ? await readFolder(invocation, folder).catch((error: unknown) => {
+          const isEmpty = error instanceof Failure && error.problems.every(({ code }) => code === 'no-manifests');
+          if (side !== after && isEmpty) return { files: [], revision: folder };
+          throw error;
+        })
       : await readRevisionContent(invocation, { directory: folder, ref, parse });
   // A revision from before the manifests, or after they were removed.
   if (files.length === 0) return { state: nothingYet, problems: [], told: [], revision };
