@@ -332,6 +332,17 @@ describe('going back', () => {
     expect((await run('history')).out).toMatch(/^ +2 .*1 created, 2 fields/m);
   });
 
+  it('takes back a PATCH that a proxy answered with 403 also where the server refused something else', async () => {
+    await prepared();
+    manifests([...before, 'accept 10.30.0.0/16'], '{default_client_mtu: 1400, default_client_dns: [9.9.9.9]}');
+    world.simulator.faults.inject({ match: { method: 'POST', times: 1 }, fault: { kind: 'status', status: 422 } });
+    const refused = { kind: 'status', status: 403, commit: true } as const;
+    world.simulator.faults.inject({ match: { method: 'PATCH', times: 1 }, fault: refused });
+    const back = await onTrial(() => 'n');
+    expect([back.code, live()], back.out + back.err).toEqual([3, before]);
+    expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: 1300 });
+  });
+
   it('does not replace a rule that others modified in place, though the settings ask for that; undo does not either', async () => {
     await prepared();
     world.write('replace.yaml', 'replaceModified: true\n');
