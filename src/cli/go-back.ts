@@ -1,6 +1,7 @@
 import { systemClock } from '../adapters/clock.ts';
 import type { StateFiles } from '../adapters/state-files.ts';
 import { findUnfinished } from '../controller/pass-ending.ts';
+import { formatInstant } from '../model/instant.ts';
 import { joinSome } from '../model/printable.ts';
 import { makeError, makeNote, type Problem } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
@@ -46,7 +47,9 @@ export async function takeBack(
     const isOut = findUnfinished(apply?.outcomes ?? []).some(({ status }) => /^(?:401|429|5..)$/.test(String(status)));
     if ((plan !== null && !isOut) || isOver || answer.exit === exitCodes.invalid)
       return await settleBack(answer, pending, files);
-    if (tries === 0) terminal.stderr(`${renderProblems(problems, false)}Going back is tried again and again.\n`);
+    const last = formatInstant(Math.ceil((systemClock.wallTime() + until - systemClock.now()) / 1000) * 1000);
+    if (tries === 0)
+      terminal.stderr(`${renderProblems(problems, false)}Going back is tried again and again, until ${last}.\n`);
     const silence = answerMore(terminal, () => 'the next try to read the server is waited for');
     await systemClock.sleep(Math.min(againMs, until - systemClock.now()));
     silence();
