@@ -17,6 +17,9 @@ import { answerMore } from './progress.ts';
 
 const againMs = 5000;
 
+/** What such an apply is called, in its plan and in the history. */
+export const stateBefore = 'the state before the apply';
+
 /** Takes an apply back whatever guards, windows, `--suspend` and signals say, and forgets it; what waits for a secret is kept. */
 export async function takeBack(
   invocation: Invocation,
@@ -30,7 +33,7 @@ export async function takeBack(
   const until = systemClock.now() + settings.totalTimeout;
   let { journal } = settings;
   const back = { record: pending.record, known: pending.known, goesBack: true } as const;
-  const request = { written: 'the state before the apply', path: terminal.cwd, planOnly: false, saved: null, back };
+  const request = { written: stateBefore, path: terminal.cwd, planOnly: false, saved: null, back };
   for (let tries = 0; ; tries++) {
     const answer = await runPass({ ...forced, settings: { ...settings, journal } }, request).catch((error: unknown) => {
       if (error instanceof Failure) return answerError(error);
@@ -47,9 +50,10 @@ export async function takeBack(
     const isOut = findUnfinished(apply?.outcomes ?? []).some(({ status }) => /^(?:401|429|5..)$/.test(String(status)));
     if ((plan !== null && !isOut) || isOver || answer.exit === exitCodes.invalid)
       return await settleBack(answer, pending, files);
-    const last = formatInstant(Math.ceil((systemClock.wallTime() + until - systemClock.now()) / 1000) * 1000);
-    if (tries === 0)
+    if (tries === 0) {
+      const last = formatInstant(Math.ceil((systemClock.wallTime() + until - systemClock.now()) / 1000) * 1000);
       terminal.stderr(`${renderProblems(problems, false)}Going back is tried again and again, until ${last}.\n`);
+    }
     const silence = answerMore(terminal, () => 'the next try to read the server is waited for');
     await systemClock.sleep(Math.min(againMs, until - systemClock.now()));
     silence();

@@ -26,8 +26,7 @@ type Comparison = Pick<PlanInput, 'profile' | 'scope' | 'options'> & Readonly<Re
 /** The changes, effect and refusals between two desired states, without a server. Later times of rules are changes too. */
 export function diffDesired(comparison: Comparison): Plan {
   const { before, after, profile } = comparison;
-  const [were = [], are = []] = [before, after].map(({ rules, upcoming = [] }) => [...rules, ...upcoming]);
-  const rules = findDifferences(were, are);
+  const rules = findChanges(before, after);
   const { kept, left } = rules;
   const input = makeInput(comparison, rules);
   const decided = decideConfiguration(input);
@@ -97,6 +96,12 @@ const timeFields = [
   ['not_before', 'notBefore'],
   ['expires', 'expires'],
 ] as const;
+
+/** How the rules of one state, in force now or later, became those of another. */
+export function findChanges(before: DesiredState, after: DesiredState) {
+  const listRules = ({ rules, upcoming = [] }: DesiredState) => [...rules, ...upcoming];
+  return findDifferences(listRules(before), listRules(after));
+}
 
 /** The traffic that differs at this time (ms since 1970) between rules that have times, and what differs later; null: too many looks. */
 export function compareTimes({ kept, left, changed }: ReturnType<typeof findDifferences>, at: number) {

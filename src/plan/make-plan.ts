@@ -1,17 +1,10 @@
 import { compareProblems, makeWarning, type Problem } from '../model/problem.ts';
-import {
-  compareRules,
-  findDifferences,
-  isModifiedInPlace,
-  type LiveRule,
-  type Rule,
-  sortByRule,
-} from '../model/rule.ts';
+import { compareRules, isModifiedInPlace, type LiveRule, type Rule, sortByRule } from '../model/rule.ts';
 import { findNextBoundary, type LiveState } from '../model/state.ts';
 import { computeEffect } from '../policy/effect.ts';
 import { decideRules } from './decide.ts';
 import { type ConfigurationDecision, decideConfiguration } from './decide-configuration.ts';
-import { compareTimes, joinEffects, manyTimes } from './diff-desired.ts';
+import { compareTimes, findChanges, joinEffects, manyTimes } from './diff-desired.ts';
 import { guardPlan } from './guard/guard.ts';
 import { warnOfUnbound } from './guard/guard-secrets.ts';
 import type { PlanInput } from './input.ts';
@@ -64,8 +57,7 @@ export function makePlan(input: PlanInput): Plan {
 function findLater({ base, baseApplied = false, desired, scope }: PlanInput): readonly LaterEffect[] | null {
   const at = desired.at ?? base?.at;
   if (base === null || baseApplied || at === undefined || !scope.rules) return [];
-  const [were = [], are = []] = [base, desired].map(({ rules, upcoming = [] }) => [...rules, ...upcoming]);
-  return compareTimes(findDifferences(were, are), at).later;
+  return compareTimes(findChanges(base, desired), at).later;
 }
 
 /** The rules of the server that stay, and all of them before and after; one that stays is the same object in each. */

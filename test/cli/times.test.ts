@@ -365,7 +365,7 @@ spec:
     world.write('m/a.yaml', `apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: s}\nspec: {${spec}${rules}}\n`);
     const extend = (name: string) => world.cli(['extend', name, 'm', '--until', '2098-12-20']);
     const early = await extend('s/r');
-    expect([early.code, early.err]).toEqual([1, expect.stringContaining('extend first s, its set')]);
+    expect([early.code, early.err]).toEqual([1, expect.stringContaining('extend its set first: s')]);
     const set = await extend('s');
     expect([set.code, set.err, set.out]).toEqual([
       0,
@@ -408,7 +408,7 @@ spec:
     [['lab', 'm', '--until', '2099-01-01'], 'lab already ends later'],
     [['closed', 'm', '--until', '2099-01-01'], 'closed has no end of its own'],
     [['own', 'm', '--until', '2098-03-01'], 'own already ends later, at 2098-06-02T00:00:00Z'],
-    [['own/x', 'm', '--until', '2099-01-01'], 'extend first own, its set'],
+    [['own/x', 'm', '--until', '2099-01-01'], 'extend its set first: own'],
     [['lab/gest', 'm', '--until', '2099-01-01'], 'lab/guest'],
     [['lab/web', 'm', '--until', '2099-07-01'], 'lab/web would end at 2099-07-01T00:00:00Z all the same'],
     [['lab/web', 'm', '--until', '2099-07-01T00:00:01Z'], 'would end at 2099-07-01T00:00:00Z all the same'],

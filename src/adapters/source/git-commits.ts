@@ -38,7 +38,7 @@ async function* readContents(
     const beside = await readFilesAt(repository, some, settings).catch(() => null);
     for (const [index, commit] of some.entries()) {
       const content = together?.[index];
-      const [files = []] = beside?.slice(index) ?? (await readFilesAt(repository, [commit], settings));
+      const files = beside?.[index] ?? (await readFilesAt(repository, [commit], settings))[0] ?? [];
       yield { commit, files, content: content ? ok(content) : await loadAt(repository, commit.id, settings) };
     }
   }

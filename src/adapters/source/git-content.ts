@@ -83,7 +83,7 @@ export async function readFilesAt(
   commits: readonly { readonly id: string }[],
   { directory, files }: { readonly directory: string; readonly files: readonly string[] },
 ): Promise<readonly (readonly (Buffer | null | undefined)[])[]> {
-  const head = await repository.commitOf('HEAD');
+  const head = files.length === 0 ? null : await repository.commitOf('HEAD');
   const all = [...commits, ...(head === null ? [] : [{ id: head }])];
   const read = files.map(async (file) => {
     const path = findInWorkTree(directory, file);

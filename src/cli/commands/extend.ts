@@ -50,7 +50,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
     throw refuse(`${name} already ends later, at ${formatInstant(former)}`, `to end it earlier, edit ${one.shown}`);
   // Dates are those of the document's own time zone, where the day may end 14 hours earlier: what the manifests then say counts.
   if (latest < asked - (until.includes(':') ? 0 : 14 * 3_600_000)) {
-    const hint = `extend first ${name.slice(0, name.lastIndexOf('/'))}, its set`;
+    const hint = `extend its set first: ${name.split('/')[0]}`;
     throw refuse(`${name} would end at ${formatInstant(latest)} all the same`, hint);
   }
   await replaceFile(one.path, new TextDecoder('utf-8', { ignoreBOM: true }).decode(one.bytes));

@@ -4,6 +4,7 @@ import { renderProblems } from '../../report/problems.ts';
 import { makeProblemReport } from '../../report/run-report.ts';
 import { findServer } from '../approval.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
+import { stateBefore } from '../go-back.ts';
 import { loadLast, type NumberedRecord } from '../history.ts';
 import { runPass } from '../pass-run.ts';
 import { settleEarlier } from '../trial.ts';
@@ -30,7 +31,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const report = answer.report?.() ?? makeProblemReport([]);
   // Where a guard or a person said no, or what took an apply back was undone, the manifests and the server agree.
   const isDone = settings.dryRun ? report.plan?.steps.length : report.apply?.wrote;
-  if (!isDone || /^(?:undo of |the state before the apply$)/.test(record.revision ?? '')) return answer;
+  if (!isDone || ['undo of ', stateBefore].some((of) => record.revision?.startsWith(of))) return answer;
   const summary = `The manifests still ask for what ${settings.dryRun ? 'this undoes' : 'was undone'}: ${await describeHolder(invocation)}.`;
   const hint = 'Revert the commit in Git too (git revert), or suspend the sidecar until you have.';
   const note = makeNote('undone-not-in-git', summary, hint);
