@@ -42,10 +42,10 @@ export async function loadContent(request: ContentRequest): Promise<Result<Sourc
   const chosen = entries.value.manifests;
   const bad = findBadEntry(chosen);
   if (bad !== null) return fail(bad);
-  if (chosen.length === 0)
-    return fail(makeError('no-manifests', `${noYaml}${describeJson(entries.value.json)}`, nothingDeleted));
   const manifests = await readFiles(request, chosen);
   if (!manifests.ok) return manifests;
+  if (manifests.value.length === 0)
+    return fail(makeError('no-manifests', `${noYaml}${describeJson(entries.value.json)}`, nothingDeleted));
   const others: TreeEntry[] = [];
   for (const path of new Set(await settings.references(manifests.value))) {
     const parts = path.split('/');
@@ -129,7 +129,9 @@ export function makeFiles(
   for (const { path, id, type } of entries) {
     const bytes = contents.get(id) ?? Buffer.alloc(0);
     if (type === 'link') {
-      if (regular.has(findTarget(path, bytes.toString()))) continue; // it is read under its own name
+      const target = bytes.toString();
+      // What is not hidden is read under its own name.
+      if (regular.has(findTarget(path, target)) || !(isManifestPath(path) || isHidden(path, target))) continue;
       const summary = `${path} is a symbolic link, which is not followed`;
       return fail(makeError('not-a-regular-file', summary, 'commit the file itself'));
     }
@@ -145,6 +147,13 @@ function findTarget(path: string, target: string): string {
   const parts = target.split('/');
   const down = parts.findIndex((part) => part !== '.' && part !== '..');
   return parts[0] === '' || parts.indexOf('..', down) >= 0 ? '' : posix.join(posix.dirname(path), target);
+}
+
+/** Whether a link leads to a folder that the work tree reads through it alone. */
+function isHidden(path: string, target: string): boolean {
+  // A name beside the root is of no manifest.
+  const isBeside = /^(?:\.\.\/)+[^/]+$/.test(target) && posix.join(posix.dirname(path), target).startsWith('../');
+  return !isBeside && target.split('/').some((part) => part.startsWith('.') && part !== '.' && part !== '..');
 }
 
 /** The tree of a folder in each of these commits; null where there is none. */
