@@ -1,6 +1,5 @@
 import type { ApplyReport, Outcome } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
-import { assertNever } from '../model/result.ts';
 import type { Boundary } from '../model/state.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { formatStepKey } from '../plan/plan.ts';
@@ -77,8 +76,6 @@ export function judge(result: PassResult, hold: Verdict | null): Verdict {
       return hold ?? { kind: 'held', reason: 'Suspended', message: 'the plan was not applied' };
     case 'applied':
       return judgeApply(result);
-    default:
-      return assertNever(result.end);
   }
 }
 
@@ -136,8 +133,6 @@ function judgeApply(result: PassResult): Verdict {
     case 'not-converged':
     case 'failed':
       return judgeFailed(report);
-    default:
-      return assertNever(report.end);
   }
 }
 

@@ -9,9 +9,6 @@ import { describeConditions, type PassEnding, type Verdict } from './pass-ending
 /** One pass, for the status page and the log. */
 export type PassView = ReturnType<typeof viewPass>;
 
-/** The plan at hand, without field values: what an operator needs to see what would be done, and nothing secret. */
-export type PlanView = NonNullable<ReturnType<typeof viewPlan>>;
-
 /** What is known of the kernel's packet filter (docs/how-to/enforcement.md). Times are ms since 1970, durations ms. */
 interface EnforcementView extends FindingCounts {
   readonly elements: number;
@@ -47,7 +44,8 @@ export interface Status {
   readonly fights: number;
   readonly blockedDeletes: number;
   readonly liveRules: number | null;
-  readonly plan: PlanView | null;
+  /** The plan at hand, without field values: what an operator needs to see what would be done, and nothing secret. */
+  readonly plan: ReturnType<typeof viewPlan>;
   /** How many steps of the plan that is being written have ended; null: nothing is being written. */
   readonly progress: { readonly done: number; readonly total: number } | null;
   /** The newest first, at most 20. */

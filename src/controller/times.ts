@@ -27,12 +27,7 @@ export async function runWithTimes(
   const { base, runner, record } = lead;
   const now = clock.wallTime();
   const isReported = settings().onDrift === 'report' && content.revision === record.appliedRevision;
-  const runKnown = async (
-    of: SourceContent,
-    part: TimesPart,
-    held = 0,
-    awaitsWindow = false,
-  ): Promise<PassRun | null> => {
+  const runKnown = async (of: SourceContent, part: TimesPart, held = 0, awaitsWindow = false) => {
     // Of a record under other settings no base is known.
     const turned = base === null ? (await build(of, null))?.expired : listBoundaries(base, base.at ?? now, now);
     if (!turned?.length && held === 0) return null;

@@ -9,11 +9,6 @@ export function fail<E>(error: E): { readonly ok: false; readonly error: E } {
   return { ok: false, error };
 }
 
-/** Marks a branch that no value can reach; a new member of a closed union then fails to compile here. */
-export function assertNever(value: never): never {
-  throw new Error(`unreachable: ${JSON.stringify(value)}`);
-}
-
 /** The code that the system gave an error (`ENOENT`), for messages; `otherwise` where it gave none. */
 export function getErrorCode(error: unknown, otherwise = 'unknown error'): string {
   return error instanceof Error && 'code' in error && error.code !== undefined ? String(error.code) : otherwise;
