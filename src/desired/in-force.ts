@@ -14,16 +14,12 @@ import type { DesiredContext } from './context.ts';
 const mostLooks = 5_000_000;
 
 /** Collisions at `now` and later: new ones come about only when a rule begins, among rules whose times overlap. */
-export function findCollisionsFrom(
-  rules: readonly DesiredRule[],
-  now: number,
-  refusesCollisions: boolean,
-): readonly Problem[] {
+function findCollisionsFrom(rules: readonly DesiredRule[], { now, profile }: DesiredContext): readonly Problem[] {
   const times = new Set(rules.map(({ notBefore = now }) => Math.max(notBefore, now)));
   if (times.size * rules.length > mostLooks) return [tooManyTimes(times.size)];
   const found = new Map<string, Problem>();
   for (const time of [...times].sort((a, b) => a - b)) {
-    for (const problem of findCollisions(selectRulesAt(rules, time), refusesCollisions)) {
+    for (const problem of findCollisions(selectRulesAt(rules, time), profile.refusesCollisions)) {
       const key = JSON.stringify([problem.code, problem.summary, problem.place]);
       if (found.has(key)) continue;
       const summary = time === now ? problem.summary : `From ${formatInstant(time)}: ${problem.summary}`;
@@ -37,15 +33,12 @@ export function findCollisionsFrom(
 const sound = new WeakMap<Profile, readonly DesiredRule[]>();
 
 /** The same of a next revision: most of its rules are those of the one before, and were compared with each other for that. */
-export function findCollisionsAgain(
-  rules: readonly DesiredRule[],
-  { now, profile }: DesiredContext,
-): readonly Problem[] {
-  const suspects = suspectsAmong(rules, sound.get(profile));
-  const found = findCollisionsFrom(suspects, now, profile.refusesCollisions);
-  if (found.length === 0 && !rules.some(hasTimes)) sound.set(profile, rules);
+export function findCollisionsAgain(rules: readonly DesiredRule[], context: DesiredContext): readonly Problem[] {
+  const suspects = suspectsAmong(rules, sound.get(context.profile));
+  const found = findCollisionsFrom(suspects, context);
+  if (found.length === 0 && !rules.some(hasTimes)) sound.set(context.profile, rules);
   // Which of several rules a problem names depends on all of them.
-  return found.length === 0 || suspects === rules ? found : findCollisionsFrom(rules, now, profile.refusesCollisions);
+  return found.length === 0 || suspects === rules ? found : findCollisionsFrom(rules, context);
 }
 
 /** The rules that may collide where those before did not: those that are new by name or content, and those that touch one of these. */

@@ -10,6 +10,7 @@ import type { Effect } from '../policy/traffic.ts';
 import { decideRules } from './decide.ts';
 import { decideConfiguration } from './decide-configuration.ts';
 import { guardPlan } from './guard/guard.ts';
+import type { Guarded } from './guard/guard-traffic.ts';
 import type { PlanInput } from './input.ts';
 import {
   type Change,
@@ -25,7 +26,7 @@ type Comparison = Pick<PlanInput, 'profile' | 'scope' | 'options'> & Readonly<Re
 
 /** The changes, effect and refusals between two desired states, without a server. Later times of rules are changes too. */
 export function diffDesired(comparison: Comparison): Plan {
-  const { before, after, profile } = comparison;
+  const { before, after } = comparison;
   const rules = findChanges(before, after);
   const { kept, left } = rules;
   const input = makeInput(comparison, rules);
@@ -36,19 +37,29 @@ export function diffDesired(comparison: Comparison): Plan {
   const ofRules = decideRules(input, kept).map((change) => addTimes(change, former.get(change.live?.id ?? '')));
   const changes: readonly Change[] = configuration === null ? ofRules : [...ofRules, configuration.change];
   const { effect, later } = compareTimes(rules, before.at ?? after.at ?? 0);
-  const refusals = guardPlan({ input, changes, configuration, effect: joinEffects(effect, later), exposure: [] });
+  const plan = judgePlan({ input, changes, configuration, effect, exposure: [] }, later, { steps: [], problems: [] });
+  return { ...plan, ...(after.at === undefined ? {} : { at: after.at }) };
+}
+
+/** The plan of these parts with what guards say of it, as far as that does not depend on its time. `later`: as `compareTimes` has it. */
+export function judgePlan(
+  guarded: Guarded,
+  later: readonly LaterEffect[] | null,
+  { steps, problems }: Pick<Plan, 'steps' | 'problems'>,
+): Plan {
+  const { input, changes, effect, exposure } = guarded;
+  const refusals = guardPlan({ ...guarded, effect: joinEffects(effect, later) });
   return {
-    profile: profile.name,
-    ruleUpdates: 'patch',
+    profile: input.profile.name,
+    ruleUpdates: input.profile.ruleUpdates,
     changes,
-    steps: [],
-    problems: [],
+    steps,
+    problems,
     refusals: later === null ? [...refusals, manyTimes] : refusals,
     effect,
     ...(later?.length ? { later } : {}),
-    exposure: [],
-    summary: summarise(changes, []),
-    ...(after.at === undefined ? {} : { at: after.at }),
+    exposure,
+    summary: summarise(changes, steps),
   };
 }
 
@@ -113,7 +124,7 @@ export function compareTimes({ kept, left, changed }: ReturnType<typeof findDiff
 }
 
 /** What is opened and closed now or later, as guards judge it. */
-export function joinEffects(effect: Effect, later: readonly LaterEffect[] | null): Effect {
+function joinEffects(effect: Effect, later: readonly LaterEffect[] | null): Effect {
   const all = [effect, ...(later ?? []).map((one) => one.effect)];
   return { opens: all.flatMap(({ opens }) => opens), closes: all.flatMap(({ closes }) => closes) };
 }
@@ -166,7 +177,7 @@ function selectNear({ before, after, users }: Sides, turning: readonly { readonl
 }
 
 /** Who asks for a refusal of traffic that opens must not be told that there is none where nobody looked. */
-export const manyTimes: Refusal = {
+const manyTimes: Refusal = {
   code: 'too-many-times',
   summary: `The rules begin and end at more times than can be compared (${formatCount(mostLooks)} looks at a rule).`,
   hint: 'Let rules begin and end on the same day, or compare smaller folders.',

@@ -4,23 +4,14 @@ import { findNextBoundary, type LiveState } from '../model/state.ts';
 import { computeEffect } from '../policy/effect.ts';
 import { decideRules } from './decide.ts';
 import { type ConfigurationDecision, decideConfiguration } from './decide-configuration.ts';
-import { compareTimes, findChanges, joinEffects, manyTimes } from './diff-desired.ts';
-import { guardPlan } from './guard/guard.ts';
+import { compareTimes, findChanges, judgePlan } from './diff-desired.ts';
 import { warnOfUnbound } from './guard/guard-secrets.ts';
 import type { PlanInput } from './input.ts';
 import { listOperations } from './operations.ts';
 import { findExposure } from './order/exposure.ts';
 import { orderOperations } from './order/order.ts';
 import { breakCircles } from './order/sharing.ts';
-import {
-  type Change,
-  type ConfigureStep,
-  formatStepId,
-  type LaterEffect,
-  type Plan,
-  type RuleChange,
-  summarise,
-} from './plan.ts';
+import { type Change, type ConfigureStep, formatStepId, type LaterEffect, type Plan, type RuleChange } from './plan.ts';
 
 /** The plan from live to desired: changes, ordered writes, traffic, refusals. A function of its input alone, in any order. */
 export function makePlan(input: PlanInput): Plan {
@@ -33,22 +24,11 @@ export function makePlan(input: PlanInput): Plan {
   const steps = [...order.steps, ...configureSteps(configuration, order.steps.length, rules.length)];
   const effect = operations.length === 0 ? { opens: [], closes: [] } : computeEffect(before, after);
   const exposure = findExposure({ order, before, after, profile: input.profile });
-  const later = findLater(input);
-  const refusals = guardPlan({ input, changes, configuration, effect: joinEffects(effect, later), exposure });
   const unbound = warnOfUnbound(input, configuration);
   const found = [...(configuration?.problems ?? []), ...unbound, ...modifiedInPlace(rules, input)];
-  const problems = found.sort(compareProblems);
+  const guarded = { input, changes, configuration, effect, exposure };
   return {
-    profile: input.profile.name,
-    ruleUpdates: input.profile.ruleUpdates,
-    changes,
-    steps,
-    problems,
-    refusals: later === null ? [...refusals, manyTimes] : refusals,
-    effect,
-    ...(later?.length ? { later } : {}),
-    exposure,
-    summary: summarise(changes, steps),
+    ...judgePlan(guarded, findLater(input), { steps, problems: found.sort(compareProblems) }),
     ...timesOf(input),
   };
 }
