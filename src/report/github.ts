@@ -14,6 +14,8 @@ const shown = 10;
 export function renderGithub(report: RunReport): string {
   const { plan, root } = report;
   const problems = addFailedSteps(report);
+  const open = listLeftOpen(report);
+  const leftOpen = open.length === 0 ? [] : [command('error', { title: 'left open' }, [leftOpenTitle, ...open])];
   const refusals = (report.approved ? [] : (plan?.refusals ?? [])).map(({ code, summary, hint }) =>
     command('error', { title: `refused: ${code}` }, [summary, `hint: ${hint}`]),
   );
@@ -21,15 +23,10 @@ export function renderGithub(report: RunReport): string {
   const of = (severity: Problem['severity']): readonly string[] =>
     problems.filter((one) => one.severity === severity).map((one) => problemCommand(one, root));
   return [
-    ...some('error', [...leftOpen(report), ...refusals, ...of('error')]),
+    ...some('error', [...leftOpen, ...refusals, ...of('error')]),
     ...some('warning', of('warning')),
     ...some('note', [...of('note'), ...changes]),
   ].join('');
-}
-
-function leftOpen(report: RunReport): readonly string[] {
-  const lines = listLeftOpen(report);
-  return lines.length === 0 ? [] : [command('error', { title: 'left open' }, [leftOpenTitle, ...lines])];
 }
 
 const levels = { error: 'error', warning: 'warning', note: 'notice' } as const;

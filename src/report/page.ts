@@ -6,7 +6,7 @@ import { listBoundaries } from '../model/state.ts';
 import type { Change, Plan } from '../plan/plan.ts';
 import type { Effect, Traffic } from '../policy/traffic.ts';
 import type { UserNames } from '../policy/words.ts';
-import { chooseSymbol, describeChange, formatWhy } from './change-words.ts';
+import { chooseSymbol, describeChange, formatLabel, formatWhy } from './change-words.ts';
 import { type FieldLine, listFieldLines } from './field-lines.ts';
 import { describeExposures, type PagePart } from './on-the-way.ts';
 import type { Tone } from './paint.ts';
@@ -177,9 +177,7 @@ function nameDeleted({ changes }: Plan, lastApply: RunReport['lastApply']): read
 }
 
 function setAndName(change: Change): readonly [set: string, name: string] {
-  if (change.kind === 'Configuration') {
-    return [change.name === null ? 'Configuration' : `Configuration ${change.name}`, ''];
-  }
+  if (change.kind === 'Configuration') return [formatLabel(change), ''];
   if (change.name === null) return ['live rules that no manifest names', ''];
   const slash = change.name.indexOf('/');
   return slash < 0
@@ -227,9 +225,7 @@ export const leftOpenTitle = 'LEFT OPEN: rules that should drop this traffic are
 /** Traffic that an apply whose gaps could not be closed left open: every format says it first. */
 export function listLeftOpen(report: RunReport): readonly string[] {
   const { apply, plan } = report;
-  return apply === null || apply.leftOpen.length === 0
-    ? []
-    : formatTraffic(apply.leftOpen, collectPeople(plan, report));
+  return apply === null ? [] : formatTraffic(apply.leftOpen, collectPeople(plan, report));
 }
 
 /** The traffic's lines without a plan's frame, for what an apply left open, or an explanation. */

@@ -2,7 +2,7 @@ import type { ConditionReason } from '../controller/conditions.ts';
 import type { Status } from '../controller/status.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Boundary } from '../model/state.ts';
-import type { NextWindow } from '../plan/guard/windows.ts';
+import type { listNextWindows } from '../plan/guard/windows.ts';
 import { formatRule } from '../policy/words.ts';
 import type { NamedRule } from './explain.ts';
 import { type Forge, linkCommit } from './forge.ts';
@@ -22,7 +22,7 @@ export interface SidecarState {
   readonly authors: ReadonlyMap<string, string>;
   readonly forge: Forge | null;
   readonly boundaries: readonly Boundary[];
-  readonly windows: readonly NextWindow[];
+  readonly windows: ReturnType<typeof listNextWindows>;
 }
 
 /** The state in one line, and what to do about it. */

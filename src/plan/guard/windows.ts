@@ -5,14 +5,12 @@ import { fail, ok, type Result } from '../../model/result.ts';
 import { formatRule } from '../../policy/words.ts';
 import type { Plan } from '../plan.ts';
 
-export type WindowScope = 'rules' | 'configuration';
-
 /** When plans that open traffic or change the Configuration may be written (`allow`), or may not (`deny`). */
 export interface Window {
   readonly kind: 'allow' | 'deny';
   readonly schedule: Cron;
   readonly durationMs: number;
-  readonly scope: readonly WindowScope[];
+  readonly scope: readonly ('rules' | 'configuration')[];
 }
 
 /** Edges of windows that are looked at; a schedule that is always closed is not followed for ever. */
@@ -47,10 +45,7 @@ function listRevocations({ changes }: Plan): readonly string[] {
   });
 }
 
-/** When a window is next in force; `from` may have passed. */
-export type NextWindow = ReturnType<typeof listNextWindows>[number];
-
-/** The next time of each window that has one. */
+/** When each window is next in force, of those that ever are; `from` may have passed. */
 export function listNextWindows(windows: readonly Window[], now: number) {
   return windows.flatMap((window) => {
     const { kind, scope, durationMs } = window;
