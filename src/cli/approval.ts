@@ -53,7 +53,9 @@ export async function recordOverride(settings: Settings, { logger, journal }: Pa
 /** Asks whether to apply the plan that was just shown; true for `y` and `yes` alone. */
 export async function askToApply({ settings, terminal }: Invocation, plan: Plan): Promise<boolean> {
   const server = findServer(settings);
-  return await saysYes(terminal, `Apply ${describeChanges(plan)}${server === null ? '' : ` to ${server}`}?`);
+  const nounOf = (action: string): string => (action === 'replace' ? 'replacement' : action);
+  const changes = countActions(plan).map(([action, number]) => count(number, nounOf(action)));
+  return await saysYes(terminal, `Apply ${joinWords(changes)}${server === null ? '' : ` to ${server}`}?`);
 }
 
 async function saysYes({ ask, stop }: Invocation['terminal'], question: string): Promise<boolean> {
@@ -73,14 +75,6 @@ export async function askToBind(
     if (!(await saysYes(terminal, question))) return null;
   }
   return bindings;
-}
-
-/** `58 creates, 1 replacement and 1 delete` */
-function describeChanges(plan: Plan): string {
-  const nouns = countActions(plan).map(([action, number]) =>
-    count(number, action === 'replace' ? 'replacement' : action),
-  );
-  return joinWords(nouns);
 }
 
 /** The server's address as outputs show it: without credentials. Null without one that is an address. */

@@ -13,9 +13,6 @@ import { makeDesiredContext, makeParser, makeSideParser } from './manifests.ts';
 import { readLimits } from './plan-settings.ts';
 import { requireGit } from './revision.ts';
 
-/** The manifests last applied, as `--base` names them. */
-export type Base = NonNullable<Awaited<ReturnType<typeof loadBase>>>;
-
 /** Loads `--base`, read as `pass` reads; null without it, no `state` where it has errors. Throws a `Failure` for what it cannot tell. */
 export async function loadBase(invocation: Invocation, path: string, pass: PassDependencies) {
   const { base, failOn } = invocation.settings;

@@ -12,7 +12,7 @@ import { makeProblemReport, type RunReport } from '../report/run-report.ts';
 import { answerError } from './answer.ts';
 import { type Answer, exitCodes, Failure, type Invocation, type Settings } from './command.ts';
 import { runPass } from './pass-run.ts';
-import { endGoingBack, type PendingApply } from './pending.ts';
+import { endGoingBack, openPending, type PendingApply } from './pending.ts';
 import { answerMore } from './progress.ts';
 
 const againMs = 5000;
@@ -21,12 +21,7 @@ const againMs = 5000;
 export const stateBefore = 'the state before the apply';
 
 /** Takes an apply back whatever guards, windows, `--suspend` and signals say, and forgets it; what waits for a secret is kept. */
-export async function takeBack(
-  invocation: Invocation,
-  files: StateFiles,
-  pending: PendingApply,
-  why: string,
-): Promise<Answer> {
+export async function takeBack(invocation: Invocation, pending: PendingApply, why: string): Promise<Answer> {
   const forced = forceBack(invocation);
   const { terminal, settings } = forced;
   terminal.stderr(`\n${why}: going back to the state before.\n\n`);
@@ -49,7 +44,7 @@ export async function takeBack(
     // What the server could not do just now, or with a token that it does not know, is tried again, as a read is.
     const isOut = findUnfinished(apply?.outcomes ?? []).some(({ status }) => /^(?:401|429|5..)$/.test(String(status)));
     if ((plan !== null && !isOut) || isOver || answer.exit === exitCodes.invalid)
-      return await settleBack(answer, pending, files);
+      return await settleBack(answer, pending, openPending(invocation));
     if (tries === 0) {
       const last = formatInstant(Math.ceil((systemClock.wallTime() + until - systemClock.now()) / 1000) * 1000);
       terminal.stderr(`${renderProblems(problems, false)}Going back is tried again and again, until ${last}.\n`);

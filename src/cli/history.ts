@@ -16,7 +16,9 @@ import {
 import type { Approve, PassResult } from '../pass/pass.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Logger } from '../ports.ts';
-import { makeFailure, type Terminal } from './command.ts';
+import { findServer } from './approval.ts';
+import { type Invocation, makeFailure, type Terminal } from './command.ts';
+import { findStateFolder } from './last-apply.ts';
 
 /** Is told what an apply is about to change, and what it did, with the secrets that the records leave out. */
 export type OnRecord = (record: ApplyRecord, plan: Plan) => Promise<void>;
@@ -48,38 +50,38 @@ export function createHistoryWriter(
   return {
     /** Records each plan that is approved, before its first write. */
     recordApproved(approve: Approve, source: Pick<ApplyOrigin, 'by' | 'server' | 'revision'>): Approve {
-      const makeOrigin = (digest: PassResult['digest']): ApplyOrigin => {
-        return { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest?.plan ?? null };
+      /** Makes records of one apply, each after the newest one that is known. */
+      const begin = (digest: PassResult['digest']) => {
+        const at = new Date(systemClock.wallTime()).toISOString();
+        const origin = { at, ...source, digest: digest?.plan ?? null };
+        let earlier: ApplyRecord | null = null;
+        return (plan: Plan, apply: PassResult['apply'], newest: ApplyRecord | null = null): ApplyRecord => {
+          earlier = newest ?? earlier;
+          return makeApplyRecord(origin, plan, apply, { lookUp, earlier });
+        };
       };
       end = async ({ end: how, plan, digest }) => {
-        if (how !== 'in-sync' || plan === null) return;
-        const origin = makeOrigin(digest);
-        await attempt((into) => addRecord(into, (earlier) => makeApplyRecord(origin, plan, null, { lookUp, earlier })));
+        const make = begin(digest);
+        if (how === 'in-sync' && plan !== null)
+          await attempt((into) => addRecord(into, (one) => make(plan, null, one)));
       };
       return async (plan, desired, digest) => {
         if (!(await approve(plan, desired, digest))) return false;
-        const origin = makeOrigin(digest);
-        let earlier: ApplyRecord | null = null;
-        const make = (newest: ApplyRecord | null): ApplyRecord => {
-          earlier = newest;
-          return makeApplyRecord(origin, plan, null, { lookUp, earlier });
-        };
-        const number = await attempt((into) => addRecord(into, make));
+        const make = begin(digest);
+        const number = await attempt((into) => addRecord(into, (newest) => make(plan, null, newest)));
         end = async ({ plan: carriedOut, apply }) => {
           if (carriedOut === null || apply === null) return;
-          const finish = (newest: ApplyRecord | null): ApplyRecord =>
-            makeApplyRecord(origin, carriedOut, apply, { lookUp, earlier: newest ?? earlier });
-          const record = finish(null);
+          const record = make(carriedOut, apply);
           await onRecord(record, carriedOut);
           if (number === undefined) return;
           await attempt(async (into) => {
             const held = await loadRecord(into, number);
             // Where all were pruned meanwhile, another apply may have its number.
-            if (held.ok && held.value.at === origin.at) await into.write(`${number}.json`, encodeApplyRecord(record));
-            else await addRecord(into, finish);
+            if (held.ok && held.value.at === record.at) await into.write(`${number}.json`, encodeApplyRecord(record));
+            else await addRecord(into, (newest) => make(carriedOut, apply, newest));
           });
         };
-        await onRecord(make(earlier), plan);
+        await onRecord(make(plan, null), plan);
         return true;
       };
     },
@@ -122,18 +124,15 @@ export async function loadNewest(files: StateFiles, numbers?: readonly number[])
 }
 
 /** When rules end by the newest record, where that is of this server, and was written after `since` (ms since 1970). */
-export async function loadEnds(
-  stateFolder: string | null,
-  server: string | null,
-  since = 0,
-): Promise<ApplyRecord['said']> {
+export async function loadEnds(invocation: Invocation, since = 0): Promise<ApplyRecord['said']> {
+  const stateFolder = findStateFolder(invocation);
   if (stateFolder === null) return new Map();
   const files = new StateFiles(stateFolder, 'history');
   const [number] = await listRecords(files).catch(() => []);
   const file = number === undefined ? null : await stat(files.locate(`${number}.json`)).catch(() => null);
   // The record of a large apply is large.
   const newest = file !== null && file.mtimeMs > since ? await loadNewest(files).catch(() => null) : null;
-  return listEnds(newest?.server === server ? newest : null);
+  return listEnds(newest?.server === findServer(invocation.settings) ? newest : null);
 }
 
 /** Removes all records; one without changes stays, or is made, where rules are to end. Returns how many it removed. */

@@ -21,7 +21,7 @@ import {
   markLeftOut,
   recordOverride,
 } from './approval.ts';
-import { type Base, loadBase } from './base.ts';
+import { loadBase } from './base.ts';
 import { type Answer, chooseExitCode, type Invocation } from './command.ts';
 import { createHistoryWriter, describeUser, loadEnds, type OnRecord } from './history.ts';
 import { findStateFolder, type LastApply, readLastApply, recordApply } from './last-apply.ts';
@@ -30,7 +30,7 @@ import { noteWaiting, settleWaiting } from './pending.ts';
 import { lookUpNames, type PlanNames } from './plan-names.ts';
 import { readRevision } from './revision.ts';
 import { compareWithSaved, movedMeanwhile, type SavedPlan, savePlan } from './saved-plan.ts';
-import { makeScreen, type Screen } from './screen.ts';
+import { makeScreen } from './screen.ts';
 import { runWired, type WiredPass, wirePass } from './wire.ts';
 
 /** One pass from the command line: over which manifests, and on which terms. */
@@ -61,7 +61,7 @@ export async function runPass(given: Invocation, request: PassRequest): Promise<
   try {
     const base = await loadBase(invocation, request.path, wired.pass);
     const lastApply = await readLastApply(invocation);
-    const ends = await loadEnds(findStateFolder(invocation), findServer(invocation.settings), lastApply?.at);
+    const ends = await loadEnds(invocation, lastApply?.at);
     const history = createHistoryWriter(
       findStateFolder(invocation),
       wired.pass.logger,
@@ -128,9 +128,9 @@ async function runBound(run: Run): Promise<PassResult> {
 interface Run {
   readonly invocation: Invocation;
   readonly request: PassRequest;
-  readonly screen: Screen;
+  readonly screen: ReturnType<typeof makeScreen>;
   readonly wired: WiredPass;
-  readonly base: Base | null;
+  readonly base: Awaited<ReturnType<typeof loadBase>>;
   /** What the last apply left; null without a record. */
   readonly lastApply: LastApply | null;
   /** When rules end by the newest record, which is there where a run was killed before the end. */

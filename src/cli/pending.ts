@@ -74,8 +74,10 @@ function encodePending({ withinMs, command, until, known, record }: PendingApply
   return { format_version: 1, kind: 'pending-apply', writer: markProcess(), ...kept };
 }
 
-/** Reads the record; null: there is none. Throws a `Failure` for one that cannot be read, or is of another server. */
-export async function loadPending({ settings }: Invocation, files: StateFiles): Promise<EarlierApply | null> {
+/** Reads the record; null: there is none, as without a state folder. Throws a `Failure` for one that cannot be read, or is of another server. */
+export async function loadPending(invocation: Invocation): Promise<EarlierApply | null> {
+  if (findStateFolder(invocation) === null) return null;
+  const files = openPending(invocation);
   for (const place of Object.keys(places) as readonly Place[]) {
     const value = await files.readOwn(places[place]);
     if (value === undefined) continue;
@@ -84,7 +86,7 @@ export async function loadPending({ settings }: Invocation, files: StateFiles): 
       const summary = `the record of an apply in ${files.locate(places[place])} is another user's, or damaged`;
       throw makeFailure('state', summary, 'run as that user; a damaged one keeps what was applied once you remove it');
     }
-    const server = findServer(settings);
+    const server = findServer(invocation.settings);
     if (pending.record.server === server) return pending;
     const summary = `an apply to ${escapeControls(String(pending.record.server))} waits to be confirmed, and this is ${server}`;
     throw makeFailure('state', summary, 'check --base-url and --state-dir');
@@ -144,8 +146,7 @@ export async function removePending(files: StateFiles, place: Place): Promise<bo
 
 /** Says to somebody who looks at what is live that it may be taken back. */
 export async function noteWaiting(invocation: Invocation): Promise<void> {
-  if (findStateFolder(invocation) === null) return;
-  const pending = await loadPending(invocation, openPending(invocation)).catch(() => null);
+  const pending = await loadPending(invocation).catch(() => null);
   if (pending === null || pending.stage === 'wantsSecret') return;
   const { stage, until, record } = pending;
   const isLate = stage === 'goesBack' || (stage !== 'writing' && until <= systemClock.wallTime());
@@ -157,10 +158,9 @@ export async function noteWaiting(invocation: Invocation): Promise<void> {
 
 /** Forgets fields that wait for a secret once a run has brought each of them about; else says that they wait. */
 export async function settleWaiting(invocation: Invocation, { exit = exitCodes.ok, report }: Answer): Promise<void> {
-  if (findStateFolder(invocation) === null) return;
-  const files = openPending(invocation);
-  const pending = await loadPending(invocation, files);
+  const pending = await loadPending(invocation);
   if (pending?.stage !== 'wantsSecret') return;
+  const files = openPending(invocation);
   const waiting = listWaiting(pending.record);
   const { plan, problems = [] } = report?.() ?? {};
   const { desired } = plan?.changes.find((one) => one.kind === 'Configuration') ?? {};

@@ -9,8 +9,6 @@ import type { Answer, Invocation } from './command.ts';
 import { isScreen, readOutputs } from './output.ts';
 import { startProgress } from './progress.ts';
 
-export type Screen = ReturnType<typeof makeScreen>;
-
 /** What a planning run shows: the plan before it is applied, progress, and the end. Throws a `Failure` for wrong outputs now. */
 export function makeScreen(invocation: Invocation) {
   const { settings, terminal } = invocation;

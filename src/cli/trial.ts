@@ -7,7 +7,6 @@ import { writeAnswer } from './answer.ts';
 import { awaitConfirmation, confirmTermsOf, describeLeft, refuseOwned } from './await-confirmation.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from './command.ts';
 import { takeBack } from './go-back.ts';
-import { findStateFolder } from './last-apply.ts';
 import { isScreen, readOutputs } from './output.ts';
 import { type PassRequest, runPass } from './pass-run.ts';
 import {
@@ -102,9 +101,9 @@ async function settleTrial(
   failed: string | null = null,
 ): Promise<Answer | null> {
   const why = await awaitConfirmation(invocation, files, pending, failed);
-  if (why !== null && (await claimGoingBack(files))) return await takeBack(invocation, files, pending, why);
+  if (why !== null && (await claimGoingBack(files))) return await takeBack(invocation, pending, why);
   if (why === null) await removePending(files, 'waits');
-  if ((await loadPending(invocation, files))?.stage === 'goesBack') throw goingBackElsewhere();
+  if ((await loadPending(invocation))?.stage === 'goesBack') throw goingBackElsewhere();
   invocation.terminal.stderr(why === null ? 'Kept.\n' : 'Kept: it was confirmed meanwhile.\n');
   return null;
 }
@@ -115,10 +114,9 @@ function goingBackElsewhere(): Error {
 
 /** Takes up an apply whose process was killed; null: there is none, or it was kept. Throws a `Failure` while another process does. */
 export async function settleEarlier(invocation: Invocation): Promise<Answer | null> {
-  if (findStateFolder(invocation) === null) return null;
-  const files = openPending(invocation);
-  const earlier = await loadPending(invocation, files);
+  const earlier = await loadPending(invocation);
   if (earlier === null || earlier.stage === 'wantsSecret') return null;
+  const files = openPending(invocation);
   const { stage, record, until } = earlier;
   const leftMs = Math.max(0, until - systemClock.wallTime());
   if (stage === 'goesBack' && (await findPendingOwner(files)) !== null) throw goingBackElsewhere();
@@ -126,7 +124,7 @@ export async function settleEarlier(invocation: Invocation): Promise<Answer | nu
   // A full disk keeps nobody from going back.
   await ownPending(files).catch(() => undefined);
   const alone = { ...invocation, mayWrite: await watchLease(invocation) };
-  if (stage === 'goesBack') return await takeBack(alone, files, earlier, 'An earlier run was ended while it went back');
+  if (stage === 'goesBack') return await takeBack(alone, earlier, 'An earlier run was ended while it went back');
   const what = `The apply of ${record.at.slice(0, 19)}Z by ${record.by} was never confirmed, and its process is gone.`;
   const left = leftMs === 0 ? '' : ` Going back in ${describeLeft(leftMs)}; to keep it: reconcile confirm`;
   invocation.terminal.stderr(`${escapeControls(what)}${describeCut(stage)}${left}\n`);

@@ -14,14 +14,11 @@ import { describeCut, settleEarlier } from '../trial.ts';
 /** `reconcile confirm`: keeps the apply that waits; too late, and with nobody who does it, this goes back. */
 export async function run(given: Invocation): Promise<Answer> {
   const files = openPending(given);
-  const pending = await loadPending(given, files);
+  const pending = await loadPending(given);
   if (pending === null) {
     const summary = `no apply waits to be confirmed in ${given.settings.stateDir ?? path.dirname(files.folder)}`;
-    throw makeFailure(
-      'state',
-      summary,
-      'check --base-url and --state-dir (of a fleet: DIR/targets/NAME); or it was taken back: reconcile history',
-    );
+    const places = 'check --base-url and --state-dir (of a fleet: DIR/targets/NAME)';
+    throw makeFailure('state', summary, `${places}; or it was taken back: reconcile history`);
   }
   const { stage, until } = pending;
   if (stage === 'wantsSecret') return await keep(files, pending);
