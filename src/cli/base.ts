@@ -20,11 +20,9 @@ export async function loadBase(invocation: Invocation, path: string, pass: PassD
   const missing = 'name the manifests last applied: a Git ref, or a directory';
   if (base === null && mustTell) throw makeFailure('usage', '--fail-on drift needs --base', missing);
   if (base === null || !isDirectory(path)) return null; // a PATH that is not there is said by whoever reads it
-  const { content, parse, problems: told } = await readBaseContent(invocation, { path, base, parse: pass.parse });
+  const { content, parse, root, problems: told } = await readBaseContent(invocation, { path, base, parse: pass.parse });
   if (content.files.length === 0) return { state: nothingYet, problems: [] };
-  const folder = resolve(invocation.terminal.cwd, base);
-  const desired = makeDesiredContext(invocation, isDirectory(folder) ? folder : path);
-  const built = await readDesired(content, { ...pass, parse, desired });
+  const built = await readDesired(content, { ...pass, parse, desired: makeDesiredContext(invocation, root) });
   if (!built.ok) return { state: null, problems: [] }; // the pass asks the same of the server, and says what is wrong
   const { state, problems } = built.value.desired;
   if (state !== null) return { state, problems: told };
@@ -40,7 +38,7 @@ export const nothingYet: DesiredState = { rules: [], configuration: null, userNa
 /** What helps where no commit that is asked about holds manifests. */
 export const commitFirst = 'commit them first (git status), or name the folder that holds them';
 
-/** The manifests below `path` as they are at `base`, and the parser for them; throws a `Failure` where they cannot be read. */
+/** The manifests below `path` as they are at `base`, and the parser for them and their `root`; throws a `Failure` where they cannot be read. */
 export async function readBaseContent(
   invocation: Invocation,
   { path, base, parse: plain }: { readonly path: string; readonly base: string; readonly parse: ParseFiles },
@@ -51,7 +49,7 @@ export async function readBaseContent(
   const instead = 'write the base into a folder first (docs/how-to/ci.md)';
   if (!isFolder) requireGit(terminal.env, `--base ${base} is not a folder`, instead);
   const from = { written: base, ...(isFolder ? { folder } : { folder: path, revision: base }) };
-  const side = await makeSideParser(invocation, path, from, plain);
+  const side = { ...(await makeSideParser(invocation, path, from, plain)), root: from.folder };
   if (!isFolder)
     return { ...side, content: await readRevisionContent(invocation, { directory: path, ref: base, ...side }) };
   const { content, problems } = await createDirectorySource(folder, readLimits(settings)).read(terminal.stop);

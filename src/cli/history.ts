@@ -91,10 +91,7 @@ export function createHistoryWriter(
 }
 
 /** Adds what `make` makes of the newest record, and removes what is too old. Returns its number; undefined: it says nothing new. */
-async function addRecord(
-  files: StateFiles,
-  make: (newest: ApplyRecord | null) => ApplyRecord,
-): Promise<number | undefined> {
+async function addRecord(files: StateFiles, make: (newest: ApplyRecord | null) => ApplyRecord) {
   for (let tries = 0; ; tries++) {
     const known = await listRecords(files);
     const number = (known[0] ?? 0) + 1 + tries;

@@ -28,7 +28,7 @@ import { type FoundFile, readSideValues, tellSame } from '../values.ts';
 /** `reconcile log PATH --since TIME`: what each commit opened and closed, newest first, and the times at which rules began or ended. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { path } = readDirectoryOperand(invocation, 'log');
-  return await answerFromHistory(invocation, path, tellTraffic, (told) => tellLog(told));
+  return await answerFromHistory(invocation, path, tellTraffic, tellLog);
 }
 
 /** `reconcile blame PATH --destination A --protocol P --port N`: the commits in which this packet's verdict changed, newest first. */
