@@ -25,14 +25,11 @@ const [firstPauseMs, maxPauseMs] = [120_000, 1_800_000];
 
 /** A goal, and what may hold it back. */
 export interface PassOrder extends PassGoal {
-  /** Called before the first write; null: it may be written. */
-  readonly begin: (desired: DesiredState | null) => Promise<Verdict | null>;
+  /** Called before the first write, which its null allows. Null itself: nothing is remembered of this order. */
+  readonly begin: ((desired: DesiredState | null) => Promise<Verdict | null>) | null;
   /** ms until its content has been stable for long enough to delete; asked when there is a plan. */
   readonly deleteWaitMs: () => number;
 }
-
-/** Of an order of which nothing is remembered. */
-export const beginNothing: PassOrder['begin'] = () => Promise.resolve(null);
 
 /** Remembers, while this replica leads, what failed for good, never converged, or is undone by another writer each time. */
 export class Gate {

@@ -216,10 +216,9 @@ export function countLiveRules(result: PassResult | null): number | null {
 
 /** The conditions after a pass. `badSettings`: why the operator's newest settings are not in force; null: they are. */
 export function describeConditions(
-  verdict: Verdict,
+  { kind, reason, message }: Verdict,
   context: { readonly revision: string | null; readonly failures: number; readonly badSettings: string | null },
 ): readonly ConditionUpdate[] {
-  const { kind, reason, message } = verdict;
   const { revision, failures, badSettings } = context;
   const isStalled = kind === 'terminal' || badSettings !== null;
   const status = kind === 'good' ? 'True' : reason === 'Standby' ? 'Unknown' : 'False';

@@ -2,7 +2,7 @@ import type { Outcome } from '../apply/outcome.ts';
 import type { Secret } from '../model/secret.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { PassPart, TimesPart } from '../pass/pass.ts';
-import { beginNothing, Gate, type PassOrder } from './gate.ts';
+import { Gate, type PassOrder } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { createGapClock } from './observer.ts';
 import { findUnfinished, joinRuns, judge, mayBeOnePart, type PassRun, type Verdict, waits } from './pass-ending.ts';
@@ -38,7 +38,7 @@ export class PassRunner {
     if (part === 'revocations' || !waits(run)) return run;
     // A rule counts as begun once it is written: its absence would be drift before.
     const awaitsWindow = order.awaitsWindow || run.verdict.reason === 'OutsideWindow';
-    const { outcomes } = await this.runTimes({ ...order, begin: beginNothing, awaitsWindow }, 'revocations');
+    const { outcomes } = await this.runTimes({ ...order, begin: null, awaitsWindow }, 'revocations');
     return { ...run, outcomes: [...run.outcomes, ...outcomes] };
   }
 
@@ -62,7 +62,7 @@ export class PassRunner {
           const isTimes = part !== undefined && part !== 'rules' && part !== 'configuration';
           const isDrift = !isTimes && isDriftOf(order, desired.state);
           const isFirst = record.knownRules === null && !isDrift && back === undefined;
-          hold = this.gate.check(plan, order, isDrift) ?? (await order.begin(desired.state));
+          hold = this.gate.check(plan, order, isDrift) ?? (await order.begin?.(desired.state)) ?? null;
           if (hold === null && isDrift) {
             this.gate.correct(plan);
             logDrift(logger, plan);

@@ -3,7 +3,6 @@ import { formatRuleKey } from '../model/rule.ts';
 import { type Boundary, type DesiredState, findNextBoundary, listBoundaries } from '../model/state.ts';
 import type { PassResult, TimesPart } from '../pass/pass.ts';
 import type { SourceContent } from '../ports.ts';
-import { beginNothing } from './gate.ts';
 import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { type PassEnding, type PassRun, pickWorst, waits } from './pass-ending.ts';
@@ -52,7 +51,7 @@ export async function runWithTimes(
     if (lastGood !== null) return runKnown(lastGood, part, held, awaitsWindow);
     // Before any revision is in force, one that only waits for a window says what has ended.
     const isFirst = record.inForceRevision === null && awaitsWindow;
-    const order = { ...lead.order(content), begin: beginNothing };
+    const order = { ...lead.order(content), begin: null };
     return isFirst ? runner.runTimes(order, 'ends') : runRecorded(lead, content.files);
   };
   const beside = isLeft ? await runBeside() : null;
@@ -68,7 +67,7 @@ export async function runRecorded(lead: Leadership, files: SourceContent['files'
   const { inForceRevision: revision } = lead.record;
   if (revision === null) return null;
   const run = (of: SourceContent['files']): Promise<PassRun> =>
-    lead.runner.runTimes({ ...lead.order({ revision, files: of }), begin: beginNothing }, 'ends');
+    lead.runner.runTimes({ ...lead.order({ revision, files: of }), begin: null }, 'ends');
   const first = await run([]);
   const isKnown = first.result?.desired?.state || first.verdict.kind === 'transient';
   return isKnown ? first : await run(files);
@@ -133,7 +132,7 @@ export async function runBack(lead: Leadership, revision: string): Promise<PassR
   const content = history.lastGood;
   const first = content === null ? null : await runner.run({ ...lead.order(content), back: 'confirmed' });
   const back = first === null ? 'before' : 'rest';
-  const rest = await runner.run({ ...lead.order({ revision, files: [] }), back, begin: beginNothing });
+  const rest = await runner.run({ ...lead.order({ revision, files: [] }), back, begin: null });
   if (first === null) return { ...rest, content };
   if (rest.result?.failure?.code === 'no-record') {
     const summary = `What ${content?.revision.slice(0, 12)} leaves alone may be as that revision left it: nothing here recorded it.`;

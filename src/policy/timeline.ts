@@ -102,10 +102,8 @@ export interface VerdictChange extends Pick<Moment, 'cause' | 'time'> {
 }
 
 /** How the packet's verdict changes at a moment: it is that of none of the versions before. Null: it does not. */
-export function findVerdictChange(
-  { cause, time, before, after, version, commitOf }: Moment,
-  packet: Packet,
-): VerdictChange | null {
+export function findVerdictChange(moment: Moment, packet: Packet): VerdictChange | null {
+  const { cause, time, before, after, version, commitOf } = moment;
   const now = decideAmong(after, packet);
   const earlier = before.map((rules) => decideAmong(rules, packet));
   const [first] = earlier;
