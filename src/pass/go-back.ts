@@ -72,9 +72,9 @@ function rulesBefore(
   const taken = new Set<string>();
   const liveKeys = new Set(live.map(({ rule }) => formatRuleKey(rule)));
   const created = new Set(record.created.map(({ rule }) => formatRuleKey(rule)));
-  const kept = live.filter(({ rule }) => !created.has(formatRuleKey(rule)) && isInScope(rule, scope));
   // No two of these collide, whoever made them.
   const standing = live.filter(({ rule }) => !created.has(formatRuleKey(rule)) || !isInScope(rule, scope));
+  const kept = standing.filter(({ rule }) => isInScope(rule, scope));
   const leave = (rule: Rule, why: string): void => {
     const key = formatRuleKey(rule);
     const name = record.said.get(key)?.name;

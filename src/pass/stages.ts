@@ -2,7 +2,6 @@ import type { ApplyContext } from '../apply/context.ts';
 import { type LiveReading, type ReadContext, type ReadFailure, readLive, readUsers } from '../apply/read.ts';
 import type { Desired } from '../desired/context.ts';
 import { assemble } from '../desired/desired.ts';
-import type { ParsedFiles } from '../desired/parse-files.ts';
 import { listEnforcementProblems } from '../enforcement/problems.ts';
 import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
 import { compareProblems, hasErrors, raiseWarnings } from '../model/problem.ts';
@@ -62,10 +61,7 @@ async function readStateBefore(
 }
 
 /** Why a thread that reads manifests died says nothing about them: it is a failure like an API that does not answer. */
-async function parseContent(
-  { files }: SourceContent,
-  { parse }: Pick<PassDependencies, 'parse'>,
-): Promise<Result<ParsedFiles, ReadFailure>> {
+async function parseContent({ files }: SourceContent, { parse }: Pick<PassDependencies, 'parse'>) {
   try {
     return ok(await parse(files));
   } catch (error) {
@@ -92,11 +88,10 @@ export function planStates(input: PlanInput, { desired, users }: BuiltDesired) {
   return { plan, digest, desired: { ...desired, state: null, problems } };
 }
 
+type RestrictedPass = { readonly pass: PassDependencies; readonly state: DesiredState };
+
 /** The pass and its desired state without what another part holds. */
-export function restrictToPart(
-  whole: PassDependencies,
-  state: DesiredState,
-): { readonly pass: PassDependencies; readonly state: DesiredState } {
+export function restrictToPart(whole: PassDependencies, state: DesiredState): RestrictedPass {
   const { part, enforcement, ...rest } = whole;
   if (part === undefined) return { pass: whole, state };
   const { scope } = whole.desired;
@@ -114,11 +109,7 @@ export function restrictToPart(
 }
 
 /** What such a part may change: other live rules stay, and what is missing among the others stays missing. */
-export function restrictToTimes(
-  pass: PassDependencies,
-  state: DesiredState,
-  live: LiveState,
-): { readonly pass: PassDependencies; readonly state: DesiredState } {
+export function restrictToTimes(pass: PassDependencies, state: DesiredState, live: LiveState): RestrictedPass {
   const { takesBack: _, ...rest } = pass;
   const { part, agreedAt = Number.POSITIVE_INFINITY, options, awaitsWindow } = rest;
   if (part === undefined || part === 'rules' || part === 'configuration' || part === 'managed') return { pass, state };
@@ -156,8 +147,8 @@ export function makePlanInput(
   const options = { ...pass.options, ...(created && { prune: new Set(created), replaceModified: false }) };
   const { scope, profile } = pass.desired;
   const known = pass.appliedRules ?? listBaseEnds(baseApplied ? base : null);
-  const ended = pass.isInForce ? listBaseEnds({ ...desired, rules: desired.expired ?? [] }) : [];
-  const appliedRules = new Map([...known, ...ended]);
+  const ended = pass.isInForce ? listBaseEnds({ ...desired, rules: desired.expired ?? [] }) : null;
+  const appliedRules = ended === null ? known : new Map([...known, ...ended]);
   return { desired, live, base, baseApplied, appliedRules, profile, scope, options, ...hints };
 }
 

@@ -45,17 +45,12 @@ export function summariseApply(apply: ApplyReport, plan: Plan | null): string {
 
 const heads = { converged: 'Applied', 'not-converged': 'Not converged', stopped: 'Stopped', failed: 'Failed' } as const;
 
-function endText(apply: ApplyReport, unsent: boolean): string {
-  const names = joinSome(apply.notConverged, 10);
-  const but = unsent ? ', but for what was not sent for want of a secret' : '';
-  if (apply.end === 'converged') return `; a fresh read of the server agrees${but}.${enforcedText(apply)}`;
-  return names === '' ? '.' : `; not as desired: ${names}.`;
-}
-
-/** The packet filter follows later than the answer. */
-function enforcedText({ enforcedInMs }: ApplyReport): string {
-  if (enforcedInMs === null || enforcedInMs < 100) return '';
-  return ` The packet filter is expected to hold it in ${(enforcedInMs / 1000).toFixed(1)} s.`;
+function endText({ end, notConverged, enforcedInMs }: ApplyReport, unsent: boolean): string {
+  if (end !== 'converged') return notConverged.length === 0 ? '.' : `; not as desired: ${joinSome(notConverged, 10)}.`;
+  const agrees = `a fresh read of the server agrees${unsent ? ', but for what was not sent for want of a secret' : ''}`;
+  // The packet filter follows later than the answer.
+  if (enforcedInMs === null || enforcedInMs < 100) return `; ${agrees}.`;
+  return `; ${agrees}. The packet filter is expected to hold it in ${(enforcedInMs / 1000).toFixed(1)} s.`;
 }
 
 /** `1 rule`, `2 rules`. */
