@@ -37,17 +37,17 @@ export function diffDesired(comparison: Comparison): Plan {
   const ofRules = decideRules(input, kept).map((change) => addTimes(change, former.get(change.live?.id ?? '')));
   const changes: readonly Change[] = configuration === null ? ofRules : [...ofRules, configuration.change];
   const { effect, later } = compareTimes(rules, before.at ?? after.at ?? 0);
-  const plan = judgePlan({ input, changes, configuration, effect, exposure: [] }, later, { steps: [], problems: [] });
-  return { ...plan, ...(after.at === undefined ? {} : { at: after.at }) };
+  return judgePlan({ input, changes, configuration, effect, exposure: [] }, later, { steps: [], problems: [] });
 }
 
-/** The plan of these parts with what guards say of it, as far as that does not depend on its time. `later`: as `compareTimes` has it. */
+/** The plan of these parts, with what guards say of it. `later`: as `compareTimes` has it. */
 export function judgePlan(
   guarded: Guarded,
   later: readonly LaterEffect[] | null,
   { steps, problems }: Pick<Plan, 'steps' | 'problems'>,
 ): Plan {
   const { input, changes, effect, exposure } = guarded;
+  const { at } = input.desired;
   const refusals = guardPlan({ ...guarded, effect: joinEffects(effect, later) });
   return {
     profile: input.profile.name,
@@ -60,6 +60,7 @@ export function judgePlan(
     ...(later?.length ? { later } : {}),
     exposure,
     summary: summarise(changes, steps),
+    ...(at === undefined ? {} : { at }),
   };
 }
 

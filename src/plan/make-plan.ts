@@ -1,6 +1,6 @@
 import { compareProblems, makeWarning, type Problem } from '../model/problem.ts';
 import { compareRules, isModifiedInPlace, type LiveRule, type Rule, sortByRule } from '../model/rule.ts';
-import { findNextBoundary, type LiveState } from '../model/state.ts';
+import { type DesiredState, findNextBoundary, type LiveState } from '../model/state.ts';
 import { computeEffect } from '../policy/effect.ts';
 import { decideRules } from './decide.ts';
 import { type ConfigurationDecision, decideConfiguration } from './decide-configuration.ts';
@@ -27,10 +27,8 @@ export function makePlan(input: PlanInput): Plan {
   const unbound = warnOfUnbound(input, configuration);
   const found = [...(configuration?.problems ?? []), ...unbound, ...modifiedInPlace(rules, input)];
   const guarded = { input, changes, configuration, effect, exposure };
-  return {
-    ...judgePlan(guarded, findLater(input), { steps, problems: found.sort(compareProblems) }),
-    ...timesOf(input),
-  };
+  const plan = judgePlan(guarded, findLater(input), { steps, problems: found.sort(compareProblems) });
+  return { ...plan, ...findNext(input.desired) };
 }
 
 /** What a revision changes later, compared with the one before. Where that was applied, its times are looked at as they come. */
@@ -64,10 +62,9 @@ function configureSteps(
   return [{ type: 'configure', ...place, desired: decided.desired, fields }];
 }
 
-function timesOf({ desired: { at, ...state } }: PlanInput): Pick<Plan, 'at' | 'nextBoundary'> {
-  if (at === undefined) return {};
+function findNext({ at = Number.POSITIVE_INFINITY, ...state }: DesiredState): Pick<Plan, 'nextBoundary'> {
   const next = findNextBoundary(state, at);
-  return { at, ...(Number.isFinite(next) ? { nextBoundary: next } : {}) };
+  return Number.isFinite(next) ? { nextBoundary: next } : {};
 }
 
 /**
