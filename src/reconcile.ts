@@ -31,11 +31,8 @@ export async function reconcile(
   if (desired.state === null) return endPass('invalid', { content, desired });
 
   const asked = restrictToPart(whole, desired.state);
-  const reading = await readLive(
-    readContext(asked.pass, asked.state),
-    asked.pass.desired.scope,
-    asked.pass.memory.knownRules,
-  );
+  const { desired: context, memory } = asked.pass;
+  const reading = await readLive(readContext(asked.pass, asked.state), context.scope, memory.knownRules);
   if (!reading.ok) return endPass('unreadable', { content, desired, failure: reading.error });
   const { live, serverAheadMs } = reading.value;
 

@@ -99,10 +99,7 @@ export class Leadership {
       return (await source.readAt(revision, this.#stop, this.record.firstSeen)).content;
     };
     try {
-      if (this.history.lastGood === null) {
-        const inForce = await find(inForceRevision);
-        if (inForce !== null) this.history.lastGood = inForce;
-      }
+      this.history.lastGood ??= await find(inForceRevision);
       if (this.#triedBase || this.base !== null) return;
       const applied = await find(appliedRevision);
       if (applied === null) return;

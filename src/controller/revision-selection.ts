@@ -72,8 +72,7 @@ export class SourceHistory {
 
   async #rewindOf(revision: string, applied: string | null): Promise<Verdict | null> {
     const { source, settings } = this.#parts;
-    if (applied === null || applied === revision || settings().allowRewind) return null;
-    if (source.descends === undefined) return null;
+    if (applied === null || applied === revision || settings().allowRewind || !source.descends) return null;
     const descends = await source.descends(applied, revision, this.#stop);
     if (descends === 'yes') return null;
     if (descends === 'unasked') {
