@@ -53,6 +53,7 @@ export async function recordOverride(settings: Settings, { logger, journal }: Pa
 /** Asks whether to apply the plan that was just shown; true for `y` and `yes` alone. */
 export async function askToApply({ settings, terminal }: Invocation, plan: Plan): Promise<boolean> {
   const server = findServer(settings);
+  // `58 creates, 1 replacement and 1 delete`
   const nounOf = (action: string): string => (action === 'replace' ? 'replacement' : action);
   const changes = countActions(plan).map(([action, number]) => count(number, nounOf(action)));
   return await saysYes(terminal, `Apply ${joinWords(changes)}${server === null ? '' : ` to ${server}`}?`);

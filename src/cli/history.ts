@@ -50,7 +50,7 @@ export function createHistoryWriter(
   return {
     /** Records each plan that is approved, before its first write. */
     recordApproved(approve: Approve, source: Pick<ApplyOrigin, 'by' | 'server' | 'revision'>): Approve {
-      /** Makes records of one apply, each after the newest one that is known. */
+      // Makes the records of one apply, each after the newest one that is known.
       const begin = (digest: PassResult['digest']) => {
         const at = new Date(systemClock.wallTime()).toISOString();
         const origin = { at, ...source, digest: digest?.plan ?? null };

@@ -130,6 +130,7 @@ interface Run {
   readonly request: PassRequest;
   readonly screen: ReturnType<typeof makeScreen>;
   readonly wired: WiredPass;
+  /** The manifests last applied, as `--base` names them. */
   readonly base: Awaited<ReturnType<typeof loadBase>>;
   /** What the last apply left; null without a record. */
   readonly lastApply: LastApply | null;

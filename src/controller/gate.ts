@@ -25,7 +25,7 @@ const [firstPauseMs, maxPauseMs] = [120_000, 1_800_000];
 
 /** A goal, and what may hold it back. */
 export interface PassOrder extends PassGoal {
-  /** Called before the first write, which its null allows. Null itself: nothing is remembered of this order. */
+  /** Called before the first write; gives null where it may be written. Null in its place: nothing is remembered of this order. */
   readonly begin: ((desired: DesiredState | null) => Promise<Verdict | null>) | null;
   /** ms until its content has been stable for long enough to delete; asked when there is a plan. */
   readonly deleteWaitMs: () => number;

@@ -1,13 +1,11 @@
 import { escapeControls } from '../model/printable.ts';
-import type { FieldChange, FieldValue } from '../plan/plan.ts';
+import type { Change, FieldValue } from '../plan/plan.ts';
 
 /** One changed value for people. `path` like `openid_connect_providers[okta].client_secret`. */
 export type FieldLine = Readonly<Record<'path' | 'text', string>>;
 
-type Shown = Readonly<Record<string, FieldChange>>;
-
 /** The changed values of a change, or of what it undoes, one line each; what is equal inside lists and objects is left out. */
-export function listFieldLines(fields: Shown, isBack = false): readonly FieldLine[] {
+export function listFieldLines(fields: Change['fields'], isBack = false): readonly FieldLine[] {
   return Object.entries(fields).flatMap(([name, { before, after }]) =>
     isBack ? linesOf(name, after, before) : linesOf(name, before, after),
   );
