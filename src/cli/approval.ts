@@ -1,7 +1,7 @@
 import { systemClock } from '../adapters/clock.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { escapeControls } from '../model/printable.ts';
-import { makeError, type Problem } from '../model/problem.ts';
+import { makeError, makeNote, type Problem } from '../model/problem.ts';
 import type { PassDependencies } from '../pass/pass.ts';
 import { findClosedWindow } from '../plan/guard/windows.ts';
 import type { Plan, Refusal } from '../plan/plan.ts';
@@ -38,8 +38,7 @@ export function explainWindow(settings: Settings, plan: Plan | null): Problem | 
   if (overrideWindow?.trim()) {
     return { code: 'window-overridden', severity: 'note', summary: `no window is open; overridden: ${overrideWindow}` };
   }
-  const hint = 'To apply it all the same: --override-window REASON.';
-  return { code: 'outside-window', severity: 'note', summary: closed.message, hint };
+  return makeNote('outside-window', closed.message, 'To apply it all the same: --override-window REASON.');
 }
 
 /** Who applies outside a window says why: in the report, in the log, and in the journal where there is one. */
@@ -91,12 +90,11 @@ export function markLeftOut(problem: Problem): Problem {
   return problem.code === 'unsent-field' ? { ...problem, severity: 'error' } : problem;
 }
 
-export const approvesAnother: Problem = {
-  code: 'approves-another',
-  severity: 'note',
-  summary: '--approve is for a different plan',
-  hint: 'the server or the manifests changed after that plan was made: review the new plan and approve its digest',
-};
+export const approvesAnother = makeNote(
+  'approves-another',
+  '--approve is for a different plan',
+  'the server or the manifests changed after that plan was made: review the new plan and approve its digest',
+);
 
 /** On the first apply to a server, rules that are in no manifest may be somebody's only copy. */
 export function announceDeletes(plan: Plan | null): readonly Problem[] {
@@ -106,5 +104,5 @@ export function announceDeletes(plan: Plan | null): readonly Problem[] {
   const verb = unknown.length === 1 ? 'is in no manifest and will' : 'are in no manifest and will';
   const summary = `${count(unknown.length, 'live rule')} ${verb} be deleted`;
   const hint = 'To keep them, take them over first: reconcile export --out DIR writes them as manifests.';
-  return [{ code: 'unknown-live-rules', severity: 'note', summary, hint }];
+  return [makeNote('unknown-live-rules', summary, hint)];
 }

@@ -4,7 +4,7 @@ import { formatInstant } from '../model/instant.ts';
 import { createTouches } from '../model/intervals.ts';
 import type { Ports } from '../model/port-range.ts';
 import { formatCount } from '../model/printable.ts';
-import { makeError, type Problem, relateTo } from '../model/problem.ts';
+import { makeError, makeNote, makeWarning, type Problem, relateTo } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { type DesiredRule, findDifferences, formatRuleKey, hasTimes, selectRulesAt } from '../model/rule.ts';
 import { type DesiredState, listBoundaries } from '../model/state.ts';
@@ -72,12 +72,12 @@ export function findEndings(
     if (expires <= now) {
       const summary = `\`${name}\` expired at ${when}, and is not in force any more.`;
       const hint = 'Remove it from the manifests, or give it a later `expires`.';
-      return [{ code: 'expired', severity: 'note', summary, hint, place }];
+      return [makeNote('expired', summary, hint, place)];
     }
     if (rule.action === 'drop') {
       const summary = `\`${name}\` drops traffic until ${when}; when it ends, what it closed may be open.`;
       const hint = 'Leave `expires` out, or write `# reconcile-ignore: expiry-opens REASON` above it if that is meant.';
-      return [{ code: 'expiry-opens', severity: 'warning', summary, hint, place }];
+      return [makeWarning('expiry-opens', summary, hint, place)];
     }
     if (expires <= last) return [];
     const summary = `\`${name}\` ends at ${when}, later than \`maxExpiry\` in the settings allows.`;
@@ -95,7 +95,7 @@ export function findEndingSoon(state: DesiredState, withinMs: number): readonly 
   return ending.map(({ rule: { name, place }, at }) => {
     const summary = `\`${name}\` ends at ${formatInstant(at)}.`;
     const hint = `Let it end, or extend it: \`reconcile extend ${name} --until DATE\`.`;
-    return { code: 'expires-soon', severity: 'note', summary, hint, place };
+    return makeNote('expires-soon', summary, hint, place);
   });
 }
 

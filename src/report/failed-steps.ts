@@ -1,5 +1,5 @@
 import type { ApplyReport, Outcome } from '../apply/outcome.ts';
-import type { Problem } from '../model/problem.ts';
+import { makeError, type Problem } from '../model/problem.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
 import type { Plan, Step } from '../plan/plan.ts';
 import { formatRule } from '../policy/words.ts';
@@ -28,8 +28,7 @@ function problemOf(ended: Outcome, plan: Plan | null): Problem {
   const why = message ?? (status === null ? 'no answer' : String(status));
   const listed = plan?.steps.some(({ id }) => id === step.id) === true;
   const place = listed ? plan?.changes[step.change]?.source : null;
-  const summary = `${formatStep(step)}: ${why}`;
-  return { code, severity: 'error', summary, hint, ...(place === null || place === undefined ? {} : { place }) };
+  return makeError(code, `${formatStep(step)}: ${why}`, hint, place ?? undefined);
 }
 
 function meaningOf(outcome: Outcome['outcome'], status: number | null): readonly [code: ProblemCode, hint: string] {
