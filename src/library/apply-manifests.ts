@@ -47,13 +47,12 @@ export async function apply(request: ApplyRequest): Promise<Applied> {
   const api = createApiClient({ baseUrl, token: () => token, ...connection });
   if (!api.ok) throw new TypeError(`apply: ${api.error}`);
   const { content, context, parse } = readPolicy(request);
-  const pass: PassDependencies = {
+  const pass: Omit<PassDependencies, 'desired'> = {
     api: api.value,
     clock: systemClock,
     logger: silent,
     journal: null,
     parse: (files) => Promise.resolve(parse(files)),
-    desired: context,
     base: null,
     options: { ...defaultPlanOptions, ...request.options, fingerprintKey: deriveFingerprintKey(token) },
     approvals: request.approvals ?? [],
@@ -61,11 +60,15 @@ export async function apply(request: ApplyRequest): Promise<Applied> {
     memory: emptyMemory,
     stop: request.signal ?? new AbortController().signal,
   };
-  try {
-    const before = request.base === undefined ? null : await readDesired(toContent(request.base), pass);
+  // The digest that `approve` said yes to: all is read again then, at the time that it is by then.
+  let approved = null as string | null;
+  const once = async () => {
+    const now = { ...pass, desired: { ...context, now: systemClock.wallTime() } };
+    const before = request.base === undefined ? null : await readDesired(toContent(request.base), now);
     const base = before?.ok === true ? before.value.desired.state : undefined;
     const known = judgeBase(base);
-    const result = await reconcile(content, { ...pass, base: base ?? null }, async (plan, desired, digest) => {
+    const result = await reconcile(content, { ...now, base: base ?? null }, async (plan, desired, digest) => {
+      if (approved !== null) return approved === digest.plan;
       const planned = makePlanned(desired.state, {
         revision: content.revision,
         plan,
@@ -73,13 +76,28 @@ export async function apply(request: ApplyRequest): Promise<Applied> {
         digest: digest.plan,
         approved: plan.refusals.length > 0,
       });
-      return (await request.approve(planned)) === true;
+      if ((await request.approve(planned)) === true) approved = digest.plan;
+      return false;
     });
-    return appliedOf({ ...result, problems: [...known, ...result.problems] });
+    return { ...result, problems: [...known, ...result.problems] };
+  };
+  try {
+    const first = await once();
+    if (approved === null) return appliedOf(first);
+    const second = await once();
+    const isStale = second.plan !== null && second.digest?.plan !== approved;
+    return appliedOf(isStale ? { ...second, problems: [...second.problems, movedMeanwhile] } : second);
   } finally {
     await api.value.close();
   }
 }
+
+const movedMeanwhile: Problem = {
+  code: 'stale-plan',
+  severity: 'error',
+  summary: 'The server, or what the manifests ask for now, changed before `approve` gave true. Nothing was written.',
+  hint: 'Call `apply` again, and approve the plan that it makes now.',
+};
 
 function appliedOf({ end, content, plan, digest, desired, apply: done, failure, ...result }: PassResult): Applied {
   const failed: readonly Problem[] =

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { build } from 'esbuild';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import {
   apply,
   effectBetween,
@@ -192,6 +192,28 @@ it('sends no step that `approve` was not asked about, though the server changes 
     expect(simulator.rules().map(({ destination }) => destination)).toContain('10.66.0.0/16');
     expect(simulator.rules().map(({ id }) => id)).not.toContain(own);
   } finally {
+    await simulator.close();
+  }
+});
+
+it('opens no rule that ended while `approve` decided', async () => {
+  const simulator = await startSimulator({ token });
+  const times = vi.spyOn(Date, 'now');
+  try {
+    const server = { baseUrl: simulator.url, token };
+    const ends = Math.ceil(Date.now() / 1000) * 1000 + 60_000;
+    const temporary = `{action: accept, destination: 10.55.0.0/16, expires: "${new Date(ends).toISOString()}"}`;
+    let asked = 0;
+    const approve = () => {
+      asked++;
+      times.mockReturnValue(ends + 1000);
+      return true;
+    };
+    const applied = await apply({ manifests: [...manifests, ruleFile('temp', temporary)], server, approve });
+    expect([asked, applied.end, applied.apply, simulator.rules()]).toEqual([1, 'declined', null, []]);
+    expect(applied.problems.map(({ code }) => code)).toContain('stale-plan');
+  } finally {
+    times.mockRestore();
     await simulator.close();
   }
 });
