@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { chmod, lstat, open, realpath, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 
-/** Writes a file so that readers see the old content or the new; an existing mode stays, and a link, unless planted. Throws as the system. */
+/** Writes a file so that readers see the old content or the new; an existing mode and a link stay, unless `replaced`: they may be planted. Throws as the system. */
 export async function replaceFile(file: string, text: string, mode = 0o644, link: 'kept' | 'replaced' = 'kept') {
   const target = link === 'replaced' ? file : await realpath(file).catch(() => file);
-  const existing = await lstat(target).catch(() => null);
+  const existing = link === 'replaced' ? null : await lstat(target).catch(() => null);
   // The leading dot keeps it out of the manifests.
   // In containers that share a folder, processes have the same number.
   const mark = `${process.pid}-${randomBytes(4).toString('hex')}`;

@@ -52,8 +52,16 @@ export async function openState(directory: string): Promise<Result<StateFolder, 
   return ok({ path: folder, release: () => rm(mark, { force: true }) });
 }
 
+/** The text of a file that decides something; rejects also for one that others can read, as Git makes them: ours have mode 0600. */
+export async function readOwnFile(file: string, largestBytes: number): Promise<string> {
+  // Kubernetes lets the group of a volume read and write each file (0660).
+  const isOurs = process.geteuid === undefined || [0, 0o060].includes((await lstat(file)).mode & 0o077);
+  if (isOurs) return await readStateFile(file, largestBytes);
+  throw Object.assign(new Error('open to others'), { code: 'open-to-others' });
+}
+
 /** The text of a file of the state; rejects for a link, and for a named pipe, which would be waited for without end. */
-export async function readStateFile(file: string, largestBytes: number): Promise<string> {
+async function readStateFile(file: string, largestBytes: number): Promise<string> {
   const found = await lstat(file);
   if (found.isFile() && found.size <= largestBytes) return await readFile(file, 'utf8');
   throw Object.assign(new Error('not a file of ours'), { code: 'not-a-file' });

@@ -162,7 +162,8 @@ export interface NumberedRecord extends ApplyRecord {
 export async function loadRecord(files: StateFiles, number: number): Promise<Result<NumberedRecord, string>> {
   const value = await files.read(`${number}.json`);
   if (value === undefined) return fail(`no apply ${number} is recorded in ${files.folder}`);
-  const record = decodeApplyRecord(value);
+  const unread = 'it is damaged, or open to others (if an apply here wrote it: chmod 600)';
+  const record = value === null ? fail(unread) : decodeApplyRecord(value);
   if (record.ok) return ok({ ...record.value, number });
   return fail(`apply ${number} in ${files.folder} cannot be used: ${record.error}`);
 }

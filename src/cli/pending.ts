@@ -83,8 +83,10 @@ export async function loadPending(invocation: Invocation): Promise<EarlierApply 
     if (value === undefined) continue;
     const pending = decodePending(value, place);
     if (pending === null) {
-      const summary = `the record of an apply in ${files.locate(places[place])} is another user's, or damaged`;
-      throw makeFailure('state', summary, 'run as that user; a damaged one keeps what was applied once you remove it');
+      const file = files.locate(places[place]);
+      const summary = `the record of an apply in ${file} is open to others, is another user's, or damaged`;
+      const hint = `if an apply here wrote it: chmod 600 ${file}, or run as its user; any other keeps what was applied once you remove it`;
+      throw makeFailure('state', summary, hint);
     }
     const server = findServer(invocation.settings);
     if (pending.record.server === server) return pending;

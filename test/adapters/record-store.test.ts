@@ -73,7 +73,7 @@ describe('the record', () => {
 
   it('is read though an earlier version wrote it, without the digest and what is in force', async () => {
     const text = { format_version: 1, appliedRevision: 'a'.repeat(40), appliedAt: 5, knownRules: 7 };
-    writeFileSync(path.join(folder, 'record.json'), JSON.stringify(text));
+    writeFileSync(path.join(folder, 'record.json'), JSON.stringify(text), { mode: 0o600 });
     expect(await store(folder).load()).toEqual({
       ...emptyRecord,
       appliedRevision: text.appliedRevision,

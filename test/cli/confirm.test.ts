@@ -1,4 +1,6 @@
+import { execFileSync } from 'node:child_process';
 import {
+  chmodSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -606,7 +608,7 @@ describe('secrets of the Configuration before', () => {
     const rest = join(world.folder, 'state/reconcile/oneshot/wants-secret.json');
     const text = readFileSync(rest, 'utf8');
     expect((await run('confirm')).out).toContain('Kept: openid_connect_providers');
-    writeFileSync(rest, text);
+    writeFileSync(rest, text, { mode: 0o600 });
     expect((await run('plan', 'm')).code).toBe(0);
     const { applies } = (await run('history', '--output', 'json')).json() as unknown as {
       applies: readonly { readonly number: number; readonly fields: readonly string[] }[];
@@ -628,7 +630,7 @@ describe('secrets of the Configuration before', () => {
     });
     expect((await run('confirm')).err).toContain('no apply waits to be confirmed');
     // An apply of manifests that have the field puts it right too.
-    writeFileSync(rest, text);
+    writeFileSync(rest, text, { mode: 0o600 });
     manifests(before, provider('Okta'));
     const applied = await world.cli(['m', ...bound], { env: { ...env, RECONCILE_SECRET_X: 'canary-secret' } });
     expect([applied.code, applied.err]).toEqual([0, expect.not.stringContaining('still as an apply left it')]);
@@ -688,7 +690,7 @@ describe('a field that waits for its secret', () => {
     );
     expect(existsSync(rest())).toBe(false);
     // What is put back waits no more, and the other does.
-    writeFileSync(rest(), text);
+    writeFileSync(rest(), text, { mode: 0o600 });
     const secret = { ...env, RECONCILE_SECRET_OIDC_OKTA: 'canary-one' };
     const undo = ['undo', '2', '--bind-secret', 'RECONCILE_SECRET_OIDC_OKTA=okta@idp.example'];
     const undone = await world.cli(undo, { env: secret });
@@ -771,12 +773,35 @@ describe('an apply whose process was killed', () => {
     await killedWaiting('60s');
     const nested = '['.repeat(50_000) + ']'.repeat(50_000);
     const text = world.read('state/reconcile/oneshot/pending.json');
-    rmSync(join(world.folder, 'state/reconcile/oneshot/pending.json'));
-    world.write('state/reconcile/oneshot/going-back.json', text.replace(/"writer":"[^"]*"/, `"writer":${nested}`));
+    const goingBack = join(world.folder, 'state/reconcile/oneshot/going-back.json');
+    renameSync(join(world.folder, 'state/reconcile/oneshot/pending.json'), goingBack);
+    writeFileSync(goingBack, text.replace(/"writer":"[^"]*"/, `"writer":${nested}`));
     world.write('state/reconcile/oneshot/owner.json', nested);
     const back = await run('m');
     expect([back.code, live(), waits(), isGoingBack()]).toEqual([3, before, false, false]);
     expect(back.err).not.toContain('internal-error');
+  });
+
+  it('threat 36: runs no command and believes no record that a repository holds, and says which file it is', async () => {
+    await killedWaiting('60s');
+    const pending = join(world.folder, 'state/reconcile/oneshot/pending.json');
+    const command = ['/bin/sh', '-c', `touch ${join(world.folder, 'ran')}`];
+    writeFileSync(pending, JSON.stringify({ ...JSON.parse(readFileSync(pending, 'utf8')), command }));
+    const git = `git init -q && git add -A . && git -c user.name=a -c user.email=a@b.example commit -qm state`;
+    const checkOut = `cd state && ${git} && cd .. && umask 022 && git clone -q state checkout`;
+    execFileSync('/bin/sh', ['-c', checkOut], { cwd: world.folder });
+    const copy = join(world.folder, 'checkout/reconcile');
+    env = { ...env, RECONCILE_STATE_DIR: join(world.folder, 'checkout') };
+    for (const words of [['m'], ['confirm'], ['undo', '--yes']]) {
+      const refused = await run(...words);
+      expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('open to others')]);
+    }
+    expect((await run('confirm')).err).toContain(`chmod 600 ${join(copy, 'oneshot/pending.json')}`);
+    expect((await run('history')).out).toMatch(/cannot be read or undone/);
+    expect([existsSync(join(world.folder, 'ran')), live()]).toEqual([false, after]);
+    // What a cache changed is ours again.
+    chmodSync(join(copy, 'oneshot/pending.json'), 0o600);
+    expect((await run('confirm')).out).toContain('Kept: ');
   });
 
   it('goes back in a state folder that takes no new file, and calls that no mistake of ours', async () => {
