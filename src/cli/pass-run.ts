@@ -9,7 +9,7 @@ import type { ApplyRecord, SaidOfRule } from '../pass/history.ts';
 import type { Approve, PassResult } from '../pass/pass.ts';
 import { holdsBack, type Plan } from '../plan/plan.ts';
 import type { SourceContent } from '../ports.ts';
-import { makeProblemReport, type RunReport } from '../report/run-report.ts';
+import { type FormerRule, makeProblemReport, type RunReport } from '../report/run-report.ts';
 import {
   announceDeletes,
   approvesAnother,
@@ -178,9 +178,14 @@ function approveOf(run: Run, { revision }: SourceContent): Approve {
 
 /** Looks names up that the plan's display needs; once, since a plan is shown before an apply and after it. */
 async function nameAll(run: Run, plan: Plan, desired: Desired | null): Promise<void> {
-  const { path } = run.request;
+  const { path, back } = run.request;
   const { pass } = run.wired;
-  const lastApply = run.lastApply?.rules ?? null;
+  // What is taken back has its names from its own record.
+  const said = [...(back?.record.said ?? [])].flatMap(([key, { name }]) =>
+    name === null ? [] : [[key, { name, place: null }] as const],
+  );
+  const lastApply =
+    back || run.lastApply ? new Map<string, FormerRule>([...said, ...(run.lastApply?.rules ?? [])]) : null;
   run.names ??= await lookUpNames(run.invocation, { path, pass, plan, userNames: findUserNames(desired), lastApply });
 }
 

@@ -193,11 +193,15 @@ function missingNotes(rules: readonly DesiredRule[], { require: required = [] }:
   const problems = new Map<string, Problem>();
   for (const { note, scope } of required) {
     for (const item of rules) {
-      if (item[note] !== undefined || !concerns(item.rule, scope)) continue;
+      // The end of a drop opens what it closed.
+      const isExempt = note === 'expires' && item.rule.action === 'drop';
+      if (item[note] !== undefined || isExempt || !concerns(item.rule, scope)) continue;
       const { file, line } = item.place;
       const summary = `\`${item.name}\` has no \`${note}\`, which the settings ask for here.`;
-      const [beside, above] = note === 'expires' ? ['`action`', 'spec'] : ['name', 'metadata'];
-      const hint = `Write \`${note}: …\` beside the ${beside} of the rule, or under \`${above}\` for all rules of the set.`;
+      const hint =
+        note === 'expires'
+          ? 'Write `expires: …` beside the `action` of the rule, or under `spec` for all rules of the set, its drops too.'
+          : `Write \`${note}: …\` beside the name of the rule, or under \`metadata\` for all rules of the set.`;
       problems.set(`${note} ${file}:${line}`, makeError('note-missing', summary, hint, item.place));
     }
   }

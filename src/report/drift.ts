@@ -11,9 +11,10 @@ import { count } from './summary.ts';
 /** What stands on the server instead of what was applied. Without a base a difference may be an edit too: it is not called drift. */
 export function tellDrift({ changes, at = 0 }: Plan, names: UserNames, hasBase: boolean) {
   const words = hasBase ? driftWords : differenceWords;
-  const waiting = new Set(hasBase ? listWaiting(changes, at) : []);
+  const waiting = new Set(listWaiting(changes, at, hasBase));
   const which = joinSome([...waiting].map(formatLabel).sort(), 5);
-  const since = waiting.size === 0 ? '' : `Began or ended since, and not yet applied: ${which}.\n`;
+  const since =
+    waiting.size === 0 ? '' : `${hasBase ? 'Began or ended' : 'Ended'} since, and not yet applied: ${which}.\n`;
   const drifted = changes.flatMap((change) => {
     if (waiting.has(change)) return [];
     // What is not written for want of a secret differs none the less: a provider may be gone, or another.
@@ -60,15 +61,15 @@ export function tellDrift({ changes, at = 0 }: Plan, names: UserNames, hasBase: 
   };
 }
 
-/** What an apply may not have done yet: nothing was seen to be written since its time came, a day ago at most where it begins. */
-function listWaiting(changes: Plan['changes'], now: number): readonly Change[] {
+/** What an apply may not have done yet: a rule that ended; by a base also one that began: nothing was seen to be written since its time came, a day ago at most where it begins. */
+function listWaiting(changes: Plan['changes'], now: number, hasBase: boolean): readonly Change[] {
   const rules = changes.filter((change) => change.kind === 'Rule');
   const written = rules.flatMap(({ action, live }) => (action === 'keep' && live !== null ? live.insertedAt : []));
   const last = Math.max(Date.parse(written.sort(compareText).at(-1) ?? '1970-01-01'), now - dayMs);
   // What was made after its end was made by hand.
   const isLeft = ({ origin, live, expires = 0 }: RuleChange): boolean =>
     origin === 'expired' && Date.parse(live?.insertedAt ?? '') <= expires;
-  return rules.filter((one) => isLeft(one) || (one.action === 'create' && (one.notBefore ?? 0) > last));
+  return rules.filter((one) => isLeft(one) || (hasBase && one.action === 'create' && (one.notBefore ?? 0) > last));
 }
 
 const dayMs = 86_400_000;

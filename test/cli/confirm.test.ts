@@ -102,6 +102,8 @@ describe('an apply that is to be confirmed', () => {
       });
       expect(back.err).toContain('You did not say yes: going back to the state before.');
       expect(back.out).toMatch(/the state before the apply[\s\S]*to create[\s\S]*Applied: /);
+      expect(back.out).not.toContain('that no manifest names');
+      expect(back.out).toMatch(/- .*r0/);
       expect(back.err).toContain('[went-back]');
       expect(JSON.parse(world.read('report.json')).problems).toContainEqual(
         expect.objectContaining({ code: 'went-back' }),
