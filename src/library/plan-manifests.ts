@@ -31,7 +31,10 @@ export interface PlanRequest extends PolicyRequest, PlanningRequest {
 
 /** A plan, when manifests and live state have no errors, and every problem found. Refused plans have `refusals`. */
 export interface Planned
-  extends Pick<RunReport, 'plan' | 'problems' | 'digest' | 'revision' | 'userNames' | 'groups' | 'approved' | 'apply'> {
+  extends Pick<
+    RunReport,
+    'plan' | 'problems' | 'digest' | 'revision' | 'userNames' | 'groups' | 'desired' | 'approved' | 'apply'
+  > {
   readonly plan: Plan | null;
 }
 
@@ -41,7 +44,9 @@ export function makePlanned(
   { problems, ...known }: Partial<Planned> & Pick<Planned, 'revision' | 'problems'>,
 ): Planned {
   const { userNames = new Map<string, string>(), groups = new Map<string, ReadonlySet<string>>() } = state ?? {};
-  return { ...makeProblemReport(problems.toSorted(compareProblems)), userNames, groups, ...known };
+  // Not the state itself, which holds more than a report tells.
+  const desired = state ? { rules: state.rules, upcoming: state.upcoming ?? [], tests: state.tests } : null;
+  return { ...makeProblemReport(problems.toSorted(compareProblems)), userNames, groups, ...known, desired };
 }
 
 /** Plans what `reconcile --plan` would. Never throws for what manifests or bodies hold, only for wrong arguments. */

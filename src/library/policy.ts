@@ -41,7 +41,7 @@ export interface PlanningRequest {
   /** The manifests last applied, as `--base` names them. */
   readonly base?: readonly ManifestFile[];
   /** Limits and permissions of the guards; what is left out has the command's default. */
-  readonly options?: Partial<Omit<PlanOptions, 'protect' | 'fingerprintKey'>>;
+  readonly options?: Partial<Omit<PlanOptions, 'protect' | 'fingerprintKey' | 'goesBack'>>;
   /** Digests of plans that were reviewed: no guard refuses these. */
   readonly approvals?: readonly string[];
 }

@@ -105,6 +105,12 @@ describe('a plan of the library', () => {
     });
   });
 
+  it('its text names what ends next, as that of --plan', () => {
+    const temp = ruleFile('temp', '{action: accept, destination: 10.5.0.0/16, expires: 2026-06-01}');
+    const planned = plan({ manifests: [temp], live, at: Date.parse('2026-05-01') });
+    expect(toText(planned)).toContain('Next, at 2026-06-02T00:00:00Z: temp ends.');
+  });
+
   it('validate says which policy test fails later', () => {
     const text = `${ruleFile('open', '{action: accept, destination: 10.1.0.0/16, expires: 2026-06-01}').text}---
 apiVersion: firezone/v0
@@ -297,6 +303,12 @@ describe('wrong arguments', () => {
       /`signal` must be an AbortSignal/,
     ],
     ['one approval', plan, { manifests, live, approvals: 'x' }, /`approvals` must be a list of texts/],
+    [
+      'an option of the command alone',
+      plan,
+      { manifests, live, options: { goesBack: true } },
+      /does not know `goesBack`/,
+    ],
     ['host bits in the scope', validate, { manifests, scope: { networks: ['10.0.0.1/8'] } }, /scope\.networks\.0/],
     [
       'a misspelt way to fail',
