@@ -141,13 +141,13 @@ class PortOverlaps {
   }
 }
 
-export interface Level<T> {
+interface Level<T> {
   readonly network: Network;
   readonly items: readonly T[];
 }
 
 /** Visits the items by network, each with the earlier networks that enclose it, outermost first (`enclosing` is reused). */
-export function eachLevel<T>(
+function eachLevel<T>(
   items: readonly T[],
   networkOf: (item: T) => Network,
   visit: (level: Level<T>, enclosing: readonly Level<T>[]) => void,

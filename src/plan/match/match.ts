@@ -1,4 +1,5 @@
-import { getOrMake } from '../../model/group-by.ts';
+import { compareNetworks, contains, type Network } from '../../model/address.ts';
+import { getOrMake, groupBy } from '../../model/group-by.ts';
 import { compareText } from '../../model/problem.ts';
 import {
   compareRules,
@@ -6,13 +7,11 @@ import {
   formatRuleKey,
   isModifiedInPlace,
   type LiveRule,
-  type Rule,
   sortByRule,
   type WireRule,
   wireFields,
 } from '../../model/rule.ts';
 import type { DesiredState } from '../../model/state.ts';
-import { eachLevel, type Level } from '../meeting.ts';
 import { type BaseRules, indexBase } from '../origin.ts';
 
 /** A desired rule and the live rule that stands for it. */
@@ -52,7 +51,10 @@ export function matchRules(input: MatchInput): Matching {
   const equal = matchEqual(desired, live);
   const base = indexBase(input.base);
   const named = matchNamed(equal, base);
-  const related = pairRelated(named.desiredOnly, named.liveOnly.filter(input.mayPair));
+  const free = groupBy(named.liveOnly.filter(input.mayPair), ({ rule }) => rule.userId);
+  const related = [...groupBy(named.desiredOnly, ({ rule }) => rule.userId)].flatMap(([userId, mine]) =>
+    pairRelated(mine, free.get(userId) ?? []),
+  );
   const paired = new Set<DesiredRule | LiveRule>(related.flatMap((pair) => [pair.desired, pair.live]));
   return {
     pairs: [...equal.pairs, ...named.pairs, ...related],
@@ -115,89 +117,98 @@ function compareCopies(a: LiveRule, b: LiveRule): number {
 }
 
 /**
- * Pairs what is left of the two sides, each in canonical order: in each round the rules that differ in one set of fields, the smallest
- * sets first. A pair has one user, destinations that share an address, and one action; or only the action differs. No two rules
+ * Pairs what is left of the two sides of one user, each in canonical order: in each round the rules that differ in one set of fields, the
+ * smallest sets first. A pair has destinations that share an address, and one action; or only the action differs. No two rules
  * would have made a pair with fewer changed fields than each of them has now.
  */
 function pairRelated(desired: readonly DesiredRule[], live: readonly LiveRule[]): readonly Pair[] {
   const pairs: Pair[] = [];
-  let wanted = desired.map(({ rule }, index): Item => ({ side: 'desired', index, rule, isPaired: false }));
-  let found = live.map(({ rule }, index): Item => ({ side: 'live', index, rule, isPaired: false }));
+  const paired = new Set<DesiredRule | LiveRule>();
   const pair: Pairing = (mine, theirs) => {
-    for (let [a, b] = [mine.at(-1), theirs.at(-1)]; a && b; [a, b] = [mine.at(-1), theirs.at(-1)]) {
-      mine.pop();
-      theirs.pop();
-      a.isPaired = b.isPaired = true;
-      pairs.push({ desired: desired[a.index] as DesiredRule, live: live[b.index] as LiveRule, equal: false });
+    while (mine.length > 0 && theirs.length > 0) {
+      const [one, other] = [mine.pop() as DesiredRule, theirs.pop() as LiveRule];
+      pairs.push({ desired: one, live: other, equal: false });
+      paired.add(one).add(other);
     }
   };
-  for (const same of rounds) {
+  let [wanted, found] = [desired, live];
+  for (const round of rounds) {
     if (wanted.length === 0 || found.length === 0) break;
     const before = pairs.length;
-    for (const group of groupsOf(wanted, found, same)) pairNested(group, pair);
+    for (const group of groupsOf(wanted, found, round)) {
+      if (round.moves) pairNested(group, pair);
+      else pair(group.desired.reverse(), group.live.reverse());
+    }
     if (pairs.length === before) continue;
-    wanted = wanted.filter(({ isPaired }) => !isPaired);
-    found = found.filter(({ isPaired }) => !isPaired);
+    wanted = wanted.filter((one) => !paired.has(one));
+    found = found.filter((one) => !paired.has(one));
   }
   return pairs;
 }
 
-interface Item {
-  readonly side: 'desired' | 'live';
-  readonly index: number;
-  readonly rule: Rule;
-  isPaired: boolean;
-}
-
 /** Pairs from the ends of two lists, and takes what is paired from them. */
-type Pairing = (desired: Item[], live: Item[]) => void;
+type Pairing = (desired: DesiredRule[], live: LiveRule[]) => void;
 
 /** The fields equal in each round. One may differ; then the action alone; then two and more, those that keep the destination first. */
-const rounds: readonly (typeof wireFields)[] = (() => {
+const rounds = (() => {
   const fields = wireFields.map(({ name }) => name).filter((name) => name !== 'action' && name !== 'user_id');
   const edits = fields
     .reduce<(keyof WireRule)[][]>((sets, name) => sets.concat(sets.map((set) => [...set, name])), [[]])
     .slice(1)
     .sort((a, b) => a.length - b.length || Number(a.includes('destination')) - Number(b.includes('destination')));
   edits.splice(fields.length, 0, ['action']);
-  return edits.map((edit) => wireFields.filter(({ name }) => !edit.includes(name)));
+  return edits.map((edit) => ({
+    same: wireFields.filter(({ name }) => name !== 'user_id' && !edit.includes(name)),
+    moves: edit.includes('destination'),
+    // Rules without ports have neither of these fields: they would only pair as in a round before.
+    needsPorts: edit.includes('port_range') !== edit.includes('port_type'),
+  }));
 })();
 
-type Group = Readonly<Record<Item['side'], Item[]>>;
+type Group = { readonly desired: DesiredRule[]; readonly live: LiveRule[] };
 
 /** Rules of both sides with the same values in all fields but those in which the round lets them differ. */
-function groupsOf(desired: readonly Item[], live: readonly Item[], same: typeof wireFields): readonly Group[] {
-  const keyOf = ({ rule }: Item): string => same.map(({ read }) => read(rule)).join(' ');
+function groupsOf(
+  desired: readonly DesiredRule[],
+  live: readonly LiveRule[],
+  { same, needsPorts }: (typeof rounds)[number],
+) {
+  const keyOf = ({ rule }: DesiredRule | LiveRule): string =>
+    same.reduce((key, { read }) => `${key} ${read(rule)}`, '');
   const groups = new Map<string, Group>();
-  for (const item of desired) getOrMake(groups, keyOf(item), () => ({ desired: [], live: [] })).desired.push(item);
-  for (const item of live) groups.get(keyOf(item))?.live.push(item);
+  for (const one of desired) {
+    if (needsPorts && one.rule.ports === null) continue;
+    getOrMake(groups, keyOf(one), () => ({ desired: [], live: [] })).desired.push(one);
+  }
+  for (const one of live) groups.get(keyOf(one))?.live.push(one);
   return [...groups.values()].filter((group) => group.live.length > 0);
 }
 
 /** A network and the rules of each side that are still free, the first at the end. */
 interface Node extends Group {
-  readonly prefix: number;
-  readonly outer: Node | undefined;
+  readonly network: Network;
+  outer: Node | undefined;
 }
 
 /** The narrowest networks first, each with the nearest network around it that has a free rule of the other side. */
 function pairNested({ desired, live }: Group, pair: Pairing): void {
-  const nodes = new Map<Level<Item>, Node>();
-  eachLevel(
-    [...desired, ...live],
-    ({ rule }) => rule.destination,
-    (level, enclosing) => {
-      const around = enclosing.at(-1);
-      const free = (side: Item['side']): Item[] => level.items.filter((item) => item.side === side).reverse();
-      const outer = around && nodes.get(around);
-      nodes.set(level, { prefix: level.network.prefix, outer, desired: free('desired'), live: free('live') });
-    },
-  );
-  for (const node of [...nodes.values()].sort((a, b) => b.prefix - a.prefix)) {
+  const known = new Map<string, Node>();
+  const nodeOf = ({ rule: { destination: network } }: DesiredRule | LiveRule): Node =>
+    getOrMake(known, network.text, () => ({ network, outer: undefined, desired: [], live: [] }));
+  for (const one of desired.reverse()) nodeOf(one).desired.push(one);
+  for (const one of live.reverse()) nodeOf(one).live.push(one);
+  const nodes = [...known.values()].sort((a, b) => compareNetworks(a.network, b.network));
+  let outer: Node | undefined;
+  for (const node of nodes) {
+    while (outer !== undefined && !contains(outer.network, node.network)) outer = outer.outer;
+    node.outer = outer;
+    outer = node;
+  }
+  for (const node of nodes.sort((a, b) => b.network.prefix - a.network.prefix)) {
     pair(node.desired, node.live);
-    for (let { outer } = node; outer !== undefined; outer = outer.outer) {
-      pair(node.desired, outer.live);
-      pair(outer.desired, node.live);
+    for (let { outer: around } = node; around !== undefined; around = around.outer) {
+      pair(node.desired, around.live);
+      pair(around.desired, node.live);
     }
   }
 }
