@@ -67,9 +67,7 @@ function decidePair(pair: Pair, input: PlanInput, base: BaseRules | null): RuleC
     return makeChange('update', 'modified-in-place', pair, { via: 'replace', ...drift });
   }
   if (input.notEnforced?.has(live.id) === true) return makeChange('update', 'not-enforced', pair, { via: 'replace' });
-  // Most rules of a new revision are those of the one before, under the same name.
-  const known = base?.byName.get(desired.name);
-  const adopted = base !== null && known !== desired && base.find(desired.rule) === undefined;
+  const adopted = base !== null && !base.holds(desired);
   return makeChange('keep', adopted ? 'adopted' : 'in-sync', pair);
 }
 

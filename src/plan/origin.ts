@@ -31,11 +31,18 @@ export function indexBase(base: DesiredState | null): BaseRules | null {
 /** A state's rules are in order, so that they need no index by key. */
 function indexRules({ rules }: DesiredState) {
   const byFirstName = (a: DesiredRule, b: DesiredRule): number => compareText(a.name, b.name);
-  const sorted = sortByRule(rules, ({ rule }) => rule, byFirstName);
+  const byName = new Map(rules.map((one) => [one.name, one]));
+  let sorted: readonly DesiredRule[] = [];
   return {
-    byName: new Map(rules.map((one) => [one.name, one])),
+    byName,
+    /** Most rules of a new revision are those of the one before, under the same name. */
+    holds({ name, rule }: DesiredRule): boolean {
+      const before = byName.get(name)?.rule;
+      return (before !== undefined && compareRules(before, rule) === 0) || this.find(rule) !== undefined;
+    },
     /** The one that means the same to the server: of several, the one with the first name. */
     find(rule: Rule): DesiredRule | undefined {
+      if (sorted.length === 0) sorted = sortByRule(rules, ({ rule: of }) => of, byFirstName);
       const order = (one: DesiredRule | undefined): number => (one === undefined ? 1 : compareRules(one.rule, rule));
       const found = sorted[findFirstPosition(sorted.length, (position) => order(sorted[position]) >= 0)];
       return order(found) === 0 ? found : undefined;
