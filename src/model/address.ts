@@ -91,19 +91,13 @@ export function readNetworks(texts: readonly string[]): readonly Network[] {
 export function coverRange(family: Family, first: bigint, last: bigint): Network[] {
   const networks: Network[] = [];
   for (let from = first; from <= last; ) {
-    let size = 0;
-    while (size < widths[family] && isBlock(from, size + 1, last)) size++;
+    let size = (last - from + 1n).toString(2).length - 1;
+    while (from % (1n << BigInt(size)) !== 0n) size--;
     const network = new Network(family, from, widths[family] - size);
     networks.push(network);
     from = network.last + 1n;
   }
   return networks;
-}
-
-/** Whether the 2^size addresses from `from` are one network that ends by `last`. */
-function isBlock(from: bigint, size: number, last: bigint): boolean {
-  const block = 1n << BigInt(size);
-  return from % block === 0n && from + block - 1n <= last;
 }
 
 /** Whether two networks share an address. Networks nest or are disjoint. */

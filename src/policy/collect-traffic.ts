@@ -1,19 +1,17 @@
 import { getOrMake, groupBy } from '../model/group-by.ts';
 import { type Intervals, intersectIntervals, toIntervals, unionIntervals } from '../model/intervals.ts';
 import type { Rule } from '../model/rule.ts';
-import type { Protocol } from '../model/state.ts';
 import { eachPortRange, extendProfile, type Fold, makeFlatProfile, type PortProfile } from './port-profile.ts';
-import { appendPorts, getLastPort, type OpenRange, type PortSet, toPortSet, touchesPorts } from './port-set.ts';
 import {
-  cutRegion,
-  emptyRegion,
-  isSameRegion,
-  joinRegions,
-  type LaneRegions,
-  noTraffic,
-  type Region,
-  RegionBuilder,
-} from './region.ts';
+  appendPorts,
+  getLastPort,
+  isSamePorts,
+  type OpenRange,
+  type PortSet,
+  toPortSet,
+  touchesPorts,
+} from './port-set.ts';
+import { cutRegion, emptyRegion, joinRegions, type LaneRegions, noTraffic, type Slab } from './region.ts';
 import { getLaneRules, type Lane, type LaneIndex, lanes, type Ruled, type RuleIndex } from './rule-index.ts';
 import { sweep } from './sweep.ts';
 
@@ -24,16 +22,14 @@ export interface TrafficQuestion<T extends Ruled, V, C> extends Fold<T, V> {
   readonly within: readonly T[];
   /** Equal for items that mean the same, where their networks and ports are equal; the user does not count. */
   readonly describe: (item: T) => string;
+  /** None where none of those items matches. */
   readonly classesOf: (value: V) => readonly C[];
 }
 
-/** The traffic of each class that has some, from one source. */
-export type ClassTraffic<C> = ReadonlyMap<C, LaneRegions>;
-
 export interface CollectedTraffic<C> {
-  readonly nobody: ClassTraffic<C>;
-  /** Users who fare otherwise than nobody; those who fare alike are one entry. */
-  readonly others: readonly { readonly users: readonly string[]; readonly traffic: ClassTraffic<C> }[];
+  readonly nobody: ReadonlyMap<C, LaneRegions>;
+  /** Users with rules there; those who fare alike are one entry, with the classes in which they fare otherwise than nobody. */
+  readonly others: readonly { readonly users: readonly string[]; readonly traffic: ReadonlyMap<C, LaneRegions> }[];
 }
 
 /** The exact traffic of each class. Users are walked only at addresses of their own rules, and once for all with equal rules. */
@@ -43,10 +39,12 @@ export function collectTraffic<T extends Ruled, V, C>(question: TrafficQuestion<
   const areasOf = (scope: string | null): readonly Intervals[] =>
     lanes.map((lane) => toIntervals(listNamed(mine.get(scope) ?? [], lane).map(({ destination }) => destination)));
   const areas = areasOf(null);
-  const walks = lanes.map((lane) => {
+  const walks = lanes.flatMap((lane, at) => {
     const every = { low: 0, high: getLastPort(lane.protocol) };
     const named = listNamed(within, lane).map(({ ports }) => ports ?? every);
-    return prepareWalk(question, lane.protocol, toPortSet(named.includes(every) ? [every] : named));
+    if (named.length === 0) return [];
+    const ports = toPortSet(named.includes(every) ? [every] : named);
+    return [{ lane: at, collect: prepareWalk(question, lane, ports) }];
   });
   const asked = new Set(within);
   const keyOf = (item: T): string => {
@@ -54,35 +52,36 @@ export function collectTraffic<T extends Ruled, V, C>(question: TrafficQuestion<
     return `${destination.text} ${ports?.type} ${ports?.low}-${ports?.high} ${describe(item)} ${asked.has(item)}`;
   };
   const nobody = new Map<C, LaneRegions>();
-  for (const [lane, collect] of walks.entries()) {
-    const found = collect([getLaneRules(index, null, lane)], areas[lane] ?? []);
-    for (const [one, region] of found) setLane(nobody, one, lane, region);
+  for (const { lane, collect } of walks) {
+    const found = collect([getLaneRules(index, null, lane)], areas[lane] ?? [], 'classes');
+    for (const [one, slabs] of found) setLane(nobody, one, lane, slabs);
   }
-  const others = new Map<string, { users: string[]; readonly traffic: ClassTraffic<C> | null }>();
+  const others = new Map<string, { users: string[]; readonly traffic: ReadonlyMap<C, LaneRegions> | null }>();
   for (const user of index.users) {
     const key = index.scopes.get(user)?.map(keyOf).join() ?? '';
     getOrMake(others, key, () => ({ users: [], traffic: ofUser(user) })).users.push(user);
   }
 
   /** Null where no rule of the user touches the addresses asked about. */
-  function ofUser(user: string): ClassTraffic<C> | null {
+  function ofUser(user: string): ReadonlyMap<C, LaneRegions> | null {
     const [own, asking] = [index.lanesOf(user), areasOf(user)];
     const homes = own.map(({ named }, lane) =>
       named.length === 0 ? [] : intersectIntervals(named, unionIntervals(areas[lane] ?? [], asking[lane] ?? [])),
     );
     if (homes.every(({ length }) => length === 0)) return null;
-    const traffic = new Map(nobody);
-    for (const [lane, collect] of walks.entries()) {
-      const home = homes[lane] ?? [];
-      if (home.length === 0) continue;
-      const inside = collect([getLaneRules(index, user, lane), getLaneRules(index, null, lane)], home);
-      for (const one of new Set([...nobody.keys(), ...inside.keys()])) {
-        const theirs = nobody.get(one)?.[lane] ?? emptyRegion;
-        const region = joinRegions(cutRegion(theirs, home), inside.get(one) ?? emptyRegion);
-        if (!isSameRegion(region, theirs)) setLane(traffic, one, lane, region);
-      }
+    const traffic = new Map<C, LaneRegions>();
+    for (const { lane, collect } of walks) {
+      const rules = [getLaneRules(index, user, lane), getLaneRules(index, null, lane)];
+      for (const [one, slabs] of collect(rules, homes[lane] ?? [], 'changes')) setLane(traffic, one, lane, slabs);
     }
     return traffic;
+  }
+
+  /** What the slabs do not cover is as for nobody. */
+  function setLane(traffic: Map<C, LaneRegions>, one: C, lane: number, slabs: readonly Slab[]): void {
+    const theirs = nobody.get(one) ?? noTraffic;
+    const region = joinRegions(cutRegion(theirs[lane] ?? emptyRegion, slabs), slabs);
+    traffic.set(one, (traffic.get(one) ?? theirs).with(lane, region));
   }
 
   const told = [...others.values()].flatMap(({ users, traffic }) => (traffic === null ? [] : [{ users, traffic }]));
@@ -96,15 +95,14 @@ function listNamed(items: readonly Ruled[], { family, protocol }: Lane): readonl
     .filter(({ destination, ports }) => destination.family === family && (ports === null || ports.type === protocol));
 }
 
-function setLane<C>(traffic: Map<C, LaneRegions>, one: C, lane: number, region: Region): void {
-  traffic.set(one, (traffic.get(one) ?? noTraffic).with(lane, region));
-}
-
 /** What is known of consecutive addresses. */
 interface Place<V, C> {
   readonly profile: PortProfile<V>;
-  /** The ports of each class, once asked. */
-  classes: ReadonlyMap<C, PortSet> | null;
+  /** What nobody has there, where a user's rule matches too. */
+  readonly nobody: Place<V, C> | null;
+  /** The ports of each class, once asked, and of those that has others than for nobody. */
+  classes?: ReadonlyMap<C, PortSet>;
+  changes?: ReadonlyMap<C, PortSet>;
   /** Places further in, by what their rules add: policies say the same of many networks. */
   readonly inner: Map<string, Place<V, C>>;
 }
@@ -112,24 +110,24 @@ interface Place<V, C> {
 /** No more places further in are remembered at once: where every network says something else, nothing comes again. */
 const mostInner = 256;
 
-function placeOf<V, C>(profile: PortProfile<V>): Place<V, C> {
-  return { profile, classes: null, inner: new Map() };
-}
-
-/** Collects the regions of each class in addresses of one lane; the walks through it share what they find. */
-function prepareWalk<T extends Ruled, V, C>(question: TrafficQuestion<T, V, C>, protocol: Protocol, ports: PortSet) {
+/** Collects where each class has ports, or others than for nobody, in addresses of one lane; the walks through it share what they find. */
+function prepareWalk<T extends Ruled, V, C>(question: TrafficQuestion<T, V, C>, { protocol }: Lane, ports: PortSet) {
   const { nothing, describe, classesOf } = question;
-  const empty = placeOf<V, C>(makeFlatProfile(nothing));
-  const known = new Map<readonly T[], { readonly items: readonly T[]; readonly text: string }>();
+  const empty: Place<V, C> = { profile: makeFlatProfile(nothing), nobody: null, inner: new Map() };
+  const known = new Map<readonly T[], ReturnType<typeof selectFrom>>();
   const selectFrom = (all: readonly T[]) => {
     const items = all.filter(({ rule }) => rule.ports === null || touchesPorts(ports, rule.ports));
-    return { items, text: items.map((one) => `${formatPorts(one)} ${describe(one)}`).join() };
+    const isOwn = all[0]?.rule.userId !== null;
+    return { items, isOwn, text: `${isOwn} ${items.map((one) => `${formatPorts(one)} ${describe(one)}`).join()}` };
   };
   const extend = (outer: Place<V, C>, all: readonly T[]): Place<V, C> => {
-    const { items, text } = getOrMake(known, all, () => selectFrom(all));
+    const { items, isOwn, text } = getOrMake(known, all, () => selectFrom(all));
     if (items.length === 0) return outer;
     if (outer.inner.size >= mostInner) outer.inner.clear();
-    return getOrMake(outer.inner, text, () => placeOf(extendProfile(outer.profile, items, question, protocol)));
+    return getOrMake(outer.inner, text, () => {
+      const nobody = isOwn ? (outer.nobody ?? outer) : outer.nobody && extend(outer.nobody, all);
+      return { profile: extendProfile(outer.profile, items, question, protocol), nobody, inner: new Map() };
+    });
   };
   const listClasses = (profile: PortProfile<V>): ReadonlyMap<C, PortSet> => {
     const classes = new Map<C, OpenRange[]>();
@@ -141,16 +139,23 @@ function prepareWalk<T extends Ruled, V, C>(question: TrafficQuestion<T, V, C>, 
     });
     return classes;
   };
-  return (rules: readonly LaneIndex<T>[], areas: Intervals): ReadonlyMap<C, Region> => {
-    const builders = new Map<C, RegionBuilder>();
+  const at = {
+    classes: (place: Place<V, C>) => (place.classes ??= listClasses(place.profile)),
+    changes: (place: Place<V, C>) => (place.changes ??= listChanges(place)),
+  };
+  const listChanges = (place: Place<V, C>): ReadonlyMap<C, PortSet> => {
+    if (place.nobody === null) return new Map();
+    const [mine, theirs] = [at.classes(place), at.classes(place.nobody)];
+    const ports = [...new Set([...theirs.keys(), ...mine.keys()])].map((one) => [one, mine.get(one) ?? []] as const);
+    return new Map(ports.filter(([one, own]) => !isSamePorts(own, theirs.get(one) ?? [])));
+  };
+  return (rules: readonly LaneIndex<T>[], areas: Intervals, what: keyof typeof at) => {
+    const slabs = new Map<C, Slab[]>();
     const visit = (first: bigint, last: bigint, place: Place<V, C>): void => {
-      place.classes ??= listClasses(place.profile);
-      for (const [one, own] of place.classes) {
-        getOrMake(builders, one, () => new RegionBuilder()).add({ first, last, ports: own });
-      }
+      for (const [one, own] of at[what](place)) getOrMake(slabs, one, () => []).push({ first, last, ports: own });
     };
     for (const area of areas) sweep(rules, area, { empty, extend, visit });
-    return new Map([...builders].map(([one, builder]) => [one, builder.build()]));
+    return slabs;
   };
 }
 

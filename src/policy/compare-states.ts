@@ -1,6 +1,7 @@
-import { type CollectedTraffic, collectTraffic } from './collect-traffic.ts';
-import type { LaneRegions, TrafficSet } from './region.ts';
+import { collectTraffic } from './collect-traffic.ts';
+import { renderTraffic } from './render-traffic.ts';
 import type { Ruled, RuleIndex } from './rule-index.ts';
+import type { Traffic } from './traffic.ts';
 import { getRank, getVerdict, noRank, type Rank } from './verdict.ts';
 
 /** A question about several states of the rules at once. The index holds every rule that is in any of them. */
@@ -17,7 +18,7 @@ export interface Comparison<T extends Ruled, C> {
 }
 
 /** The exact traffic of each class, for nobody and every user with a rule in the index. */
-export function compareStates<T extends Ruled, C>(comparison: Comparison<T, C>): (one: C) => TrafficSet {
+export function compareStates<T extends Ruled, C>(comparison: Comparison<T, C>): (one: C) => readonly Traffic[] {
   const { index, states, statesOf, within, classify } = comparison;
   const collected = collectTraffic<T, readonly (Rank | typeof noRank)[], C>({
     index,
@@ -43,17 +44,5 @@ export function compareStates<T extends Ruled, C>(comparison: Comparison<T, C>):
       return one === null ? [] : [one];
     },
   });
-  return (one) => listSources(collected, one, index.users);
-}
-
-/** The traffic of one class by source, for nobody and these users. */
-export function listSources<C>({ nobody, others }: CollectedTraffic<C>, one: C, users: Iterable<string>): TrafficSet {
-  const traffic = new Map<string | null, LaneRegions>();
-  const put = (source: string | null, regions: LaneRegions | undefined): void => {
-    if (regions === undefined || regions.every(({ length }) => length === 0)) traffic.delete(source);
-    else traffic.set(source, regions);
-  };
-  for (const source of [null, ...users]) put(source, nobody.get(one));
-  for (const { users: alike, traffic: theirs } of others) for (const user of alike) put(user, theirs.get(one));
-  return traffic;
+  return renderTraffic(collected, index.users);
 }

@@ -1,8 +1,7 @@
 import { getOrMake } from '../model/group-by.ts';
 import { createTouches } from '../model/intervals.ts';
-import { formatRuleKey, type Rule } from '../model/rule.ts';
+import { compareRules, type Rule, sortByRule } from '../model/rule.ts';
 import { compareStates } from './compare-states.ts';
-import { renderTraffic } from './render-traffic.ts';
 import { indexRules } from './rule-index.ts';
 import type { Effect } from './traffic.ts';
 
@@ -25,7 +24,7 @@ export function computeOwnEffect(
   if (within.length === 0) return { opens: [], closes: [] };
   const touches = createTouches(within.map(({ rule }) => rule.destination));
   // No other rule matters to what those that differ change.
-  const near = members.filter(({ rule }) => touches(rule.destination));
+  const near = members.filter((item) => item.states !== inAll || touches(item.rule.destination));
   const users = new Set([...others, ...members.flatMap(({ rule }) => rule.userId ?? [])]);
   const trafficOf = compareStates({
     index: { ...indexRules(near), users: [...users].sort() },
@@ -34,7 +33,7 @@ export function computeOwnEffect(
     within,
     classify: (accepts) => (accepts === onlyAfter ? 'opens' : accepts === inAll - onlyAfter ? 'closes' : null),
   });
-  return { opens: renderTraffic(trafficOf('opens')), closes: renderTraffic(trafficOf('closes')) };
+  return { opens: trafficOf('opens'), closes: trafficOf('closes') };
 }
 
 /** A merge of more branches is compared with the first of them. */
@@ -46,18 +45,21 @@ interface Member {
   states: number;
 }
 
-/** Each distinct rule once. Rules that are one object in every state, as those of unchanged files are, need no key. */
+/** Each distinct rule once. Rules that are one object in every state, as those of unchanged files are, are not compared. */
 function memberships(states: readonly (readonly Rule[])[]): readonly Member[] {
   const byObject = new Map<Rule, Member>();
   for (const [bit, rules] of states.entries()) {
     for (const rule of rules) getOrMake(byObject, rule, () => ({ rule, states: 0 })).states |= 1 << bit;
   }
   const inAll = 2 ** states.length - 1;
-  const members: Member[] = [];
-  const byKey = new Map<string, Member>();
-  for (const one of byObject.values()) {
-    if (one.states === inAll) members.push(one);
-    else getOrMake(byKey, formatRuleKey(one.rule), () => ({ rule: one.rule, states: 0 })).states |= one.states;
+  const all = [...byObject.values()];
+  const members = all.filter((one) => one.states === inAll);
+  const others = all.filter((one) => one.states !== inAll);
+  const compare = (a: Member, b: Member): number => compareRules(a.rule, b.rule);
+  for (const one of sortByRule(others, ({ rule }) => rule, compare)) {
+    const last = members.at(-1);
+    if (last !== undefined && compare(last, one) === 0) last.states |= one.states;
+    else members.push(one);
   }
-  return [...members, ...byKey.values()];
+  return members;
 }

@@ -1,12 +1,12 @@
 import type { PortRange } from '../model/port-range.ts';
 import type { Action } from '../model/rule.ts';
 import { collectTraffic } from './collect-traffic.ts';
-import { listSources } from './compare-states.ts';
 import { type Decision, decide, findRules } from './decide-packet.ts';
 import { bestRank, eachPortRange, extendProfile, makeFlatProfile } from './port-profile.ts';
 import { getLastPort, toPortSet } from './port-set.ts';
-import type { TrafficSet } from './region.ts';
+import { renderTraffic } from './render-traffic.ts';
 import type { Ruled, RuleIndex } from './rule-index.ts';
+import type { Traffic } from './traffic.ts';
 import { compareDeciding, getRank, getVerdict, noRank, type Packet, type Portless, type Rank } from './verdict.ts';
 
 /** A kind of rule, by what the packet filter looks at. */
@@ -55,7 +55,7 @@ export function findUnnamedPort<T extends Ruled>(index: RuleIndex<T>, packet: Po
 }
 
 /** Exactly the traffic that a rule decides, and what it would decide were it the only one. */
-export type RuleTraffic = Readonly<Record<'decides' | 'alone', TrafficSet>>;
+export type RuleTraffic = Readonly<Record<'decides' | 'alone', readonly Traffic[]>>;
 
 /** Explains one rule of the index: for nobody's devices and those of every user with a rule. */
 export function explainRule<T extends Ruled>(index: RuleIndex<T>, rule: T): RuleTraffic {
@@ -70,7 +70,7 @@ export function explainRule<T extends Ruled>(index: RuleIndex<T>, rule: T): Rule
     describe: (item) => String(bitOf(item)),
     classesOf: (bits) => (bits === own ? ['decides', 'alone'] : bits === (own | earlier) ? ['alone'] : []),
   });
-  const trafficOf = (one: keyof RuleTraffic): TrafficSet => listSources(collected, one, index.users);
+  const trafficOf = renderTraffic(collected, index.users);
   return { decides: trafficOf('decides'), alone: trafficOf('alone') };
 }
 

@@ -32,10 +32,8 @@ export class RegionBuilder {
   }
 }
 
-/** The union of two regions that share no address. */
-export function joinRegions(a: Region, b: Region): Region {
-  if (a.length === 0) return b;
-  if (b.length === 0) return a;
+/** The union of a region and slabs, in ascending order, which share no address with it. */
+export function joinRegions(a: Region, b: readonly Slab[]): Region {
   const out = new RegionBuilder();
   let i = 0;
   for (const slab of a) {
@@ -66,16 +64,7 @@ export function cutRegion(region: Region, addresses: Intervals): Region {
   return out.build();
 }
 
-export function isSameRegion(a: Region, b: Region): boolean {
-  const isSameSlab = ({ first, last, ports }: Slab, other: Slab | undefined): boolean =>
-    first === other?.first && last === other.last && isSamePorts(ports, other.ports);
-  return a === b || (a.length === b.length && a.every((slab, i) => isSameSlab(slab, b[i])));
-}
-
 /** One region a lane, in the order of `lanes`. */
 export type LaneRegions = readonly Region[];
-
-/** Exact traffic by source: nobody's devices (null) and users by UUID. Equal sources may share one object; empty ones be missing. */
-export type TrafficSet = ReadonlyMap<string | null, LaneRegions>;
 
 export const noTraffic: LaneRegions = lanes.map(() => emptyRegion);

@@ -1,43 +1,46 @@
 import { compareNetworks, coverRange, type Network } from '../model/address.ts';
 import { getOrMake } from '../model/group-by.ts';
-import { compareText } from '../model/problem.ts';
 import { protocols } from '../model/state.ts';
+import type { CollectedTraffic } from './collect-traffic.ts';
 import { formatPortsKey, type PortSet } from './port-set.ts';
-import type { LaneRegions, Slab, TrafficSet } from './region.ts';
+import { type LaneRegions, noTraffic, type Slab } from './region.ts';
 import { getLane } from './rule-index.ts';
 import type { Traffic } from './traffic.ts';
 
-/** The canonical rendering: the fewest CIDRs with equal ports are one `Traffic`; sorted by user, lowest destination, protocol. */
-export function renderTraffic(set: TrafficSet): readonly Traffic[] {
-  const cache: Cache = { networks: new Map(), ports: new Map() };
-  const rendered = new Map<LaneRegions, readonly Piece[]>();
-  const users = [...set.keys()].sort((a, b) => compareText(a ?? '', b ?? ''));
-  const out: Traffic[] = [];
-  for (const user of users) {
-    const regions = set.get(user) ?? [];
-    const pieces = getOrMake(rendered, regions, () => piecesOf(regions, cache));
-    for (const { destinations, protocol, ports } of pieces) out.push({ user, destinations, protocol, ports });
-  }
-  return out;
+/**
+ * The traffic of a class in the canonical rendering, for nobody and these users, who are sorted: the fewest CIDRs with equal ports are one
+ * `Traffic`; sorted by user, lowest destination, protocol.
+ */
+export function renderTraffic<C>({ nobody, others }: CollectedTraffic<C>, users: readonly string[]) {
+  // Users' regions are cut from each other's and share slabs: each is rendered once.
+  const [known, keys] = [new Map<Slab, readonly Network[]>(), new Map<PortSet, string>()];
+  const render = (regions: LaneRegions): readonly Piece[] => piecesOf(regions, known, keys);
+  const sources = [null, ...users];
+  const own = new Map(others.flatMap(({ users: alike, traffic }) => alike.map((user) => [user, traffic])));
+  return (one: C): readonly Traffic[] => {
+    const common = nobody.get(one) ?? noTraffic;
+    const rendered = new Map([[common, render(common)]]);
+    const out: Traffic[] = [];
+    for (const user of sources) {
+      const regions = own.get(user ?? '')?.get(one) ?? common;
+      const pieces = rendered.get(regions) ?? getOrMake(rendered, regions, () => render(regions));
+      for (const { destinations, protocol, ports } of pieces) out.push({ user, destinations, protocol, ports });
+    }
+    return out;
+  };
 }
 
 interface Piece extends Omit<Traffic, 'user'> {
   readonly lowest: Network;
 }
 
-/** Users' regions are cut from each other's and share slabs: each is rendered once. */
-interface Cache {
-  readonly networks: Map<Slab, readonly Network[]>;
-  readonly ports: Map<PortSet, string>;
-}
-
-function piecesOf(regions: LaneRegions, cache: Cache): readonly Piece[] {
+function piecesOf(regions: LaneRegions, known: Map<Slab, readonly Network[]>, keys: Map<PortSet, string>) {
   const pieces = protocols.flatMap((protocol) => {
     const byPorts = new Map<string, Omit<Piece, 'destinations'> & { readonly destinations: string[] }>();
     for (const family of [4, 6] as const) {
       for (const slab of regions[getLane(family, protocol)] ?? []) {
-        const networks = getOrMake(cache.networks, slab, () => coverRange(family, slab.first, slab.last));
-        const key = getOrMake(cache.ports, slab.ports, () => formatPortsKey(slab.ports));
+        const networks = getOrMake(known, slab, () => coverRange(family, slab.first, slab.last));
+        const key = getOrMake(keys, slab.ports, () => formatPortsKey(slab.ports));
         const ports = protocol === 'other' ? null : slab.ports;
         const makePiece = () => ({ lowest: networks[0] as Network, destinations: [], protocol, ports });
         const { destinations } = getOrMake(byPorts, key, makePiece);

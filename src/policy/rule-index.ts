@@ -54,8 +54,9 @@ export interface RuleIndex<T extends Ruled> {
 
 /** Indexes the rules: O(n log n). Items of equal networks keep the order given. */
 export function indexRules<T extends Ruled>(items: readonly T[]): RuleIndex<T> {
-  const sorted = [...items].sort((a, b) => compareNetworks(a.rule.destination, b.rule.destination));
-  const scopes = groupBy(sorted, ({ rule }) => rule.userId);
+  const compare = (a: T, b: T): number => compareNetworks(a.rule.destination, b.rule.destination);
+  const groups = groupBy(items, ({ rule }) => rule.userId);
+  const scopes = new Map([...groups].map(([user, mine]) => [user, mine.toSorted(compare)]));
   const users = [...scopes.keys()].filter((user) => user !== null).sort();
   const known = new Map<string | null, readonly LaneIndex<T>[]>();
   return { scopes, lanesOf: (scope) => getOrMake(known, scope, () => indexLanes(scopes.get(scope) ?? [])), users };
@@ -69,7 +70,12 @@ function indexLanes<T extends Ruled>(scope: readonly T[]): readonly LaneIndex<T>
       found[getLane(destination.family, protocol)]?.push(item);
     }
   }
-  return found.map(laneIndex);
+  // The last lane of a family holds the rules without ports, which each lane of the family holds.
+  const [portless4, portless6] = [laneIndex(found[2] ?? []), laneIndex(found[5] ?? [])];
+  return found.map((all, lane) => {
+    const shared = lane < 3 ? portless4 : portless6;
+    return all.length === shared.items.length ? shared : laneIndex(all);
+  });
 }
 
 export function getLaneRules<T extends Ruled>(index: RuleIndex<T>, user: string | null, lane: number): LaneIndex<T> {

@@ -11,9 +11,8 @@ import {
   type RuleKind,
   type RuleTraffic,
 } from '../policy/explain-packet.ts';
-import type { TrafficSet } from '../policy/region.ts';
-import { renderTraffic } from '../policy/render-traffic.ts';
 import type { RuleIndex } from '../policy/rule-index.ts';
+import type { Traffic } from '../policy/traffic.ts';
 import type { Packet } from '../policy/verdict.ts';
 import { describePacket, formatRule, formatShortPorts, type UserNames } from '../policy/words.ts';
 import { formatNotes, makeNotesMembers } from './change-words.ts';
@@ -116,14 +115,14 @@ export function renderRuleReport(rule: NamedRule, traffic: RuleTraffic, names: U
 export function makeRuleMembers(rule: NamedRule, traffic: RuleTraffic): Readonly<Record<string, unknown>> {
   return {
     rule: makeNamedMembers(rule),
-    decides: renderTraffic(traffic.decides).map(makeTrafficDocument),
-    alone: renderTraffic(traffic.alone).map(makeTrafficDocument),
+    decides: traffic.decides.map(makeTrafficDocument),
+    alone: traffic.alone.map(makeTrafficDocument),
   };
 }
 
-function lines(set: TrafficSet, names: UserNames): readonly string[] {
-  const users = [...set.keys()].filter((user) => user !== null);
-  return formatTraffic(renderTraffic(set), makePeople(users, { userNames: names }));
+function lines(traffic: readonly Traffic[], names: UserNames): readonly string[] {
+  const users = traffic.flatMap(({ user }) => user ?? []);
+  return formatTraffic(traffic, makePeople(users, { userNames: names }));
 }
 
 /** The rule that decides, or that none does. */

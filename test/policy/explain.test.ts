@@ -4,7 +4,6 @@ import { Network } from '../../src/model/address.ts';
 import { formatRuleKey, type Rule } from '../../src/model/rule.ts';
 import { decide } from '../../src/policy/decide-packet.ts';
 import { explainPacket, explainRule, type RuleKind } from '../../src/policy/explain-packet.ts';
-import { renderTraffic } from '../../src/policy/render-traffic.ts';
 import { indexRules } from '../../src/policy/rule-index.ts';
 import { matches, type Packet } from '../../src/policy/verdict.ts';
 import { runs } from '../property/runs.ts';
@@ -104,8 +103,8 @@ describe('explainRule', () => {
           const all = [...packets(sources)];
           const decided = all.filter((packet) => decide(index, packet).rule === chosen).map(packetKey);
           const matched = all.filter((packet) => matches(chosen.rule, packet)).map(packetKey);
-          expect(expandTraffic(renderTraffic(decides))).toEqual(decided.sort());
-          expect(expandTraffic(renderTraffic(alone))).toEqual(matched.sort());
+          expect(expandTraffic(decides)).toEqual(decided.sort());
+          expect(expandTraffic(alone)).toEqual(matched.sort());
         },
       ),
       { numRuns: runs(5000) },
@@ -123,12 +122,8 @@ describe('explainRule', () => {
       indexRules<{ readonly rule: Rule }>([accept, drop]),
       drop,
     );
-    expect(renderTraffic(decides)).toEqual([]);
-    expect(renderTraffic(alone).map(({ destinations }) => destinations)).toEqual([
-      ['10.1.2.3'],
-      ['10.1.2.3'],
-      ['10.1.2.3'],
-    ]);
+    expect(decides).toEqual([]);
+    expect(alone.map(({ destinations }) => destinations)).toEqual([['10.1.2.3'], ['10.1.2.3'], ['10.1.2.3']]);
   });
 });
 

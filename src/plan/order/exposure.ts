@@ -1,13 +1,13 @@
 import { getOrMake } from '../../model/group-by.ts';
 import { estimateRebuildMs, isLossless, type Profile } from '../../model/profile.ts';
 import type { Rule } from '../../model/rule.ts';
-import { compareStates, listSources } from '../../policy/compare-states.ts';
+import { compareStates } from '../../policy/compare-states.ts';
 import { renderTraffic } from '../../policy/render-traffic.ts';
 import { indexRules } from '../../policy/rule-index.ts';
 import type { Traffic } from '../../policy/traffic.ts';
 import { mayRebuild, type Operation } from '../operations.ts';
 import { type Exposure, formatStepId } from '../plan.ts';
-import type { Order, Suspect } from './order.ts';
+import type { Order } from './order.ts';
 import { type Entry, formatClassKey, getVerdictIn } from './ordering.ts';
 import { collectRegions } from './regions.ts';
 
@@ -28,10 +28,8 @@ export interface ExposureInput {
 
 /** Exactly the traffic that the plan exposes on the way, in the order of the steps that start it. */
 export function findExposure(input: ExposureInput): readonly Exposure[] {
-  const { order, before, after } = input;
-  if (order.steps.length === 0) return [];
-  const users = new Set(before.concat(after).flatMap(({ userId }) => userId ?? []));
-  return [...unfilteredOf(input), ...order.suspects.flatMap((suspect) => findExposed(suspect, input, users))]
+  if (input.order.steps.length === 0) return [];
+  return [...unfilteredOf(input), ...findExposed(input)]
     .sort((a, b) => a.from - b.from || a.to - b.to || (a.direction < b.direction ? 1 : -1))
     .map(({ direction, traffic, from, to, expectedMs: ms }) => {
       const [fromStep, toStep] = [formatStepId(from), formatStepId(to)];
@@ -83,11 +81,14 @@ function droppedThroughout({ before, after }: ExposureInput): readonly Traffic[]
     within: items,
     classify: (accepts) => (accepts === 0 ? 'dropped' : null),
   });
-  return renderTraffic(trafficOf('dropped'));
+  return trafficOf('dropped');
 }
 
-/** Exactly the traffic that the order of a component exposes: one entry for each pair of steps between which something is. */
-function findExposed({ positions, kept }: Suspect, input: ExposureInput, users: ReadonlySet<string>) {
+/** Exactly the traffic that the order exposes: one entry for each pair of steps between which something is. Components share none. */
+function findExposed(input: ExposureInput): readonly Exposed[] {
+  const { order, before, after } = input;
+  const { positions, kept } = order.suspects;
+  const users = new Set(before.concat(after).flatMap(({ userId }) => userId ?? []));
   const runs = new Map<string, Run>();
   const byClass = new Map<string, readonly Run[]>();
   const listRuns = (rank: number, entries: readonly Entry[]): readonly Run[] =>
@@ -95,14 +96,14 @@ function findExposed({ positions, kept }: Suspect, input: ExposureInput, users: 
       const run = { direction, from: positions[from] as number, to: positions[to] as number };
       return getOrMake(runs, `${direction} ${from} ${to}`, () => run);
     });
-  const own = positions.map((position) => input.order.steps[position] as Operation);
-  const collected = collectRegions({ operations: own, kept }, false, ({ kept: rank, entries }) =>
+  const own = positions.map((position) => order.steps[position] as Operation);
+  const collected = collectRegions({ operations: own, kept: [...kept] }, false, ({ kept: rank, entries }) =>
     getOrMake(byClass, formatClassKey(rank, entries), () => listRuns(rank, entries)),
   );
+  const trafficOf = renderTraffic(collected, [...users].sort());
   return [...runs.values()]
-    .map((run) => ({ ...run, traffic: listSources(collected, run, users) }))
-    .filter(({ traffic }) => traffic.size > 0)
-    .map((run) => ({ ...run, traffic: renderTraffic(run.traffic), expectedMs: expectedMs(run.from, run.to, input) }));
+    .map((run) => ({ ...run, traffic: trafficOf(run), expectedMs: expectedMs(run.from, run.to, input) }))
+    .filter(({ traffic }) => traffic.length > 0);
 }
 
 /** When the verdict of a region is wrong, as operations are done in their order. */

@@ -16,14 +16,8 @@ import { measureCost } from './walk.ts';
 
 export interface Order {
   readonly steps: readonly RuleStep[];
-  /** Components that may expose traffic; all others expose nothing. */
-  readonly suspects: readonly Suspect[];
-}
-
-/** A component as positions in `steps`, ascending, and the rules around it that stay. */
-export interface Suspect {
-  readonly positions: readonly number[];
-  readonly kept: readonly Rule[];
+  /** Of the components that may expose traffic, positions in `steps`, ascending, and the rules around that stay. */
+  readonly suspects: { readonly positions: readonly number[]; readonly kept: ReadonlySet<Rule> };
 }
 
 export interface OrderInput {
@@ -59,6 +53,7 @@ export function orderOperations({ operations, kept, profile }: OrderInput): Orde
   const around = findKeptRules(operations, bound, kept);
   const surrounded = bound.map((members, index) => ({ members, kept: around[index] ?? [] }));
   const found = orderComponents(surrounded, { operations, needs, gaps, users: countUsers(operations, kept) });
+  const suspects = found.filter(({ suspect }) => suspect);
   const order = listed(operations, { baseline, found: found.flatMap(({ members }) => members) }, late);
   for (let position = 0; position < order.length; position++) place[order[position] as number] = position;
   const after = findDependencies({ operations, order, positions: place, sharing, needs, components });
@@ -71,12 +66,10 @@ export function orderOperations({ operations, kept, profile }: OrderInput): Orde
       gap: names[position] ?? null,
       ...(operations[operation] as Operation),
     })),
-    suspects: found
-      .filter(({ suspect }) => suspect)
-      .map(({ members, kept: near }) => ({
-        positions: members.map((operation) => place[operation] as number).sort((a, b) => a - b),
-        kept: near,
-      })),
+    suspects: {
+      positions: suspects.flatMap(({ members }) => members.map((one) => place[one] as number)).sort((a, b) => a - b),
+      kept: new Set(suspects.flatMap(({ kept: near }) => near)),
+    },
   };
 }
 

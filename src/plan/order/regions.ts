@@ -2,6 +2,7 @@ import { getOrMake } from '../../model/group-by.ts';
 import { createTouches } from '../../model/intervals.ts';
 import type { Rule } from '../../model/rule.ts';
 import { type CollectedTraffic, collectTraffic } from '../../policy/collect-traffic.ts';
+import type { LaneRegions } from '../../policy/region.ts';
 import { indexRules } from '../../policy/rule-index.ts';
 import { getRank, noRank } from '../../policy/verdict.ts';
 import { eachMeeting } from '../meeting.ts';
@@ -78,9 +79,9 @@ export function collectRegions<C>(
   const itemOf = (rule: Rule, operation: number, added: boolean): Item => {
     const { destination, ports } = rule;
     const rank = getRank(rule);
+    if (!byMatchSet) return { rule, rank, operation, added, mark: 0 };
     const text = `${destination.text} ${ports?.type} ${ports?.low}-${ports?.high} ${rank} ${operation} ${added}`;
-    const mark = byMatchSet ? getOrMake(marks, text, () => marks.size + 1) : 0;
-    return { rule, rank, operation, added, mark };
+    return { rule, rank, operation, added, mark: getOrMake(marks, text, () => marks.size + 1) };
   };
   const changed = listRules(operations).map(({ rule, operation, added }) => itemOf(rule, operation, added));
   return collectTraffic<Item, Region, C>({
@@ -126,15 +127,15 @@ export function countRegions(surroundings: Surroundings, users: number): readonl
     getOrMake(classes, key, () => ({ weight: 0, kept, entries }));
     return [getOrMake(seen, `${matchSet} ${key}`, () => ({ key }))];
   });
-  const told = others.reduce((sum, { users: alike }) => sum + alike.length, 0);
-  const fares = [
-    { sources: 1 + users - told, traffic: nobody },
-    ...others.map(({ users: alike, traffic }) => ({ sources: alike.length, traffic })),
-  ];
-  for (const { sources, traffic } of fares) {
-    for (const [{ key }, regions] of traffic) {
-      const found = classes.get(key);
-      if (found !== undefined) found.weight += sources * regions.filter(({ length }) => length > 0).length;
+  const weigh = ({ key }: { readonly key: string }, sources: number, regions: LaneRegions = []): void => {
+    const found = classes.get(key);
+    if (found !== undefined) found.weight += sources * regions.filter(({ length }) => length > 0).length;
+  };
+  for (const [one, regions] of nobody) weigh(one, 1 + users, regions);
+  for (const { users: alike, traffic } of others) {
+    for (const [one, regions] of traffic) {
+      weigh(one, alike.length, regions);
+      weigh(one, -alike.length, nobody.get(one));
     }
   }
   return [...classes]

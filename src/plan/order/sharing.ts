@@ -11,9 +11,9 @@ const none: readonly number[] = [];
 export function relate(operations: readonly Operation[], refusesCollisions: boolean) {
   const sharing: number[] = [];
   const blockers = new Array<readonly number[]>(operations.length).fill(none);
-  const found = new Map<number, Set<number>>();
+  const found = new Map<number, number[]>();
   const block = (removing: ChangedRule, adding: ChangedRule): void => {
-    getOrMake(found, adding.operation, () => new Set()).add(removing.operation);
+    getOrMake(found, adding.operation, () => []).push(removing.operation);
   };
   eachMeeting(
     listRules(operations),
@@ -26,7 +26,7 @@ export function relate(operations: readonly Operation[], refusesCollisions: bool
       else block(outer, inner);
     },
   );
-  for (const [operation, removing] of found) blockers[operation] = [...removing].sort((a, b) => a - b);
+  for (const [operation, removing] of found) blockers[operation] = [...new Set(removing)].sort((a, b) => a - b);
   return { sharing, blockers };
 }
 
