@@ -1,5 +1,5 @@
 import type { Family, Network } from './address.ts';
-import { findFirstPosition } from './group-by.ts';
+import { findFirstPosition, getOrMake } from './group-by.ts';
 
 /** Addresses of one family from `first` to `last`, both included. */
 export interface Interval {
@@ -28,10 +28,10 @@ export function unionIntervals(a: Intervals, b: Intervals): Intervals {
 
 /** Tells whether a network shares an address with one of these. */
 export function createTouches(networks: readonly Network[]): (network: Network) => boolean {
+  const areas = new Map<Family, Intervals>();
   const areaOf = (family: Family): Intervals => toIntervals(networks.filter((one) => one.family === family));
-  const areas = { 4: areaOf(4), 6: areaOf(6) };
   return ({ family, first, last }) => {
-    const area = areas[family];
+    const area = getOrMake(areas, family, () => areaOf(family));
     const next = area[findFirstPosition(area.length, (index) => (area[index] as Interval).last >= first)];
     return next !== undefined && next.first <= last;
   };

@@ -1,6 +1,6 @@
 import type { Profile } from '../model/profile.ts';
 import { isModifiedInPlace, type Rule } from '../model/rule.ts';
-import type { Change, CreateStep, DeleteStep, RuleChange, StepPlace, UpdateStep } from './plan.ts';
+import type { Change, CreateStep, DeleteStep, StepPlace, UpdateStep } from './plan.ts';
 
 /** One write to the rules, before it has a place in the order. */
 export type Operation =
@@ -10,20 +10,20 @@ export type Operation =
 
 /** The writes that the changes need, in the order of the changes; a replaced rule is a delete and a create. */
 export function listOperations(changes: readonly Change[], profile: Profile): readonly Operation[] {
-  return changes.flatMap((change, index) => (change.kind === 'Rule' ? operationsOfRule(change, index, profile) : []));
-}
-
-function operationsOfRule(decided: RuleChange, change: number, profile: Profile): readonly Operation[] {
-  const { action, via, reason, desired, live } = decided;
-  if (action === 'keep' || action === 'skip') return [];
-  if (action === 'update' && via !== 'replace' && desired !== null && live !== null)
-    return [{ type: 'update', change, live, rule: desired.rule }];
-  const isUnsure = reason === 'not-enforced' || (live !== null && isModifiedInPlace(live));
-  const mayRebuild = profile.filter !== null && isUnsure;
-  return [
-    ...(live === null ? [] : [{ type: 'delete' as const, change, live, mayRebuild }]),
-    ...(desired === null ? [] : [{ type: 'create' as const, change, rule: desired.rule }]),
-  ];
+  const operations: Operation[] = [];
+  for (const [change, decided] of changes.entries()) {
+    if (decided.kind !== 'Rule' || decided.action === 'keep' || decided.action === 'skip') continue;
+    const { action, via, reason, desired, live } = decided;
+    if (action === 'update' && via !== 'replace' && desired !== null && live !== null) {
+      operations.push({ type: 'update', change, live, rule: desired.rule });
+      continue;
+    }
+    const isUnsure = reason === 'not-enforced' || (live !== null && isModifiedInPlace(live));
+    if (live !== null)
+      operations.push({ type: 'delete', change, live, mayRebuild: profile.filter !== null && isUnsure });
+    if (desired !== null) operations.push({ type: 'create', change, rule: desired.rule });
+  }
+  return operations;
 }
 
 /** A rule that an operation, by its place in the list, removes or adds. */

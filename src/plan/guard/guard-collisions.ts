@@ -18,7 +18,7 @@ export function refuseCollisions(input: PlanInput, changes: readonly Change[]): 
       change.kind === 'Rule' &&
       change.action !== 'delete' &&
       (change.action !== 'skip' || change.live !== null) &&
-      touches(getChangedRule(change).destination),
+      (isArriving(change) || touches(getChangedRule(change).destination)),
   );
   const at = (position: number): RuleChange => staying[position] as RuleChange;
   const ruleAt = (position: number): Rule => getChangedRule(at(position));
