@@ -19,8 +19,8 @@ export function listOperations(changes: readonly Change[], profile: Profile): re
       continue;
     }
     const isUnsure = reason === 'not-enforced' || (live !== null && isModifiedInPlace(live));
-    if (live !== null)
-      operations.push({ type: 'delete', change, live, mayRebuild: profile.filter !== null && isUnsure });
+    const mayRebuild = profile.filter !== null && isUnsure;
+    if (live !== null) operations.push({ type: 'delete', change, live, mayRebuild });
     if (desired !== null) operations.push({ type: 'create', change, rule: desired.rule });
   }
   return operations;

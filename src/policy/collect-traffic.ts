@@ -39,12 +39,13 @@ export function collectTraffic<T extends Ruled, V, C>(question: TrafficQuestion<
   const areasOf = (scope: string | null): readonly Intervals[] =>
     lanes.map((lane) => toIntervals(listNamed(mine.get(scope) ?? [], lane).map(({ destination }) => destination)));
   const areas = areasOf(null);
+  const prepareWalk = prepareWalks(question);
   const walks = lanes.flatMap((lane, at) => {
     const every = { low: 0, high: getLastPort(lane.protocol) };
     const named = listNamed(within, lane).map(({ ports }) => ports ?? every);
     if (named.length === 0) return [];
     const ports = toPortSet(named.includes(every) ? [every] : named);
-    return [{ lane: at, collect: prepareWalk(question, lane, ports) }];
+    return [{ lane: at, collect: prepareWalk(lane, ports) }];
   });
   const asked = new Set(within);
   const keyOf = (item: T): string => {
@@ -111,51 +112,54 @@ interface Place<V, C> {
 const mostInner = 256;
 
 /** Collects where each class has ports, or others than for nobody, in addresses of one lane; the walks through it share what they find. */
-function prepareWalk<T extends Ruled, V, C>(question: TrafficQuestion<T, V, C>, { protocol }: Lane, ports: PortSet) {
+function prepareWalks<T extends Ruled, V, C>(question: TrafficQuestion<T, V, C>) {
   const { nothing, describe, classesOf } = question;
-  const empty: Place<V, C> = { profile: makeFlatProfile(nothing), nobody: null, inner: new Map() };
-  const known = new Map<readonly T[], ReturnType<typeof selectFrom>>();
-  const selectFrom = (all: readonly T[]) => {
-    const items = all.filter(({ rule }) => rule.ports === null || touchesPorts(ports, rule.ports));
-    const isOwn = all[0]?.rule.userId !== null;
-    return { items, isOwn, text: `${isOwn} ${items.map((one) => `${formatPorts(one)} ${describe(one)}`).join()}` };
-  };
-  const extend = (outer: Place<V, C>, all: readonly T[]): Place<V, C> => {
-    const { items, isOwn, text } = getOrMake(known, all, () => selectFrom(all));
-    if (items.length === 0) return outer;
-    if (outer.inner.size >= mostInner) outer.inner.clear();
-    return getOrMake(outer.inner, text, () => {
-      const nobody = isOwn ? (outer.nobody ?? outer) : outer.nobody && extend(outer.nobody, all);
-      return { profile: extendProfile(outer.profile, items, question, protocol), nobody, inner: new Map() };
-    });
-  };
-  const listClasses = (profile: PortProfile<V>): ReadonlyMap<C, PortSet> => {
-    const classes = new Map<C, OpenRange[]>();
-    eachPortRange(profile, protocol, (low, high, value) => {
-      for (const one of classesOf(value)) {
-        const ranges = getOrMake(classes, one, () => []);
-        appendPorts(ranges, low, high);
-      }
-    });
-    return classes;
-  };
-  const at = {
-    classes: (place: Place<V, C>) => (place.classes ??= listClasses(place.profile)),
-    changes: (place: Place<V, C>) => (place.changes ??= listChanges(place)),
-  };
-  const listChanges = (place: Place<V, C>): ReadonlyMap<C, PortSet> => {
-    if (place.nobody === null) return new Map();
-    const [mine, theirs] = [at.classes(place), at.classes(place.nobody)];
-    const ports = [...new Set([...theirs.keys(), ...mine.keys()])].map((one) => [one, mine.get(one) ?? []] as const);
-    return new Map(ports.filter(([one, own]) => !isSamePorts(own, theirs.get(one) ?? [])));
-  };
-  return (rules: readonly LaneIndex<T>[], areas: Intervals, what: keyof typeof at) => {
-    const slabs = new Map<C, Slab[]>();
-    const visit = (first: bigint, last: bigint, place: Place<V, C>): void => {
-      for (const [one, own] of at[what](place)) getOrMake(slabs, one, () => []).push({ first, last, ports: own });
+  // Lanes share the lists of networks without ports.
+  const known = new Map<readonly T[], { readonly items: readonly T[]; readonly text: string }>();
+  return ({ protocol }: Lane, ports: PortSet) => {
+    const empty: Place<V, C> = { profile: makeFlatProfile(nothing), nobody: null, inner: new Map() };
+    const selectFrom = (all: readonly T[]) => {
+      const items = all.filter(({ rule }) => rule.ports === null || touchesPorts(ports, rule.ports));
+      const text = items.map((one) => `${formatPorts(one)} ${describe(one)}`).join();
+      return { items, text: all[0]?.rule.userId === null ? text : `own ${text}` };
     };
-    for (const area of areas) sweep(rules, area, { empty, extend, visit });
-    return slabs;
+    const extend = (outer: Place<V, C>, all: readonly T[]): Place<V, C> => {
+      const { items, text } = getOrMake(known, all, () => selectFrom(all));
+      if (items.length === 0) return outer;
+      if (outer.inner.size >= mostInner) outer.inner.clear();
+      return getOrMake(outer.inner, text, () => {
+        const nobody = text.startsWith('own') ? (outer.nobody ?? outer) : outer.nobody && extend(outer.nobody, all);
+        return { profile: extendProfile(outer.profile, items, question, protocol), nobody, inner: new Map() };
+      });
+    };
+    const listClasses = (profile: PortProfile<V>): ReadonlyMap<C, PortSet> => {
+      const classes = new Map<C, OpenRange[]>();
+      eachPortRange(profile, protocol, (low, high, value) => {
+        for (const one of classesOf(value)) {
+          const ranges = getOrMake(classes, one, () => []);
+          appendPorts(ranges, low, high);
+        }
+      });
+      return classes;
+    };
+    const at = {
+      classes: (place: Place<V, C>) => (place.classes ??= listClasses(place.profile)),
+      changes: (place: Place<V, C>) => (place.changes ??= listChanges(place)),
+    };
+    const listChanges = (place: Place<V, C>): ReadonlyMap<C, PortSet> => {
+      if (place.nobody === null) return new Map();
+      const [mine, theirs] = [at.classes(place), at.classes(place.nobody)];
+      const ports = [...new Set([...theirs.keys(), ...mine.keys()])].map((one) => [one, mine.get(one) ?? []] as const);
+      return new Map(ports.filter(([one, own]) => !isSamePorts(own, theirs.get(one) ?? [])));
+    };
+    return (rules: readonly LaneIndex<T>[], areas: Intervals, what: keyof typeof at) => {
+      const slabs = new Map<C, Slab[]>();
+      const visit = (first: bigint, last: bigint, place: Place<V, C>): void => {
+        for (const [one, own] of at[what](place)) getOrMake(slabs, one, () => []).push({ first, last, ports: own });
+      };
+      for (const area of areas) sweep(rules, area, { empty, extend, visit });
+      return slabs;
+    };
   };
 }
 

@@ -134,12 +134,10 @@ function pairRelated(desired: readonly DesiredRule[], live: readonly LiveRule[])
   let [wanted, found] = [desired, live];
   for (const round of rounds) {
     if (wanted.length === 0 || found.length === 0) break;
-    const before = pairs.length;
     for (const group of groupsOf(wanted, found, round)) {
       if (round.moves) pairNested(group, pair);
       else pair(group.desired.reverse(), group.live.reverse());
     }
-    if (pairs.length === before) continue;
     wanted = wanted.filter((one) => !paired.has(one));
     found = found.filter((one) => !paired.has(one));
   }
