@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { createDirectorySource } from '../adapters/source/directory.ts';
 import { listReferencedFiles } from '../desired/build-configuration.ts';
 import type { ParseFiles } from '../desired/parse-files.ts';
-import { makeWarning, type Problem } from '../model/problem.ts';
+import { makeNote, makeWarning, type Problem } from '../model/problem.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { PassDependencies } from '../pass/pass.ts';
 import { readDesired } from '../pass/stages.ts';
@@ -21,7 +21,9 @@ export async function loadBase(invocation: Invocation, path: string, pass: PassD
   if (base === null && mustTell) throw makeFailure('usage', '--fail-on drift needs --base', missing);
   if (base === null || !isDirectory(path)) return null; // a PATH that is not there is said by whoever reads it
   const { content, parse, root, problems: told } = await readBaseContent(invocation, { path, base, parse: pass.parse });
-  if (content.files.length === 0) return { state: nothingYet, problems: [] };
+  const instead = 'what begins or ends later is compared with what this plan puts in force now';
+  const none = makeNote('no-manifests', 'the base has no manifests at PATH', instead);
+  if (content.files.length === 0) return { state: nothingYet, problems: [none] };
   const built = await readDesired(content, { ...pass, parse, desired: makeDesiredContext(invocation, root) });
   if (!built.ok) return { state: null, problems: [] }; // the pass asks the same of the server, and says what is wrong
   const { state, problems } = built.value.desired;

@@ -121,7 +121,10 @@ export function compareTimes({ kept, left, changed }: ReturnType<typeof findDiff
   const all = { before: [...kept, ...left], after: [...kept, ...changed], users: [...users] };
   const sides = selectNear(all, [...left, ...changed]);
   const effect = computeEffectAt(sides, at);
-  return { effect, later: findLaterEffects(sides, at, effect) };
+  if (all.before.length > 0) return { effect, later: findLaterEffects(sides, at, effect) };
+  // Without rules before everything passed, and nothing would open later.
+  const inForce = selectRulesAt(sides.after, at).map(({ notBefore: _, expires: __, ...rule }) => rule);
+  return { effect, later: findLaterEffects({ ...sides, before: inForce }, at, { opens: [], closes: [] }) };
 }
 
 /** What is opened and closed now or later, as guards judge it. */

@@ -93,6 +93,22 @@ describe('times on the command line', () => {
     expect([kept.code, kept.out]).toEqual([3, expect.stringMatching(/From \S+: opens for everyone; closes nothing/)]);
   });
 
+  it('a base without the manifests hides nothing that opens later: a plan and a diff compare with what they put in force now', async () => {
+    const later = rule('later', 'action: accept, destination: 10.7.0.0/16, notBefore: 2099-01-01');
+    world.write('m/a.yaml', closed);
+    await world.cli(['m']);
+    world.write('n/a.yaml', closed + later);
+    world.write('base/README', 'no manifests yet');
+    const plan = await world.cli(['plan', 'n', '--base', 'base', '--fail-on', 'opens']);
+    expect([plan.code, plan.out]).toEqual([3, expect.stringContaining('the base has no manifests at PATH')]);
+    for (const { out } of [plan, await world.cli(['diff', 'base', 'n', '--fail-on', 'opens'])])
+      expect(out).toMatch(
+        /From 2099-01-01T00:00:00Z: opens for everyone; closes nothing\n {2}opens {4}10\.7\.0\.0\/16 for[^[]*\[fail-on-opens\]/,
+      );
+    world.write('n/a.yaml', closed);
+    expect((await world.cli(['plan', 'n', '--base', 'base', '--fail-on', 'opens'])).code).toBe(0);
+  });
+
   it('explain says of a rule that is not in force when it is', async () => {
     world.write('m/a.yaml', guest('2020-01-01') + closed);
     const run = await world.cli(['explain', '--rule', 'guest', 'm']);

@@ -64,13 +64,17 @@ it('what differs at a later time is what the rules of that time differ in, and e
     fc.property(worldArbitrary(8), anyManyTimes, anyManyTimes, (world, timesBefore, timesAfter) => {
       const [before, after] = [giveTimes(world.before, timesBefore), giveTimes(world.after, timesAfter)];
       const plan = diffDesired({ before: stateOf(before), after: stateOf(after), ...options });
+      const isNew = before.every(({ expires = 4 }) => expires <= 3);
       const rulesAt = (rules: readonly DesiredRule[], time: number) =>
         selectRulesAt(rules, time).map((one) => one.rule);
       // Users whose rules have not ended are told apart at all times.
       const users = [...before, ...after].flatMap(({ rule, expires = 4 }) => (expires > 3 ? (rule.userId ?? []) : []));
       for (const time of [3, 4, 5, 6, 7]) {
         const told = (plan.later ?? []).findLast(({ from }) => from <= time)?.effect ?? plan.effect;
-        expect(told).toEqual(computeOwnEffect([rulesAt(before, time)], rulesAt(after, time), users));
+        // Where there was no rule before, what is put in force now is what differs later.
+        const former =
+          isNew && time > 3 && plan.later?.some(({ from }) => from <= time) ? rulesAt(after, 3) : rulesAt(before, time);
+        expect(told).toEqual(computeOwnEffect([former], rulesAt(after, time), users));
       }
       // So does a plan of the one after the other, whatever is live.
       const input = planInput({}, { desired: stateOf(after), base: stateOf(before) });
