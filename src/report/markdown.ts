@@ -26,9 +26,14 @@ export const marker = '<!-- reconcile-plan -->';
 
 /** The plan as Markdown for a comment or a job summary: the effect first, details folded, never longer than a comment may be. */
 export function renderMarkdown(report: RunReport): string {
+  return fitComment((limit) => render(report, limit));
+}
+
+/** A text with as many items of each kind as a comment has room for. */
+export function fitComment(renderItems: (limit: number) => string): string {
   let text = '';
   for (const limit of limits) {
-    text = render(report, limit);
+    text = renderItems(limit);
     if (text.length <= largest) return text;
   }
   return cutComment(text);
@@ -76,7 +81,7 @@ function title(report: RunReport): string {
 /** Of an apply whose gaps could not be closed this is what must be read, if nothing else is. */
 function leftOpenSection(report: RunReport, limit: number): string {
   const lines = listLeftOpen(report).map((text) => `- ${quoteCode(text)}`);
-  return lines.length === 0 ? '' : [`**${leftOpenTitle}:**`, '', ...list(lines, limit)].join('\n');
+  return lines.length === 0 ? '' : [`**${leftOpenTitle}:**`, '', ...listFirst(lines, limit)].join('\n');
 }
 
 function refusalText(report: RunReport, { refusals }: Plan): string {
@@ -115,7 +120,7 @@ function problemSection(report: RunReport, limit: number): string {
   });
   return folded(
     `Problems (${problems.length})`,
-    list(lines, limit),
+    listFirst(lines, limit),
     problems.some(({ severity }) => severity === 'error'),
   );
 }
@@ -129,7 +134,7 @@ function changesSection(report: RunReport, { sets }: PlanPage, limit: number): s
   const changed = sets.reduce((sum, set) => sum + set.changes.length, 0);
   if (changed === 0) return '';
   const lines = sets.flatMap(({ title: set, changes }) => changes.map((change) => changeLine(change, set, report)));
-  return folded(`Changes (${changed})`, list(lines, limit), changed <= 10);
+  return folded(`Changes (${changed})`, listFirst(lines, limit), changed <= 10);
 }
 
 function changeLine({ symbol, what, why, fields, change }: ShownChange, set: string, report: RunReport): string {
@@ -155,7 +160,7 @@ function footer(report: RunReport, plan: Plan): string {
 }
 
 /** The first `limit` lines, and how many are left out. */
-function list(lines: readonly string[], limit: number): readonly string[] {
+export function listFirst(lines: readonly string[], limit: number): readonly string[] {
   return withLeft(lines.slice(0, limit), lines.length - limit);
 }
 

@@ -1,4 +1,4 @@
-import { escapeProse } from './markdown.ts';
+import { escapeProse, listFirst } from './markdown.ts';
 import { measureLongest } from './paint.ts';
 
 /** Rows of cells, the first row being the headings. */
@@ -35,10 +35,10 @@ function renderRecords([head = [], ...rows]: Table): string {
   return `${records.join('\n')}\n`;
 }
 
-export function renderTableMarkdown(table: Table): string {
+export function renderTableMarkdown(table: Table, limit = Number.POSITIVE_INFINITY): string {
   const row = (cells: readonly string[]): string => `| ${cells.map((cell) => escapeProse(cell)).join(' | ')} |`;
   const [head = [], ...rest] = table;
-  return `${[row(head), `|${head.map(() => '---|').join('')}`, ...rest.map(row)].join('\n')}\n`;
+  return `${[row(head), `|${head.map(() => '---|').join('')}`, ...listFirst(rest.map(row), limit)].join('\n')}\n`;
 }
 
 /** RFC 4180. A cell that a spreadsheet would take for a formula begins with an apostrophe. */

@@ -291,6 +291,36 @@ it('lists what ends soon as a table in Markdown, for an issue that people read',
   ]);
 });
 
+it('lists of many rules that end soon as many as an issue holds, and counts the others', async () => {
+  const many = Array.from(
+    { length: 2000 },
+    (_, n) => `    - {name: r${n}, action: accept, destination: 10.${n >> 8}.${n & 255}.0/24, expires: 2026-01-01}\n`,
+  );
+  addManifest(`apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: ends}\nspec:\n  rules:\n${many.join('')}`);
+  const { code, out } = await cli(['expiring', 'company', '--output', 'markdown']);
+  expect([code, out.length < 65_536, out.split('\n').filter((line) => line.startsWith('| ends/')).length]).toEqual([
+    0,
+    true,
+    300,
+  ]);
+  expect(out).toMatch(/\n- and 1700 more \(`--output json=FILE` has all\)\n$/);
+});
+
+it.each(['markdown', 'html'])(
+  'says as %s that it cannot tell what ends where the manifests hold errors',
+  async (format) => {
+    addManifest(
+      'apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: a}\nspec: {action: acept, destination: 10.0.0.1}\n',
+    );
+    const { code, out } = await cli(['expiring', 'company', '--output', format]);
+    expect([code, out]).toEqual([
+      4,
+      expect.stringContaining('cannot tell which rules of company end within 30d: 1 error'),
+    ]);
+    expect(out).not.toContain('0 rules');
+  },
+);
+
 describe('answers on a narrow terminal', () => {
   const plain = { NO_COLOR: '1' };
   const tooLong = (text: string): readonly string[] => text.split('\n').filter((line) => line.length > 60);

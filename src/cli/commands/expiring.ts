@@ -5,6 +5,7 @@ import { listAllRules, listBoundaries } from '../../model/state.ts';
 import { formatRule } from '../../policy/words.ts';
 import { formatNotes, makeNotesMembers } from '../../report/change-words.ts';
 import { renderDocument } from '../../report/json.ts';
+import { fitComment } from '../../report/markdown.ts';
 import { formatPlace, renderProblems, stripRoot } from '../../report/problems.ts';
 import { makeProblemReport } from '../../report/run-report.ts';
 import { count } from '../../report/summary.ts';
@@ -33,15 +34,18 @@ export async function run(invocation: Invocation): Promise<Answer> {
     const code = at <= now ? 'expired' : 'expires-soon';
     return { code, severity: 'note', summary, place: rule.place, cells } as const;
   });
-  const { length } = list;
   const gone = list.filter(({ code }) => code === 'expired').length;
-  const soon = length - gone;
+  const soon = list.length - gone;
   const ended = gone === 0 ? '' : `, and ${gone} ${gone === 1 ? 'has' : 'have'} ended`;
-  const headline = `${count(soon, 'rule')} of ${written} ${soon === 1 ? 'ends' : 'end'} within ${settings.within ?? farthest}${ended}`;
-  const table = () => [
+  const period = `of ${written} ${soon === 1 ? 'ends' : 'end'} within ${settings.within ?? farthest}`;
+  const { length: errors } = problems.filter(({ severity }) => severity === 'error');
+  const unknown = `cannot tell which rules ${period}: ${count(errors, 'error')}`;
+  const headline = state === null ? unknown : `${count(soon, 'rule')} ${period}${ended}`;
+  const table = [
     ['rule', 'traffic', 'until when', 'where'],
     ...list.map(({ cells, place }) => [...cells, formatPlace({ ...place, file: stripRoot(place.file, written) })]),
   ];
+  const describe = (limit: number) => `### ${headline}\n\n${renderTableMarkdown(table, limit)}`;
   return {
     exit: chooseExitCode({ invalid: hasErrors(problems) }),
     failed: state === null,
@@ -56,6 +60,6 @@ export async function run(invocation: Invocation): Promise<Answer> {
       return renderDocument({ at: formatInstant(now), expiring }, problems);
     },
     report: () => ({ ...makeProblemReport([...problems, ...list]), root: written, headline }),
-    ...(length > 0 && { rendered: { markdown: () => `### ${headline}\n\n${renderTableMarkdown(table())}` } }),
+    ...(list.length > 0 && { rendered: { markdown: () => fitComment(describe) } }),
   };
 }
