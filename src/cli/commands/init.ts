@@ -120,7 +120,7 @@ on:
   pull_request:
   push: {branches: [main]}
 permissions: {contents: read, pull-requests: write}
-concurrency: {group: firezone, cancel-in-progress: false}
+concurrency: {group: "firezone-\${{ github.ref }}", cancel-in-progress: false}
 jobs:
   firezone:
     runs-on: ubuntu-latest
