@@ -1,7 +1,7 @@
 // The Action's second step (action.yml): plan on a pull request, with one comment updated in place; apply on a push.
 // A pull request of a fork is planned from a snapshot, and the API token is taken out of reach before its code is looked at.
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
-import { addDiff, callJson, marker, named, prepared, providerSecrets, runCommand } from './plan-run.mjs';
+import { addDiff, callJson, marker, named, prepared, providerSecrets, runCommand, splitWords } from './plan-run.mjs';
 
 const env = process.env;
 const input = (name) => (env[`INPUT_${name.replaceAll('-', '_').toUpperCase()}`] ?? '').trim();
@@ -10,7 +10,7 @@ const say = (text) => process.stdout.write(`${text}\n`);
 process.exitCode = await main();
 
 async function main() {
-  const event = env.GITHUB_EVENT_PATH ? JSON.parse(readFileSync(env.GITHUB_EVENT_PATH, 'utf8')) : {};
+  const event = (env.GITHUB_EVENT_PATH && JSON.parse(readFileSync(env.GITHUB_EVENT_PATH, 'utf8'))) || {};
   const review = event.pull_request !== undefined;
   const auto = input('mode') === 'auto' || input('mode') === '';
   const mode = auto ? (review || !onMain(event) ? 'plan' : 'apply') : input('mode');
@@ -22,7 +22,7 @@ async function main() {
   const snapshot = input('snapshot');
   const offline = fromFork || (mode === 'plan' && input('token') === '');
   const path = input('path') || '.';
-  const { base, settings, variables } = prepared(input('prepared'));
+  const { base, names, settings, variables } = prepared(input('prepared'));
   const hasSnapshot = snapshot !== '' && existsSync(snapshot);
   if (offline && !hasSnapshot && base.length === 0) {
     return fail(
@@ -35,11 +35,13 @@ async function main() {
   const extra = input('arguments')
     .split(/\s+/)
     .filter((word) => word !== '');
-  const how = mode === 'plan' ? ['--plan', '--detailed-exitcode'] : ['--yes'];
+  const forApply = splitWords(input('apply-arguments'));
+  if (forApply === null) return fail('a quote in apply-arguments is not closed');
+  const how = mode === 'plan' ? ['--plan', '--detailed-exitcode'] : ['--yes', ...forApply];
   const argv = [...how, ...settings, ...target, ...base, ...extra, '--no-color', '--output', 'github', path];
   const secrets = offline ? {} : { RECONCILE_TOKEN: input('token'), ...providerSecrets(env) };
-  const planned = offline && !hasSnapshot ? null : runCommand(argv, { ...variables, ...secrets });
-  const reviewed = offline ? addDiff(planned, { base, settings, variables, path, extra }) : planned;
+  const planned = offline && !hasSnapshot ? null : runCommand(argv, { ...variables, ...secrets }, names);
+  const reviewed = offline ? addDiff(planned, { base, names, settings, variables, path, extra }) : planned;
   const { code, markdown, json, folder } = reviewed;
   if (markdown !== '' && env.GITHUB_STEP_SUMMARY) appendFileSync(env.GITHUB_STEP_SUMMARY, `${markdown}\n`);
   if (env.GITHUB_OUTPUT) {
@@ -57,11 +59,14 @@ async function main() {
   return mode === 'plan' && code === 2 ? 0 : code;
 }
 
-/** Whether this is the default branch, whose manifests are applied; never a tag, another branch, or a merge queue's trial. */
+/**
+ * Whether this is the default branch, whose manifests are applied; never a tag, another branch, or a merge queue's trial. A schedule runs
+ * nowhere else, and its event may not name it.
+ */
 function onMain({ repository }) {
   const ref = env.GITHUB_REF ?? '';
   const main = repository?.default_branch;
-  if (ref === '') return true;
+  if (ref === '' || env.GITHUB_EVENT_NAME === 'schedule') return true;
   return main === undefined ? /^refs\/heads\/(main|master)$/.test(ref) : ref === `refs/heads/${main}`;
 }
 

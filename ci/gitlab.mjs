@@ -2,7 +2,7 @@
 // Where the API token is absent (a fork's pipeline, an unprotected branch) the plan is made from a snapshot.
 import { copyFileSync, existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { addDiff, callJson, marker, named, prepared, providerSecrets, runCommand } from './plan-run.mjs';
+import { addDiff, callJson, marker, named, prepared, providerSecrets, runCommand, splitWords } from './plan-run.mjs';
 
 const env = process.env;
 const say = (text) => process.stdout.write(`${text}\n`);
@@ -16,7 +16,7 @@ async function main() {
   const snapshot = env.RECONCILE_SNAPSHOT ?? '';
   if (token === '' && !review) return fail('RECONCILE_TOKEN is not there: make it a protected, masked variable');
   const path = env.RECONCILE_PATH || '.';
-  const { base, settings, variables } = prepared(env.RECONCILE_PREPARED ?? '');
+  const { base, names, settings, variables } = prepared(env.RECONCILE_PREPARED ?? '');
   const hasSnapshot = snapshot !== '' && existsSync(snapshot);
   if (token === '' && !hasSnapshot && base.length === 0) {
     return fail(
@@ -24,11 +24,13 @@ async function main() {
     );
   }
   const target = token === '' ? ['--live', snapshot] : named('--base-url', env.RECONCILE_BASE_URL);
-  const how = review ? ['--plan', '--detailed-exitcode'] : ['--yes'];
+  const forApply = splitWords(env.RECONCILE_APPLY_ARGUMENTS ?? '');
+  if (forApply === null) return fail('a quote in RECONCILE_APPLY_ARGUMENTS is not closed');
+  const how = review ? ['--plan', '--detailed-exitcode'] : ['--yes', ...forApply];
   const argv = [...how, ...settings, ...target, ...base, '--no-color', '--output', 'text', path];
   const secrets = token === '' ? {} : { RECONCILE_TOKEN: token, ...providerSecrets(env) };
-  const planned = token === '' && !hasSnapshot ? null : runCommand(argv, { ...variables, ...secrets });
-  const reviewed = token === '' ? addDiff(planned, { base, settings, variables, path }) : planned;
+  const planned = token === '' && !hasSnapshot ? null : runCommand(argv, { ...variables, ...secrets }, names);
+  const reviewed = token === '' ? addDiff(planned, { base, names, settings, variables, path }) : planned;
   const { code, markdown, folder } = reviewed;
   for (const name of ['plan.md', 'plan.json']) {
     rmSync(name, { recursive: true, force: true }); // a merge request may have made it a link

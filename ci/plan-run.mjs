@@ -1,6 +1,6 @@
 // What the review scripts share: running the command, and reading what it wrote.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
@@ -14,9 +14,10 @@ const command = ['../reconcile.js', '../dist/reconcile.js']
 
 /**
  * Runs the command with these arguments; Markdown and JSON go to files of their own. `environment` is all it gets, beside PATH
- * and HOME: whether the API token is there is the caller's decision.
+ * and HOME: whether the API token is there is the caller's decision. The Markdown calls paths by other `names`: a folder of its own
+ * has another path in each run.
  */
-export function runCommand(argv, environment) {
+export function runCommand(argv, environment, names = []) {
   if (command === undefined) throw new Error('reconcile is not built: run npm ci && npm run build');
   const folder = mkdtempSync(join(tmpdir(), 'reconcile-'));
   const [markdown, json] = [join(folder, 'plan.md'), join(folder, 'plan.json')];
@@ -26,7 +27,19 @@ export function runCommand(argv, environment) {
     stdio: ['ignore', 'inherit', 'inherit'],
   });
   const read = (file) => (existsSync(file) ? readFileSync(file, 'utf8') : '');
-  return { code: status ?? 1, markdown: read(markdown), json: read(json), folder };
+  const text = names.reduce((all, [path, name]) => {
+    const inProse = path.replace(/[\\`*_{}[\]()<>#!|~&$]/g, '\\$&');
+    return all.replaceAll(inProse, name).replaceAll(path, name);
+  }, read(markdown));
+  if (text !== '') writeFileSync(markdown, text);
+  return { code: status ?? 1, markdown: text, json: read(json), folder };
+}
+
+/** Words as a shell splits them, with quotes and nothing else of a shell; null where a quote is not closed. */
+export function splitWords(text) {
+  const word = /(?:[^\s'"]+|'[^']*'|"[^"]*")+/g;
+  if (/['"]/.test(text.replace(word, ''))) return null;
+  return (text.match(word) ?? []).map((one) => one.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'));
 }
 
 /** A flag with its value; none where that is empty, so that the settings file counts. */
@@ -39,10 +52,12 @@ export function named(flag, value = '') {
  * tells the command what is planned, so that it starts no git beside the token.
  */
 export function prepared(folder) {
-  const base = folder === '' ? '' : join(folder, 'base'); // its content is the path of the manifests
+  const file = folder === '' ? '' : join(folder, 'base'); // its content is the path of the manifests
+  const base = file !== '' && existsSync(file) ? [readFileSync(file, 'utf8')] : [];
   const revision = folder === '' ? '' : join(folder, 'revision');
   return {
-    base: base !== '' && existsSync(base) ? [`--base=${readFileSync(base, 'utf8')}`] : [],
+    base: base.map((path) => `--base=${path}`),
+    names: base.map((path) => [path, 'the base']),
     settings:
       folder !== '' && existsSync(join(folder, 'config'))
         ? ['--config', readFileSync(join(folder, 'config'), 'utf8')]
@@ -55,15 +70,11 @@ export function prepared(folder) {
  * What the change itself does, without a server: the difference of two folders. `plan` is the outcome of a plan from a snapshot, to which
  * it is added; null: there is none. Null when the base is not here.
  */
-export function addDiff(plan, { base, settings, variables, path, extra = [] }) {
+export function addDiff(plan, { base, names, settings, variables, path, extra = [] }) {
   const folder = base[0]?.slice('--base='.length);
   if (folder === undefined) return plan;
   const argv = ['diff', ...settings, ...pickDiffFlags(extra), '--detailed-exitcode', '--no-color', '--output', 'text'];
-  const ran = runCommand([...argv, resolve(folder), resolve(path)], variables);
-  const diff = {
-    ...ran,
-    markdown: ran.markdown.replaceAll(resolve(folder), 'the base').replaceAll(resolve(path), path),
-  };
+  const diff = runCommand([...argv, resolve(folder), resolve(path)], variables, [...names, [resolve(path), path]]);
   if (plan === null) return diff;
   const below = `<details><summary>Without the server</summary>\n\n${diff.markdown}\n\n</details>`;
   return { ...plan, markdown: `${plan.markdown}\n${below}\n` };

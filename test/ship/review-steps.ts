@@ -51,11 +51,10 @@ export async function runAction(env: Readonly<Record<string, string>>, cwd: stri
 function evaluate(value: string, env: Readonly<Record<string, string>>, outputs: ReadonlyMap<string, string>): string {
   const input = /^\$\{\{ inputs\.(\S+) \}\}$/.exec(value)?.[1];
   if (input !== undefined) return env[`INPUT_${input.replaceAll('-', '_').toUpperCase()}`] ?? '';
-  if (value.includes('github.event.repository.default_branch')) {
-    const event = JSON.parse(readFileSync(env['GITHUB_EVENT_PATH'] ?? '', 'utf8')) as {
-      repository?: { default_branch?: string };
-    };
-    return event.repository?.default_branch ?? '';
+  const parts = /^\$\{\{ github\.event\.([\w.]+) \}\}$/.exec(value)?.[1]?.split('.');
+  if (parts !== undefined) {
+    const event: unknown = JSON.parse(readFileSync(env['GITHUB_EVENT_PATH'] ?? '', 'utf8'));
+    return String(parts.reduce((at, name) => (at as Record<string, unknown> | null | undefined)?.[name], event) ?? '');
   }
   const output = /^\$\{\{ steps\.(\w+)\.outputs\.(\w+) \}\}$/.exec(value);
   if (output === null) throw new Error(`not evaluated: ${value}`);

@@ -98,7 +98,7 @@ function makeSubmodule(at: string): void {
 describe('the Action', () => {
   const summary = (): string => readFileSync(path.join(folder, 'summary'), 'utf8');
 
-  function environment(event: object, inputs: Readonly<Record<string, string>> = {}): Record<string, string> {
+  function environment(event: object | null, inputs: Readonly<Record<string, string>> = {}): Record<string, string> {
     writeFileSync(path.join(folder, 'event.json'), JSON.stringify(event));
     for (const name of ['summary', 'output']) writeFileSync(path.join(folder, name), '');
     return {
@@ -190,6 +190,34 @@ describe('the Action', () => {
     expect(forge.comments[1]?.body).toContain('This revision: 1 change.');
     expect((await run('github', { ...variables, GITHUB_BASE_REF: 'not-fetched' }, clone)).code).toBe(0);
     expect(forge.comments[1]?.body).not.toContain('This revision');
+  });
+
+  it('applies on a schedule, whose event may name no branch, or be empty', async () => {
+    const clone = cloneWithSettings('production');
+    const inputs = { INPUT_PATH: 'p', INPUT_CONFIG: 'settings.yaml', INPUT_BASE_URL: '' };
+    const branch = { GITHUB_REF: 'refs/heads/production', GITHUB_REF_NAME: 'production' };
+    const scheduled = { ...branch, GITHUB_EVENT_NAME: 'schedule' };
+    for (const event of [{ schedule: '*/15 * * * *' }, null]) {
+      const refused = await run('github', { ...environment(event, inputs), ...scheduled }, clone);
+      expect([refused.code, refused.output]).toEqual([3, expect.stringContaining('--max-deletes')]);
+    }
+    const allowed = environment(null, { ...inputs, INPUT_ARGUMENTS: '--max-deletes 1 --max-changes 1' });
+    expect(await run('github', { ...allowed, ...scheduled }, clone)).toMatchObject({ code: 0 });
+    expect(world.live()).toEqual(['10.1.0.0/16']);
+  });
+
+  it('gives applies arguments of their own, whose quotes keep words together', async () => {
+    const state = path.join(folder, 'state');
+    const confirm = (command: string, within = '1s') => ({
+      INPUT_APPLY_ARGUMENTS: `--state-dir "${state}" --confirm-within ${within} --confirm-with '/bin/sh -c "${command}"'`,
+    });
+    expect(await run('github', environment(ownBranch, confirm('exit 1')), folder)).toMatchObject({ code: 0 });
+    const back = await run('github', environment({}, confirm('exit 1')), folder);
+    expect([back.code, back.output, world.live()]).toEqual([3, expect.stringContaining('went-back'), []]);
+    expect(await run('github', environment({}, confirm('exit 0', '9m')), folder)).toMatchObject({ code: 0 });
+    expect(world.live()).toEqual(['10.1.0.0/16']);
+    const open = await run('github', environment({}, { INPUT_APPLY_ARGUMENTS: "--confirm-with 'x" }), folder);
+    expect([open.code, open.output]).toEqual([1, expect.stringContaining('is not closed')]);
   });
 
   it('threat 39: reads the settings file from the default branch, not from the pull request (long)', async () => {
@@ -474,10 +502,16 @@ describe('the GitLab template', () => {
     expect(readFileSync(path.join(clone, 'plan.md'), 'utf8')).toContain('10.1.0.0/16');
   });
 
-  it('applies on the default branch', async () => {
-    const ran = await run('gitlab', environment({ RECONCILE_TOKEN: apiToken }), folder);
-    expect(ran.code).toBe(0);
+  it('applies on the default branch, with arguments of its own, whose quotes keep words together', async () => {
+    const command = (text: string, within = '1s'): string =>
+      `--state-dir ${folder}/state --confirm-within ${within} --confirm-with '/bin/sh -c "${text}"'`;
+    const job = (text: string, more = {}): Promise<Ran> =>
+      run('gitlab', environment({ RECONCILE_TOKEN: apiToken, RECONCILE_APPLY_ARGUMENTS: text, ...more }), folder);
+    expect(await job(command('exit 1'), request)).toMatchObject({ code: 0 });
+    expect([await job(command('exit 1')), world.live()]).toEqual([expect.objectContaining({ code: 3 }), []]);
+    expect(await job(command('exit 0', '9m'))).toMatchObject({ code: 0 });
     expect(world.live()).toEqual(['10.1.0.0/16']);
+    expect(await job("--confirm-with 'x")).toMatchObject({ code: 1, output: expect.stringContaining('is not closed') });
   });
 
   it('runs the script that the image holds', () => {
