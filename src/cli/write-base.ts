@@ -3,15 +3,16 @@ import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { parseArgs } from 'node:util';
 import { createManifestParser } from '../adapters/manifest-parser.ts';
 import { readFileAt } from '../adapters/source/git-content.ts';
-import { type FilesRequest, readAtRef, readFilesAtRef } from '../adapters/source/git-ref.ts';
-import { GitRepository } from '../adapters/source/git-repository.ts';
+import { runGit } from '../adapters/source/git-process.ts';
+import { type FilesRequest, fetchAll, readAtRef, readFilesAtRef } from '../adapters/source/git-ref.ts';
+import { GitRepository, type RepositoryContext } from '../adapters/source/git-repository.ts';
 import { findInWorkTree, findWorkTree, listRepositories } from '../adapters/source/work-tree.ts';
 import { listReferencedFiles } from '../desired/build-configuration.ts';
 import { defaultLimits } from '../desired/context.ts';
 import { findProfile } from '../model/profile.ts';
-import { fail, ok, type Result } from '../model/result.ts';
 import type { SourceFile } from '../ports.ts';
-import { Failure } from './command.ts';
+import { renderProblems } from '../report/problems.ts';
+import { Failure, type Settings } from './command.ts';
 import { settle } from './settings.ts';
 import { readSettingsFile } from './settings-file.ts';
 
@@ -26,37 +27,55 @@ const { values: given } = parseArgs({
     path: { type: 'string', default: '.' },
     out: { type: 'string' },
     branch: { type: 'string', default: '' },
-    base: { type: 'string', default: '' },
+    base: { type: 'string', default: '' }, // the commit that HEAD is compared with, or the branch that it left
+    head: { type: 'string', default: '' }, // the last commit of a pull request; HEAD may be a merge of it
+    annotate: { type: 'boolean', default: false }, // in the form that GitHub shows beside a run
     config: { type: 'string', default: '' },
     'config-ref': { type: 'string', default: '' },
     arguments: { type: 'string', default: '' }, // the flags of the second step
   },
 });
-void main().then((code) => {
-  process.exitCode = code;
+void main().catch((error: Error) => {
+  say(error instanceof Failure ? renderProblems(error.problems, false).trimEnd() : error.message, 1);
 });
 
-async function main(): Promise<number> {
+async function main(): Promise<void> {
   if (given.out === undefined) return say('--out is missing', 1);
   const [directory, out] = [resolve(given.path), resolve(given.out)];
   rmSync(out, { recursive: true, force: true });
   mkdirSync(out, { recursive: true });
-  const { signal } = new AbortController();
-  const git = { environment: { PATH: process.env['PATH'], TMPDIR: process.env['TMPDIR'] }, signal };
-  const settings = given.config === '' ? ok('') : await copySettings(git, resolve(given.config));
-  if (!settings.ok) return say(settings.error, 1);
-  if (settings.value !== '') writeFileSync(join(out, 'config'), settings.value);
-  if (!existsSync(`${directory}/`)) return 0; // not there, or one file: the plan says it
+  const git = { environment: process.env, signal: new AbortController().signal };
+  const settingsFile = given.config === '' ? '' : await copySettings(git, resolve(given.config));
+  if (settingsFile !== '') writeFileSync(join(out, 'config'), settingsFile);
+  if (!existsSync(`${directory}/`)) return; // not there, or one file: the plan says it
   const found = findRepository(directory);
-  if (!found.ok) return say(`${given.path} is ${found.error.said}`, found.error.code);
-  const repository = new GitRepository({ ...git, gitDir: found.value.gitDir });
-  const head = (await repository.commitOf('HEAD')) ?? 'no commit';
-  writeFileSync(join(out, 'revision'), given.branch === '' ? head : `${head} (${given.branch})`);
-  const commit = given.base === '' ? null : await repository.commitOf(given.base);
-  if (commit === null) return 0;
-  const request = { ...git, directory, ref: commit, files: listValuesFiles(settings.value) };
-  const written = await writeBase(request, found.value.path, out);
-  return written.ok ? 0 : say(`${written.error.summary}\n${written.error.hint ?? ''}`, 1);
+  const { values, failOn } = settleSecondStep(settingsFile);
+  // What opens later is only seen beside the base.
+  const code = given.base !== '' && (failOn.length > 0 || given.arguments.includes('--fail-on')) ? 1 : 0;
+  if (typeof found === 'string') return say(`${given.path} is ${found}: the plan is not compared with a base`, code);
+  const repository = { ...git, gitDir: found.gitDir };
+  const head = await new GitRepository(repository).commitOf('HEAD');
+  writeFileSync(join(out, 'revision'), `${head ?? 'no commit'}${given.branch === '' ? '' : ` (${given.branch})`}`);
+  if (given.base === '' || head === null) return;
+  const commit = await findBase(repository, head);
+  if (commit === null) return say(`the plan is not compared with its base, which this clone lacks; ${fetchAll}`, code);
+  await writeBase({ ...git, directory, ref: commit, files: values }, found.path, out);
+}
+
+/** The commit that HEAD started from, though a branch moved on since; null: it is not here, and origin does not give it. */
+async function findBase(context: RepositoryContext, head: string): Promise<string | null> {
+  const repository = new GitRepository(context);
+  // As it is stored: a shallow clone hides the parents.
+  const stored = String(await repository.readCommit(head).catch(() => ''));
+  const [, into, merged] = /^tree \S+\nparent (\S+)\nparent (\S+)\n/.exec(stored) ?? [];
+  const name = (merged === given.head && into) || given.base;
+  const safely = ['--upload-pack=git-upload-pack', '--no-write-fetch-head', '--end-of-options'];
+  const args = ['fetch', '--no-tags', '--depth=1', ...safely, 'origin', name];
+  const call = { ...context, args, timeoutMs: 30_000, maxOutput: 64_000 };
+  if ((await repository.commitOf(name)) === null)
+    await runGit({ ...call, connection: { protocol: 'https:file', env: {}, config: [] } });
+  const commit = await repository.commitOf(name);
+  return commit === null || commit === name ? commit : await repository.mergeBaseOf(commit, head);
 }
 
 /** Writes the files of a commit where the repository has them, below OUT/tree. */
@@ -64,9 +83,9 @@ async function writeBase(request: FilesRequest, path: readonly string[], out: st
   const parse = createManifestParser({ profile: findProfile('firezone-0.7'), values: null, limits: defaultLimits });
   const references = async (files: readonly SourceFile[]) => listReferencedFiles(await parse(files));
   const content = await readAtRef({ ...request, limits: defaultLimits, references });
-  if (!content.ok) return content;
+  if (!content.ok) throw new Failure([content.error]);
   const values = await readFilesAtRef(request);
-  if (!values.ok) return values;
+  if (!values.ok) throw new Failure([values.error]);
   const tree = join(out, 'tree');
   const base = join(tree, ...path);
   mkdirSync(base, { recursive: true });
@@ -82,31 +101,24 @@ async function writeBase(request: FilesRequest, path: readonly string[], out: st
     if (bytes !== undefined)
       put(join(tree, ...(findInWorkTree(request.directory, file) ?? [])), bytes ?? new Uint8Array());
   }
-  return ok(0);
 }
 
-/** The values files that the second step reads; none by settings that it refuses. */
-function listValuesFiles(settingsFile: string): readonly string[] {
+/** The settings of the second step; throws a `Failure` where it refuses them. */
+function settleSecondStep(settingsFile: string): Settings {
   const values = [...given.arguments.matchAll(/(?:^|\s)--values(?:=|\s+)(\S+)/g)].map(([, file]) => file);
-  try {
-    const file = settingsFile === '' ? null : readSettingsFile(settingsFile);
-    return settle({ flags: values.length === 0 ? {} : { values }, env: {}, cwd: process.cwd(), file }).values;
-  } catch (error) {
-    if (error instanceof Failure) return [];
-    throw error;
-  }
+  const file = settingsFile === '' ? null : readSettingsFile(settingsFile);
+  return settle({ flags: values.length === 0 ? {} : { values }, env: {}, cwd: process.cwd(), file });
 }
 
-/** Where Git keeps the repository of a folder. */
-function findRepository(directory: string): Result<WorkTree, { readonly said: string; readonly code: number }> {
+/** Where Git keeps the repository of a folder, or what that is instead. */
+function findRepository(directory: string) {
   const all = listRepositories(directory);
   const [found, checkout, outer] = [findWorkTree(directory), findCheckout(all), all.at(-1)];
   const top = checkout === null ? '' : realpathSync(checkout);
   if (outer !== undefined && relative(realpathSync(outer), realpathSync(directory)).split(sep)[0] === '..')
-    return fail({ said: 'a link out of the checkout, and is not read', code: 1 });
-  if (found?.root === top) return ok(found);
-  const where = top === '' ? 'not in a Git work tree' : 'in a submodule';
-  return fail({ said: `${where}: the plan is not compared with a base`, code: 0 });
+    throw new Error(`${given.path} is a link out of the checkout, and is not read`);
+  if (found?.root === top) return found;
+  return top === '' ? 'not in a Git work tree' : 'in a submodule';
 }
 
 /** The one that was checked out: a pull request can make any folder below it a submodule, whose `.git` is a file. */
@@ -114,34 +126,32 @@ function findCheckout(all: readonly string[]): string | null {
   return all.find((one) => lstatSync(join(one, '.git')).isDirectory()) ?? all.at(-1) ?? null;
 }
 
-type WorkTree = NonNullable<ReturnType<typeof findWorkTree>>;
-type GitCall = Pick<ConstructorParameters<typeof GitRepository>[0], 'environment' | 'signal'>;
-
 /** Puts the settings file of --config-ref beside the checkout's, so that its paths keep their meaning; gives its path. */
-async function copySettings(git: GitCall, file: string): Promise<Result<string, string>> {
+async function copySettings(git: Omit<RepositoryContext, 'gitDir'>, file: string): Promise<string> {
   const folder = dirname(file);
   const all = listRepositories(folder);
   const [top, outer] = [findCheckout(all), all.at(-1)];
-  if (top === null || outer === undefined) return ok(file);
+  if (top === null || outer === undefined) return file;
   const inside = relative(top, file).split(sep);
   // Below the outermost: behind a link another clone may lie.
   if (!existsSync(folder) || realpathSync(folder) !== join(realpathSync(outer), relative(outer, folder)))
-    return fail(`the folder of ${given.config} is gone, or behind a link: put it back`);
+    throw new Error(`the folder of ${given.config} is gone, or behind a link: put it back`);
   const repository = new GitRepository({ ...git, gitDir: join(top, '.git') });
   const where = given['config-ref'];
   const commit = await repository.commitOf(where);
   const [bytes] = commit === null ? [] : await readFileAt(repository, [{ id: commit }], inside).catch(() => []);
   if (!bytes) {
     const hint = 'commit it there, and fetch it (fetch-depth: 0)';
-    return fail(`${given.config} is read from ${where} and is not there: ${hint}`);
+    throw new Error(`${given.config} is read from ${where} and is not there: ${hint}`);
   }
   const copy = join(folder, `.${basename(file)}.reviewed`);
   rmSync(copy, { force: true, recursive: true });
   writeFileSync(copy, bytes, { flag: 'wx' });
-  return ok(copy);
+  return copy;
 }
 
-function say(text: string, code: number): number {
-  process.stdout.write(`${text}\n`);
-  return code;
+function say(text: string, code: number): void {
+  const mark = `::${code === 0 ? 'warning' : 'error'}::`;
+  process.stdout.write(`${given.annotate ? mark + text.replace(/[%\r\n]/g, encodeURIComponent) : text}\n`);
+  process.exitCode = code;
 }

@@ -1,5 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -94,6 +94,56 @@ function makeSubmodule(at: string): void {
   git('commit', '-q', '-m', 'theirs');
   git('update-ref', 'refs/remotes/origin/main', 'HEAD');
 }
+
+const gitAt = (cwd: string, ...args: readonly string[]): string =>
+  execFileSync('git', ['-c', 'user.name=T', '-c', 'user.email=t@example.com', ...args], {
+    cwd,
+    encoding: 'utf8',
+  }).trim();
+
+const named = (name: string, spec: string): string =>
+  `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: ${name}}\nspec: {${spec}}\n`;
+
+/**
+ * The origin of a pull request that adds `spec` to a main branch which moved on twice since: before it was merged with the request, as
+ * refs/pull/7/merge, and after.
+ */
+function openRequest(spec: string) {
+  const [origin, work] = [path.join(folder, 'o.git'), path.join(folder, 'work')];
+  gitAt(folder, 'init', '-q', '--bare', '-b', 'main', origin);
+  gitAt(folder, 'init', '-q', '-b', 'main', work);
+  const commit = (name: string, text: string): string => {
+    mkdirSync(path.join(work, 'p_1'), { recursive: true });
+    writeFileSync(path.join(work, `p_1/${name}.yaml`), named(name, text));
+    gitAt(work, 'add', '-A');
+    gitAt(work, 'commit', '-q', '-m', name);
+    return gitAt(work, 'rev-parse', 'HEAD');
+  };
+  const start = commit('closed', 'action: drop, destination: 10.0.0.0/8');
+  gitAt(work, 'checkout', '-q', '-b', 'feature');
+  const head = commit('own', spec);
+  gitAt(work, 'checkout', '-q', 'main');
+  const target = commit('second', 'action: accept, destination: 10.3.0.0/16');
+  gitAt(work, 'merge', '-q', '--no-ff', '-m', 'merge', 'feature');
+  gitAt(work, 'push', '-q', origin, 'HEAD:refs/pull/7/merge', 'feature');
+  gitAt(work, 'reset', '-q', '--hard', target);
+  commit('third', 'action: accept, destination: 10.4.0.0/16');
+  gitAt(work, 'push', '-q', origin, 'main');
+  /** A clone as a job has it. */
+  const checkOut = (ref: string, how: 'whole' | 'shallow'): string => {
+    const clone = mkdtempSync(path.join(folder, 'clone-'));
+    gitAt(clone, 'init', '-q');
+    gitAt(clone, 'remote', 'add', 'origin', `file://${origin}`);
+    const refs = how === 'whole' ? ['+refs/heads/*:refs/remotes/origin/*'] : ['--depth=1'];
+    gitAt(clone, 'fetch', '-q', 'origin', ...refs, `+${ref}:refs/remotes/job`);
+    gitAt(clone, 'checkout', '-q', '--detach', 'refs/remotes/job');
+    return clone;
+  };
+  return { start, head, target, checkOut };
+}
+
+const opens = 'action: accept, destination: 10.2.0.0/16';
+const opensLater = `${opens}, notBefore: 2099-01-01`;
 
 describe('the Action', () => {
   const summary = (): string => readFileSync(path.join(folder, 'summary'), 'utf8');
@@ -190,6 +240,83 @@ describe('the Action', () => {
     expect(forge.comments[1]?.body).toContain('This revision: 1 change.');
     expect((await run('github', { ...variables, GITHUB_BASE_REF: 'not-fetched' }, clone)).code).toBe(0);
     expect(forge.comments[1]?.body).not.toContain('This revision');
+  });
+
+  const onMain = { GITHUB_BASE_REF: 'main', GITHUB_REF: 'refs/pull/7/merge' };
+  const requestOf = (head: string, full_name = 'team/policy'): object => ({
+    pull_request: { number: 7, head: { sha: head, repo: { full_name } } },
+  });
+
+  it.each([
+    ['merged, in a whole clone', 'refs/pull/7/merge', 'whole'],
+    ['merged, in a shallow clone', 'refs/pull/7/merge', 'shallow'],
+    ['by its head, in a whole clone', 'feature', 'whole'],
+  ] as const)('blames a pull request for nothing that others merged since: checked out %s', async (_, ref, how) => {
+    const { head, checkOut } = openRequest(opens);
+    world.sim.seed([
+      { action: 'drop', destination: '10.0.0.0/8' },
+      { action: 'accept', destination: '10.3.0.0/16' },
+      { action: 'accept', destination: '10.4.0.0/16' },
+    ]);
+    const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: '--max-deletes 2 --max-changes 2' };
+    const ran = await run('github', { ...environment(requestOf(head), inputs), ...onMain }, checkOut(ref, how));
+    expect(ran.code, ran.output).toBe(0);
+    expect(forge.comments[1]?.body).toMatch(/compared with the base\n[\s\S]*This revision: 1 change\./);
+    expect(forge.comments[1]?.body).not.toContain(tmpdir());
+    const fork = { ...environment(requestOf(head, 'stranger/policy'), inputs), ...onMain };
+    expect(await run('github', fork, checkOut(ref, how))).toMatchObject({ code: 0 });
+    expect(summary()).toMatch(/### reconcile diff: 1 to create, [12] unchanged[\s\S]*10\.2\.0\.0\/16/);
+    expect(summary()).not.toMatch(/10\.[34]\.0\.0/);
+  });
+
+  it('refuses what opens later in a shallow clone too, and says so where nothing can be compared', async () => {
+    const { head, checkOut } = openRequest(opensLater);
+    const clone = checkOut('refs/pull/7/merge', 'shallow');
+    const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: '--fail-on opens' };
+    const variables = { ...environment(requestOf(head), inputs), ...onMain };
+    const refused = await run('github', variables, clone);
+    expect([refused.code, refused.output]).toEqual([3, expect.stringContaining('fail-on-opens')]);
+    for (const ref of ['refs/pull/7/merge', 'feature']) {
+      const cut = checkOut(ref, 'shallow');
+      gitAt(cut, 'remote', 'set-url', 'origin', 'file:///gone');
+      const ended = await run('github', variables, cut);
+      expect([ended.code, ended.output]).toEqual([1, expect.stringMatching(/^::error::.*fetch-depth: 0/)]);
+      const warned = await run('github', { ...variables, INPUT_ARGUMENTS: '' }, cut);
+      expect([warned.code, warned.output]).toEqual([0, expect.stringMatching(/^::warning::.*fetch-depth: 0/)]);
+    }
+  });
+
+  it('threat 33: fetches the base without running what the configuration of the clone names', async () => {
+    const { head, checkOut } = openRequest(opens);
+    const clone = checkOut('refs/pull/7/merge', 'shallow');
+    const canary = path.join(folder, 'canary');
+    const trap = path.join(folder, 'trap');
+    writeFileSync(trap, `#!/bin/sh\ntouch ${canary}\nexec git-upload-pack "$@"\n`, { mode: 0o755 });
+    mkdirSync(path.join(folder, 'hooks'));
+    cpSync(trap, path.join(folder, 'hooks/reference-transaction'));
+    for (const name of ['remote.origin.uploadpack', 'core.sshCommand', 'core.fsmonitor', 'core.alternateRefsCommand'])
+      gitAt(clone, 'config', name, trap);
+    gitAt(clone, 'config', 'credential.helper', `!${trap}`);
+    gitAt(clone, 'config', 'core.hooksPath', path.join(folder, 'hooks'));
+    const variables = { ...environment(requestOf(head), { INPUT_PATH: 'p_1' }), ...onMain };
+    const ran = await run('github', variables, clone);
+    expect([ran.code, ran.output, existsSync(canary)]).toEqual([0, expect.stringContaining('1 change.'), false]);
+    const other = checkOut('refs/pull/7/merge', 'shallow');
+    gitAt(other, 'remote', 'set-url', 'origin', `ext::${trap}`);
+    gitAt(other, 'config', 'protocol.ext.allow', 'always');
+    const warned = await run('github', variables, other);
+    expect([warned.output, existsSync(canary)]).toEqual([expect.stringMatching(/^::warning::/), false]);
+  });
+
+  it('ends where the settings fail what opens, and the base is not there', async () => {
+    const clone = cloneWithSettings('production');
+    writeFileSync(path.join(clone, 'settings.yaml'), `baseUrl: ${world.sim.url}\nfailOn: [opens]\n`);
+    gitAt(clone, 'commit', '-qam', 'stricter');
+    gitAt(clone, 'update-ref', 'refs/remotes/origin/production', 'HEAD');
+    const event = { ...ownBranch, repository: { default_branch: 'production' } };
+    const variables = environment(event, { INPUT_PATH: 'p', INPUT_CONFIG: 'settings.yaml' });
+    const ran = await run('github', { ...variables, GITHUB_BASE_REF: 'not-fetched' }, clone);
+    expect([ran.code, ran.output]).toEqual([1, expect.stringMatching(/^::error::.*fetch-depth: 0/)]);
   });
 
   it('applies on a schedule, whose event may name no branch, or be empty', async () => {
@@ -513,6 +640,21 @@ describe('the GitLab template', () => {
     expect(world.live()).toEqual(['10.1.0.0/16']);
     expect(await job("--confirm-with 'x")).toMatchObject({ code: 1, output: expect.stringContaining('is not closed') });
   });
+
+  it.each(['whole', 'shallow'] as const)(
+    'blames the request for nothing of the branch that it was merged with before its pipeline, in a %s clone',
+    async (how) => {
+      const { start, target, checkOut } = openRequest(opens);
+      const merged = { CI_MERGE_REQUEST_DIFF_BASE_SHA: start, CI_MERGE_REQUEST_TARGET_BRANCH_SHA: target };
+      const job = { ...request, RECONCILE_TOKEN: apiToken, RECONCILE_PATH: 'p_1' };
+      const ran = await run('gitlab', environment({ ...job, ...merged }), checkOut('refs/pull/7/merge', how));
+      expect(ran).toMatchObject({ code: 0, output: expect.stringContaining('This revision: 1 change.') });
+      // Other pipelines leave it empty.
+      const detached = { CI_MERGE_REQUEST_DIFF_BASE_SHA: start, CI_MERGE_REQUEST_TARGET_BRANCH_SHA: '' };
+      const own = await run('gitlab', environment({ ...job, ...detached }), checkOut('feature', how));
+      expect(own).toMatchObject({ code: 0, output: expect.stringContaining('This revision: 1 change.') });
+    },
+  );
 
   it('runs the script that the image holds', () => {
     const template = parse(readFileSync(path.join(root, 'ci/gitlab.yml'), 'utf8')) as Record<

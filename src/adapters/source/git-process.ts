@@ -11,8 +11,8 @@ import type { GitProtocol } from './git-address.ts';
 
 /** What a run of git that talks to a remote may use beyond one that reads. */
 export interface GitConnection {
-  /** The one transport that git may use. */
-  readonly protocol: GitProtocol;
+  /** The transports that git may use. */
+  readonly protocol: GitProtocol | 'https:file';
   readonly env: Readonly<Record<string, string>>;
   readonly config: readonly string[];
 }
