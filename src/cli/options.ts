@@ -79,7 +79,7 @@ const plan = {
     kind: 'list',
     value: 'WHAT',
     choices: ['opens', 'closes', 'any', 'drift', 'not-enforced'],
-    help: 'exit 3 if the plan has it: opens, closes, any, drift; or the kernel: not-enforced',
+    help: 'exit 3 if the plan has it: opens, closes, any; but for diff and undo also drift, not-enforced',
   },
   base: { kind: 'text', value: 'REF|DIR', help: 'the manifests last applied: a Git ref, or a directory' },
   bindSecret: {
@@ -135,7 +135,7 @@ const own = {
     kind: 'text',
     value: 'TIME',
     shape: [/^\d{1,5}[hdw]$/, 'hours, days or weeks: 12h, 30d, 4w'],
-    help: 'how far ahead: 12h, 14d, 4w',
+    help: 'how far ahead: 12h, 14d, 4w (expiring: 30d without it)',
   },
   mergeBase: { kind: 'switch', help: 'compare from where the two branches parted' },
   snapshot: { kind: 'path', help: 'a snapshot instead of the server; no token' },

@@ -46,7 +46,7 @@ export function openPending(invocation: Invocation): StateFiles {
   if (folder !== null) return new StateFiles(folder, 'oneshot');
   const summary =
     'an apply that is to be confirmed needs a state folder: what it must put back if it is killed lies there';
-  throw makeFailure('state', summary, 'give --state-dir DIR (in CI nothing is kept without it)');
+  throw makeFailure('state', summary, 'give --state-dir DIR (in CI, or without HOME, nothing is kept without it)');
 }
 
 /** Writes the record of an apply that begins; throws a `Failure` where it cannot, or where one of another process waits. */

@@ -6,7 +6,7 @@ import type { FingerprintKey } from '../model/secret.ts';
 import { type RequiredNote, readScope, type Scope } from '../model/state.ts';
 import type { Window } from '../plan/guard/windows.ts';
 import type { DeleteLimit, PlanOptions } from '../plan/input.ts';
-import type { Settings } from './command.ts';
+import { type Invocation, makeFailure, type Settings } from './command.ts';
 import { options } from './options.ts';
 
 export function readProfile(settings: Settings): Profile {
@@ -28,6 +28,14 @@ export function readPlanOptions(settings: Settings, fingerprintKey: FingerprintK
     maxChanges: readLimit(settings.maxChanges),
     secretBindings: [...(secrets?.bind ?? []), ...settings.bindSecret.map(readBinding)],
   };
+}
+
+/** Keeps of `failOn` what a command without `--base` can tell; throws a `Failure` where the flag itself says more. */
+export function keepKnownWords({ settings, ...given }: Invocation, command: string, seesKernel: boolean): Invocation {
+  const failOn = settings.failOn.filter((word) => word !== 'drift' && (word !== 'not-enforced' || seesKernel));
+  const isLess = failOn.length < settings.failOn.length && settings.origins.get('failOn') === '--fail-on';
+  if (!isLess) return { ...given, settings: { ...settings, failOn } };
+  throw makeFailure('usage', `${command} has no --fail-on drift, not-enforced`, 'it knows opens, closes and any');
 }
 
 export function readWindows(settings: Settings | null): readonly Window[] {

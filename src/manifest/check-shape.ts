@@ -48,7 +48,7 @@ function wantedOfKind(kind: Kind, path: readonly PropertyKey[], node: Node): str
 /** A key of a mapping of names that is no name. */
 function badName(root: Node, path: readonly PropertyKey[]): Finding {
   const summary = `\`${String(path.at(-1)).slice(0, 80)}\` is not a name.`;
-  const problem = makeError('wrong-type', summary, 'Use letters, digits and `. _ @ + -` inside.');
+  const problem = makeError('wrong-type', summary, 'Use a-z, A-Z, 0-9 and `. _ @ + -` inside.');
   return { problem, offset: keyStart(root, path) };
 }
 

@@ -3,7 +3,7 @@ import type { ScalarNode } from './node.ts';
 
 /** What a field wants, for the hint; by field name. */
 export const wanted: Readonly<Record<string, string>> = {
-  name: 'Write a name of up to 127 letters, digits and `. _ @ + -`, in quotes where YAML reads it as a number.',
+  name: 'Write a name of up to 127 of a-z, A-Z, 0-9 and `. _ @ + -`, in quotes where YAML reads it as a number.',
   action: 'Write `accept` or `drop`.',
   destination: 'Write an IP address or a network in CIDR notation, such as `10.0.0.0/8`.',
   destinations: 'Write a list, such as `[10.0.0.0/8, {network: staging}]`.',
@@ -102,7 +102,7 @@ function hintForName({ text, value }: ScalarNode): string | null {
     .replaceAll(/[^A-Za-z0-9._@+-]+/g, '-')
     .replaceAll(/^[^A-Za-z0-9]+|[^A-Za-z0-9_]+$/g, '');
   if (name === '' || name === text || name.length > 60) return null;
-  return `A name has no spaces, only letters, digits and \`. _ @ + -\`: write \`${name}\`.`;
+  return `A name has no spaces, only a-z, A-Z, 0-9 and \`. _ @ + -\`: write \`${name}\`.`;
 }
 
 function hintForDuration({ text, plain }: ScalarNode): string | null {

@@ -17,7 +17,7 @@ export function isUuid(text: string): boolean {
 
 const exampleId = '5f6c2f5e-6a8e-4d0c-9b7e-3d1c6a0f2b11';
 const textOrNumber = is.any(is.text, is.number);
-const name = is.field(is.matching(namePattern), 'A name: letters, digits and . _ @ + - inside.');
+const name = is.field(is.matching(namePattern), 'A name: a-z, A-Z, 0-9 and . _ @ + - inside.');
 const address: is.Shape = { anyOf: networkForms, [is.checkedAs]: textOrNumber };
 const portForm: is.Shape = { anyOf: portForms, [is.checkedAs]: is.any(is.number, is.text) };
 const portRange = is.field(portForm, 'A port or a range of ports.', 443, '8000-8010');

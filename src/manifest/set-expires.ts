@@ -13,12 +13,13 @@ export function setExpires(text: string, name: string, until: string) {
   // What others have too is theirs: an alias, what one names, or a value of other environments. And a block has lines of its own.
   if (!isScalar(old) || old.anchor !== undefined || old.type?.startsWith('BLOCK') || !old.range) return null;
   if (String(old.value).includes('${')) return null;
-  const value = until.includes(':') ? `"${until}"` : until;
+  const plain = until.includes(':') ? '"' : '';
+  const quote = { QUOTE_SINGLE: "'", QUOTE_DOUBLE: '"' }[String(old.type)] ?? plain;
   const zone = String(rule.get('timezone') ?? 'UTC');
   const isWhole = !rule.has('name') && isTimezone(zone);
   const ends = isWhole ? [String(old.value), until].map((end) => parseInstant(end, 'until', zone)) : [];
   const [former, latest] = ends.flatMap((end) => (end.ok ? end.value : []));
-  return { text: text.slice(0, old.range[0]) + value + text.slice(old.range[1]), former, latest };
+  return { text: text.slice(0, old.range[0]) + quote + until + quote + text.slice(old.range[1]), former, latest };
 }
 
 function findRule(document: unknown, name: string): YAMLMap | null {

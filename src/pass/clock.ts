@@ -3,7 +3,7 @@ import { makeState } from '../desired/desired.ts';
 import { makeWarning } from '../model/problem.ts';
 import { type DesiredRule, formatRuleKey, isDesiredAt } from '../model/rule.ts';
 import { type DesiredState, listAllRules } from '../model/state.ts';
-import { changedSince } from './go-back.ts';
+import { leaveRule } from './go-back.ts';
 import type { PassDependencies } from './pass.ts';
 
 /** Clocks that differ by more end and begin nothing, ms. */
@@ -40,8 +40,7 @@ export function checkClock(state: DesiredState, { live, serverAheadMs = 0 }: Liv
   const isSure = (one: DesiredRule): boolean =>
     held.has(formatRuleKey(one.rule)) || both.every((time) => isDesiredAt(one, time));
   const leftOut = then.rules.filter((one) => pass.options.goesBack && !isSure(one));
-  const why = 'the clocks differ, whether it is in force cannot be told';
-  const named = leftOut.map(({ name, rule }) => changedSince(`the rule ${name} (${formatRuleKey(rule)}): ${why}`));
+  const named = leftOut.map(({ name, rule }) => leaveRule(rule, name, 'may not be in force: the clocks differ'));
   return { state: { ...then, rules: then.rules.filter(isSure) }, problems: [doubt, ...named], refusal: null };
 }
 

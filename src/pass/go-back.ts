@@ -17,6 +17,7 @@ import { compareProblems, hasErrors, makeNote, type Place, type Problem } from '
 import { collides, type DesiredRule, formatRuleKey, type LiveRule, type Rule } from '../model/rule.ts';
 import { isInScope, type LiveState } from '../model/state.ts';
 import { compareField } from '../plan/diff-configuration.ts';
+import { formatRule } from '../policy/words.ts';
 import { type ApplyRecord, nowhere } from './history.ts';
 
 /** An apply that a pass takes back. Only rules that it created are deleted for it. */
@@ -75,11 +76,8 @@ function rulesBefore(
   // No two of these collide, whoever made them.
   const standing = live.filter(({ rule }) => !created.has(formatRuleKey(rule)) || !isInScope(rule, scope));
   const kept = standing.filter(({ rule }) => isInScope(rule, scope));
-  const leave = (rule: Rule, why: string): void => {
-    const key = formatRuleKey(rule);
-    const name = record.said.get(key)?.name;
-    problems.push(changedSince(`the rule ${name ? `${name} (${key})` : key} ${why}`));
-  };
+  const leave = (rule: Rule, why: string): void =>
+    void problems.push(leaveRule(rule, record.said.get(formatRuleKey(rule))?.name, why));
   const leaveAsBefore = isRest ? (): void => undefined : leave;
   for (const { rule } of record.created)
     if (!isInScope(rule, scope)) leave(rule, isOutside);
@@ -90,11 +88,11 @@ function rulesBefore(
     const key = formatRuleKey(rule);
     const { name = null, expires } = record.said.get(key) ?? {};
     const blocker = profile.refusesCollisions ? standing.find((other) => collides(other.rule, rule)) : undefined;
-    const beside = blocker ? formatRuleKey(blocker.rule) + (live.includes(blocker) ? ', made since' : '') : null;
+    const since = blocker && live.includes(blocker) ? ', made since' : '';
     if (goesBack && !isInScope(rule, scope)) leave(rule, isOutside);
     else if (liveKeys.has(key) && !created.has(key)) leaveAsBefore(rule, 'is live again already');
     else if (expires !== undefined && expires <= now) leave(rule, `expired at ${formatInstant(expires)}`);
-    else if (beside !== null) leave(rule, `cannot come back beside ${beside}`);
+    else if (blocker) leave(rule, `cannot come back beside ${formatRule(blocker.rule, new Map())}${since}`);
     else {
       standing.push(former);
       const own = makeUnique(slugify(name ?? `former-${rule.destination.text}`), taken);
@@ -104,7 +102,7 @@ function rulesBefore(
   });
   const stay = kept.map(({ rule }) => {
     const key = formatRuleKey(rule);
-    if (known?.has(key) === false) problems.push(changedSince(`the rule ${key} was made by others since`));
+    if (known?.has(key) === false) leave(rule, 'was made by others since');
     const { name, expires } = (endsAsSaid && record.said.get(key)) || { name: null };
     const own = makeUnique(name ?? `kept/${slugify(key)}`, taken);
     return { name: own, rule, place: nowhere, ...(expires === undefined ? {} : { expires }) };
@@ -114,8 +112,14 @@ function rulesBefore(
 
 const isOutside = 'is outside the scope of the settings';
 
-export function changedSince(what: string): Problem {
+function changedSince(what: string): Problem {
   return { code: 'changed-since', severity: 'note', summary: `Not undone: ${what}.` };
+}
+
+/** Says that a rule stays as it is, as plans write it. */
+export function leaveRule(rule: Rule, name: string | null | undefined, why: string): Problem {
+  const what = formatRule(rule, new Map());
+  return changedSince(`the rule ${name ? `${name} (${what})` : what} ${why}`);
 }
 
 function waitsForSecret(field: ConfigurationField): Problem {

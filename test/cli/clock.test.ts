@@ -113,7 +113,7 @@ describe('a one-shot run, where our clock and the server’s differ', () => {
     };
     const back = await world.cli(['apply', 'm', '--confirm-within', '5m', ...flags], { answer });
     expect([back.code, live()], back.out + back.err).toEqual([3, after]);
-    const named = /Not undone: the rule guest \(accept 10\.1\.0\.0\/16 .*the clocks differ/;
+    const named = /Not undone: the rule guest \(accept 10\.1\.0\.0\/16.*the clocks differ/;
     expect(named.test(back.out)).toBe(after !== both);
     expect(back.err).toContain(`Went back: ${after === both ? 'what' : 'all else that'} the apply changed`);
   });
@@ -165,7 +165,7 @@ describe('the sidecar, where its clock and the server’s differ', () => {
       knownRules: null,
       agreedAt: now - 2 * hour,
     };
-    writeFileSync(path.join(world.state, 'record.json'), JSON.stringify(record));
+    writeFileSync(path.join(world.state, 'record.json'), JSON.stringify(record), { mode: 0o600 });
     const later = guest(now - hour, now + day)
       .replace('guest', 'later')
       .replace('10.1.', '10.2.');

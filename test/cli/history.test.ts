@@ -362,9 +362,15 @@ describe('undo', () => {
       file,
       JSON.stringify({ ...record, expires: { ...record.expires, 'accept 10.1.0.1 *': Date.now() - 1 } }),
     );
+    expect((await run('history', 'show', '2')).out).toContain('To put it back: reconcile undo 2');
     const undone = await run('undo');
     expect(undone.code, undone.out + undone.err).toBe(0);
     expect(live()).toEqual(['accept 10.1.0.2', 'drop 10.9.0.0/16']);
+    const past = Object.fromEntries(Object.keys(record.expires).map((key) => [key, Date.now() - 1]));
+    writeFileSync(file, JSON.stringify({ ...record, expires: past }));
+    const shown = (await run('history', 'show', '2')).out;
+    expect(shown).toContain('Nothing to put back: it has expired.');
+    expect(shown).not.toContain('reconcile undo');
     expect(undone.out).toMatch(/Not undone: the rule to-10\.1\.0\.1 .* expired at /);
     expect(undone.out).toMatch(/expires in \d+ days \(2099-01-0/);
   });
@@ -593,7 +599,21 @@ describe('undo', () => {
     );
     const undone = await run('undo', '--yes', '--config', 'shared.yaml');
     expect([undone.code, live(), undone.out]).toEqual([0, [], expect.not.stringContaining('compared with')]);
-    expect((await run('undo', '1', '--fail-on', 'drift')).err).toContain('--fail-on drift needs --base');
+    for (const word of ['drift', 'not-enforced']) {
+      const refused = (await run('undo', '1', '--fail-on', word)).err;
+      expect(refused).toMatch(/undo has no --fail-on drift, not-enforced\n.*it knows opens, closes and any/);
+    }
+    world.write('shared.yaml', 'failOn: [not-enforced]\n');
+    expect((await run('undo', '1', '--dry-run', '--config', 'shared.yaml')).code).toBe(0);
+  });
+
+  it('says that without a home nothing is kept, where the server is named', async () => {
+    const homeless = { HOME: '', XDG_STATE_HOME: '', CI: '' };
+    const refused = await world.cli(['history'], { env: homeless });
+    expect([refused.code, refused.err]).toEqual([
+      1,
+      expect.stringContaining('hint: give the --state-dir of the applies (in CI, or without HOME,'),
+    ]);
   });
 
   it('holds to the scope: what lies outside of it now does not come back', async () => {
@@ -618,7 +638,7 @@ describe('undo', () => {
     await run('m');
     const undone = await run('undo', '--config', join(world.folder, 'settings.yaml'));
     expect([undone.code, live()], undone.out + undone.err).toEqual([0, ['accept 10.2.0.0/16', 'drop 10.1.0.0/16']]);
-    for (const what of ['the rule web/r1 (accept 10.2.0.0/16 *)', '`default_client_mtu`'])
+    for (const what of ['the rule web/r1 (accept 10.2.0.0/16)', '`default_client_mtu`'])
       expect(undone.out).toContain(`Not undone: ${what} is outside the scope of the settings.`);
   });
 

@@ -56,7 +56,7 @@ describe('times on the command line', () => {
   });
 
   it('says where `expires` belongs, if the settings ask for it', async () => {
-    world.write('m/a.yaml', closed);
+    world.write('m/a.yaml', rule('web', 'action: accept, destination: 10.2.0.0/16'));
     world.write('s.yaml', 'require: [expires]\n');
     const run = await world.cli(['validate', '--config', 's.yaml', 'm']);
     expect([run.code, run.out]).toEqual([
@@ -347,6 +347,19 @@ spec:
     expect(world.read('m/a.yaml')).toBe(edit(set));
     expect(run.out).toMatch(new RegExp(`^m/a.yaml: ${name} ends at \\d{4}-.*, not \\d{4}-`));
     expect((await world.cli(['validate', 'm'])).code).toBe(0);
+  });
+
+  it('keeps the quotes that stand there, so that JSON stays JSON', async () => {
+    const spec = { action: 'accept', destination: '10.1.0.0/16', expires: '2099-01-01' };
+    const json = JSON.stringify({ apiVersion: 'firezone/v0', kind: 'Rule', metadata: { name: 'guest' }, spec });
+    for (const [text, until] of [
+      [json, '2099-03-31'],
+      [json.replaceAll('"', "'"), '2099-03-31T18:00:00Z'],
+    ] as const) {
+      world.write('m/a.yaml', text);
+      expect((await world.cli(['extend', 'guest', 'm', '--until', until])).err).toBe('');
+      expect(world.read('m/a.yaml')).toBe(text.replace('2099-01-01', until));
+    }
   });
 
   it('writes to where the overlay takes the rule from, and nowhere else', async () => {

@@ -83,7 +83,7 @@ describe('row 9: YAML has one meaning', () => {
   it.each([
     ['Users', '{alice: 12}', "Write the user's UUID."],
     ['Users', '{alice: bob}', "Write the user's UUID."],
-    ['Users', `{"bob smith": a1520c4b-adc3-4574-932a-94461cf85c07}`, 'Use letters, digits and `. _ @ + -` inside.'],
+    ['Users', `{"bob smith": a1520c4b-adc3-4574-932a-94461cf85c07}`, 'Use a-z, A-Z, 0-9 and `. _ @ + -` inside.'],
     ['Rule', '{action: drop, destination: [10.0.0.1]}', 'a `kind: RuleSet` with `destinations: […]`'],
     ['Rule', '{action: drop, destination: {network: n}}', '`{network: NAME}` stands in a `kind: RuleSet`'],
     ['Group', '{members: [group: other]}', 'Groups do not nest.'],

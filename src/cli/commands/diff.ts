@@ -14,7 +14,7 @@ import { commitFirst, describeInvalidBase, isDirectory, nothingYet, readRevision
 import { type Answer, chooseExitCode, exitCodes, Failure, type Invocation, makeFailure } from '../command.ts';
 import { applyStrict, isInvalid, makeDesiredContext, makeParser, makeSideParser, type Side } from '../manifests.ts';
 import { readFolder } from '../path-operand.ts';
-import { readPlanOptions } from '../plan-settings.ts';
+import { keepKnownWords, readPlanOptions } from '../plan-settings.ts';
 import { tellProgress } from '../progress.ts';
 import { readRevision, requireGit } from '../revision.ts';
 
@@ -24,14 +24,9 @@ interface Sides extends Readonly<Record<'before' | 'after', Side>> {
 }
 
 /** `reconcile diff A..B [PATH]`, `diff A [PATH]`, `diff DIR1 DIR2`. Exit 3 where a guard or policy test refuses, 4 for bad manifests. */
-export async function run(invocation: Invocation): Promise<Answer> {
+export async function run(given: Invocation): Promise<Answer> {
+  const invocation = keepKnownWords(given, 'diff', false);
   const { settings } = invocation;
-  for (const word of settings.failOn) {
-    // What the settings say of plans holds here where it can.
-    if (settings.origins.get('failOn') === '--fail-on' && !['opens', 'closes', 'any'].includes(word)) {
-      throw makeFailure('usage', `--fail-on ${word} needs a server`, 'diff knows opens, closes and any');
-    }
-  }
   const sides = await findSides(invocation);
   const report = await tellProgress(invocation.terminal, (say) => compare(invocation, sides, say));
   const { plan } = report;

@@ -1,3 +1,4 @@
+import { systemClock } from '../../adapters/clock.ts';
 import { StateFiles } from '../../adapters/state-files.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { formatRuleKey, type Rule } from '../../model/rule.ts';
@@ -35,7 +36,8 @@ export async function run(invocation: Invocation): Promise<Answer> {
 export function findHistory(invocation: Invocation): StateFiles {
   const folder = findStateFolder(invocation);
   if (folder !== null) return new StateFiles(folder, 'history');
-  const hint = 'give --base-url, or the --state-dir of the applies (in CI nothing is kept without it)';
+  const first = invocation.settings.baseUrl === null ? '--base-url, or ' : '';
+  const hint = `give ${first}the --state-dir of the applies (in CI, or without HOME, nothing is kept without it)`;
   throw makeFailure('state', 'there is no state folder to read the history from', hint);
 }
 
@@ -70,7 +72,11 @@ function show(record: NumberedRecord): Answer {
   const detailsOf = (rules: ApplyRecord['created']): unknown =>
     rules.map(({ id, rule }) => ({ id, rule: formatRuleKey(rule), name: nameOf(rule) }));
   const details = { ...documentOf(record), created: detailsOf(created), deleted: detailsOf(deleted) };
-  const text = `${lineOf(record).trimStart()}${lines.join('')}\nTo put it back: reconcile undo ${number}\n`;
+  const now = systemClock.wallTime();
+  const left = deleted.filter(({ rule }) => (said.get(formatRuleKey(rule))?.expires ?? now + 1) > now);
+  const isOver = created.length + fields.length + left.length === 0;
+  const how = isOver ? 'Nothing to put back: it has expired.' : `To put it back: reconcile undo ${number}`;
+  const text = `${lineOf(record).trimStart()}${lines.join('')}\n${how}\n`;
   return { text: () => text, document: () => renderDocument(details, []) };
 }
 

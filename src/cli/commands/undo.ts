@@ -7,12 +7,14 @@ import { type Answer, type Invocation, makeFailure } from '../command.ts';
 import { stateBefore } from '../go-back.ts';
 import { loadLast, type NumberedRecord } from '../history.ts';
 import { runPass } from '../pass-run.ts';
+import { keepKnownWords } from '../plan-settings.ts';
 import { settleEarlier } from '../trial.ts';
 import { lookAtLease } from '../watch/lease-settings.ts';
 import { findHistory, findRecord } from './history.ts';
 
 /** `reconcile undo [N]`: an apply of the state before apply N (or the last), restricted to what that apply changed. */
-export async function run(invocation: Invocation): Promise<Answer> {
+export async function run(given: Invocation): Promise<Answer> {
+  const invocation = keepKnownWords(given, 'undo', given.settings.enforcement !== null);
   const { operands, settings, terminal } = invocation;
   const files = findHistory(invocation);
   const [operand] = operands;
@@ -24,9 +26,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   refuseOther(record, findServer(settings));
   const written = `undo of apply ${record.number}`;
   const request = { written, path: terminal.cwd, planOnly: settings.dryRun, saved: null, back: { record } };
-  // What the settings say of plans of manifests has no base here.
-  const failOn = settings.failOn.filter((what) => what !== 'drift' || settings.origins.get('failOn') === '--fail-on');
-  const answer = await runPass({ ...invocation, settings: { ...settings, failOn } }, request);
+  const answer = await runPass(invocation, request);
   const { notes = () => '' } = answer;
   const report = answer.report?.() ?? makeProblemReport([]);
   // Where a guard or a person said no, or what took an apply back was undone, the manifests and the server agree.
