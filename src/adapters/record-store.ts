@@ -6,7 +6,7 @@ import { emptyRecord, listRevisions, lostRecord, recordShape } from '../controll
 import { getErrorCode, replaceError } from '../model/result.ts';
 import type { Logger } from '../ports.ts';
 import { replaceFile } from './replace-file.ts';
-import { readOwnFile } from './state-folder.ts';
+import { readStateFile } from './state-folder.ts';
 
 const shape = recordShape.extend({ format_version: z.literal(1), seal: z.string().max(500).optional() });
 
@@ -48,7 +48,7 @@ export function storeRecord(text: RecordText, logger: Logger, seal: Seal | null)
 /** A record in the state folder of a replica that is alone. */
 export function storeRecordIn(folder: string, logger: Logger): RecordStore {
   const file = path.join(folder, 'record.json');
-  const read = (): Promise<string | null> => readOwnFile(file, largest).catch(replaceError('ENOENT', null));
+  const read = (): Promise<string | null> => readStateFile(file, largest).catch(replaceError('ENOENT', null));
   const write = async (text: string): Promise<boolean> => {
     try {
       await replaceFile(file, text, 0o600, 'replaced');

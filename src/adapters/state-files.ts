@@ -3,7 +3,7 @@ import { link, readdir, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { getErrorCode, replaceError } from '../model/result.ts';
 import { replaceFile } from './replace-file.ts';
-import { claimFolder, closeToOthers, readOwnFile } from './state-folder.ts';
+import { claimFolder, closeToOthers, readStateFile } from './state-folder.ts';
 
 const largestBytes = 100_000_000;
 
@@ -29,7 +29,7 @@ export class StateFiles {
   /** The JSON value of a file; undefined: there is none; null: it cannot be read, or is open to others, as what Git checked out. */
   async read(name: string): Promise<unknown> {
     try {
-      return JSON.parse(await readOwnFile(this.locate(name), largestBytes));
+      return JSON.parse(await readStateFile(this.locate(name), largestBytes));
     } catch (error) {
       return getErrorCode(error) === 'ENOENT' ? undefined : null;
     }

@@ -34,7 +34,7 @@ export async function openState(directory: string): Promise<Result<StateFolder, 
     await claimFolder(folder);
     // The mark of 0.1 lies above.
     for (const place of [mark, path.join(directory, 'owner')]) {
-      const holder = await readStateFile(place, 1000).catch(() => '');
+      const holder = await readStateFile(place, 1000, true).catch(() => '');
       if (holder !== mine && isAlive(holder)) {
         const pid = holder.split(' ')[0];
         return fail(`the state directory ${directory} is in use by process ${pid}; give each process its own`);
@@ -52,18 +52,12 @@ export async function openState(directory: string): Promise<Result<StateFolder, 
   return ok({ path: folder, release: () => rm(mark, { force: true }) });
 }
 
-/** The text of a file that decides something; rejects also for one that others can read, as Git makes them: ours have mode 0600. */
-export async function readOwnFile(file: string, largestBytes: number): Promise<string> {
-  // Kubernetes lets the group of a volume read and write each file (0660).
-  const isOurs = process.geteuid === undefined || [0, 0o060].includes((await lstat(file)).mode & 0o077);
-  if (isOurs) return await readStateFile(file, largestBytes);
-  throw Object.assign(new Error('open to others'), { code: 'open-to-others' });
-}
-
 /** The text of a file of the state; rejects for a link, and for a named pipe, which would be waited for without end. */
-async function readStateFile(file: string, largestBytes: number): Promise<string> {
+export async function readStateFile(file: string, largestBytes: number, mayBeOpen = false): Promise<string> {
   const found = await lstat(file);
-  if (found.isFile() && found.size <= largestBytes) return await readFile(file, 'utf8');
+  // Ours have mode 0600, and Kubernetes adds what it gives a volume's group (0660); Git makes neither under umask 022.
+  const isOurs = mayBeOpen || process.geteuid === undefined || [0, 0o060].includes(found.mode & 0o077);
+  if (isOurs && found.isFile() && found.size <= largestBytes) return await readFile(file, 'utf8');
   throw Object.assign(new Error('not a file of ours'), { code: 'not-a-file' });
 }
 

@@ -180,12 +180,11 @@ function approveOf(run: Run, { revision }: SourceContent): Approve {
 async function nameAll(run: Run, plan: Plan, desired: Desired | null): Promise<void> {
   const { path, back } = run.request;
   const { pass } = run.wired;
+  const former = new Map<string, FormerRule>(run.lastApply?.rules);
   // What is taken back has its names from its own record.
-  const said = [...(back?.record.said ?? [])].flatMap(([key, { name }]) =>
-    name === null ? [] : [[key, { name, place: null }] as const],
-  );
-  const lastApply =
-    back || run.lastApply ? new Map<string, FormerRule>([...said, ...(run.lastApply?.rules ?? [])]) : null;
+  for (const [key, { name }] of back?.record.said ?? [])
+    if (name !== null && !former.has(key)) former.set(key, { name, place: null });
+  const lastApply = back || run.lastApply ? former : null;
   run.names ??= await lookUpNames(run.invocation, { path, pass, plan, userNames: findUserNames(desired), lastApply });
 }
 

@@ -194,14 +194,12 @@ function missingNotes(rules: readonly DesiredRule[], { require: required = [] }:
   for (const { note, scope } of required) {
     for (const item of rules) {
       // The end of a drop opens what it closed.
-      const isExempt = note === 'expires' && item.rule.action === 'drop';
-      if (item[note] !== undefined || isExempt || !concerns(item.rule, scope)) continue;
+      const hasIt = item[note] !== undefined || (note === 'expires' && item.rule.action === 'drop');
+      if (hasIt || !concerns(item.rule, scope)) continue;
       const { file, line } = item.place;
       const summary = `\`${item.name}\` has no \`${note}\`, which the settings ask for here.`;
-      const hint =
-        note === 'expires'
-          ? 'Write `expires: …` beside the `action` of the rule, or under `spec` for all rules of the set, its drops too.'
-          : `Write \`${note}: …\` beside the name of the rule, or under \`metadata\` for all rules of the set.`;
+      const [beside, above, too] = note === 'expires' ? ['`action`', 'spec', ', drops too'] : ['name', 'metadata', ''];
+      const hint = `Write \`${note}: …\` beside the ${beside} of the rule, or under \`${above}\` for all rules of the set${too}.`;
       problems.set(`${note} ${file}:${line}`, makeError('note-missing', summary, hint, item.place));
     }
   }

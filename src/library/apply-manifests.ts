@@ -1,8 +1,8 @@
 import { systemClock } from '../adapters/clock.ts';
 import { defaultApplyLimits } from '../apply/context.ts';
-import type { Problem } from '../model/problem.ts';
+import { makeError, type Problem } from '../model/problem.ts';
 import { deriveFingerprintKey } from '../model/secret.ts';
-import { emptyMemory, type PassDependencies, type PassEnd, type PassResult } from '../pass/pass.ts';
+import { type Approve, emptyMemory, type PassDependencies, type PassEnd, type PassResult } from '../pass/pass.ts';
 import { readDesired } from '../pass/stages.ts';
 import { defaultPlanOptions } from '../plan/input.ts';
 import { reconcile } from '../reconcile.ts';
@@ -47,12 +47,13 @@ export async function apply(request: ApplyRequest): Promise<Applied> {
   const api = createApiClient({ baseUrl, token: () => token, ...connection });
   if (!api.ok) throw new TypeError(`apply: ${api.error}`);
   const { content, context, parse } = readPolicy(request);
-  const pass: Omit<PassDependencies, 'desired'> = {
+  const pass: PassDependencies = {
     api: api.value,
     clock: systemClock,
     logger: silent,
     journal: null,
     parse: (files) => Promise.resolve(parse(files)),
+    desired: context,
     base: null,
     options: { ...defaultPlanOptions, ...request.options, fingerprintKey: deriveFingerprintKey(token) },
     approvals: request.approvals ?? [],
@@ -60,49 +61,34 @@ export async function apply(request: ApplyRequest): Promise<Applied> {
     memory: emptyMemory,
     stop: request.signal ?? new AbortController().signal,
   };
-  // The digest that `approve` said yes to: all is read again then, at the time that it is by then.
-  let approved = null as string | null;
-  const once = async () => {
-    const now = { ...pass, desired: { ...context, now: systemClock.wallTime() } };
-    const before = request.base === undefined ? null : await readDesired(toContent(request.base), now);
+  try {
+    const before = request.base === undefined ? null : await readDesired(toContent(request.base), pass);
     const base = before?.ok === true ? before.value.desired.state : undefined;
     const known = judgeBase(base);
-    const result = await reconcile(content, { ...now, base: base ?? null }, async (plan, desired, digest) => {
-      if (approved !== null) return approved === digest.plan;
-      const planned = makePlanned(desired.state, {
-        revision: content.revision,
-        plan,
-        problems: [...known, ...desired.problems, ...plan.problems],
-        digest: digest.plan,
-        approved: plan.refusals.length > 0,
-      });
-      if ((await request.approve(planned)) === true) approved = digest.plan;
-      return false;
-    });
-    return { ...result, problems: [...known, ...result.problems] };
-  };
-  try {
-    const first = await once();
-    if (approved === null) return appliedOf(first);
-    const second = await once();
-    const isStale = second.plan !== null && second.digest?.plan !== approved;
-    return appliedOf(isStale ? { ...second, problems: [...second.problems, movedMeanwhile] } : second);
+    const once = async (approve: Approve | null): Promise<PassResult> => {
+      const now = systemClock.wallTime();
+      const result = await reconcile(content, { ...pass, desired: { ...context, now }, base: base ?? null }, approve);
+      return { ...result, problems: [...known, ...result.problems] };
+    };
+    const first = await once(null);
+    if (first.end !== 'planned') return appliedOf(first);
+    if ((await request.approve(appliedOf(first))) !== true) return appliedOf({ ...first, end: 'declined' });
+    // Rules may have begun or ended meanwhile: what is written then is what was approved, or nothing.
+    const result = await once(async (_plan, _desired, { plan }) => plan === first.digest?.plan);
+    const isMoved = result.plan !== null && result.digest?.plan !== first.digest?.plan;
+    return appliedOf(isMoved ? { ...result, problems: [...result.problems, movedMeanwhile] } : result);
   } finally {
     await api.value.close();
   }
 }
 
-const movedMeanwhile: Problem = {
-  code: 'stale-plan',
-  severity: 'error',
-  summary: 'The server, or what the manifests ask for now, changed before `approve` gave true. Nothing was written.',
-  hint: 'Call `apply` again, and approve the plan that it makes now.',
-};
+const moved = 'What is to be written changed before `approve` gave true: nothing was written.';
+const movedMeanwhile = makeError('stale-plan', moved, 'Call `apply` again, and look at the plan that it makes now.');
 
 function appliedOf({ end, content, plan, digest, desired, apply: done, failure, ...result }: PassResult): Applied {
   const failed: readonly Problem[] =
     failure === null ? [] : [{ code: `api-${failure.code}`, severity: 'error', summary: failure.message }];
-  const planned = makePlanned(desired?.state, {
+  const planned = makePlanned(desired?.state ?? null, {
     revision: content?.revision ?? null,
     plan,
     problems: [...result.problems, ...failed],

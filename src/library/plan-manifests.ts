@@ -31,22 +31,18 @@ export interface PlanRequest extends PolicyRequest, PlanningRequest {
 
 /** A plan, when manifests and live state have no errors, and every problem found. Refused plans have `refusals`. */
 export interface Planned
-  extends Pick<
-    RunReport,
-    'plan' | 'problems' | 'digest' | 'revision' | 'userNames' | 'groups' | 'desired' | 'approved' | 'apply'
-  > {
+  extends Pick<RunReport, 'plan' | 'problems' | 'digest' | 'revision' | 'userNames' | 'groups' | 'approved' | 'apply'> {
   readonly plan: Plan | null;
+  readonly desired?: NonNullable<RunReport['desired']> | null;
 }
 
 /** What a plan came to, of the parts that are known. */
 export function makePlanned(
-  state: DesiredState | null | undefined,
+  state: DesiredState | null,
   { problems, ...known }: Partial<Planned> & Pick<Planned, 'revision' | 'problems'>,
 ): Planned {
   const { userNames = new Map<string, string>(), groups = new Map<string, ReadonlySet<string>>() } = state ?? {};
-  // Not the state itself, which holds more than a report tells.
-  const desired = state ? { rules: state.rules, upcoming: state.upcoming ?? [], tests: state.tests } : null;
-  return { ...makeProblemReport(problems.toSorted(compareProblems)), userNames, groups, ...known, desired };
+  return { ...makeProblemReport(problems.toSorted(compareProblems)), userNames, groups, desired: state, ...known };
 }
 
 /** Plans what `reconcile --plan` would. Never throws for what manifests or bodies hold, only for wrong arguments. */

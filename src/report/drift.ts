@@ -18,8 +18,7 @@ export function tellDrift({ changes, at = 0 }: Plan, names: UserNames, hasBase: 
   const drifted = changes.flatMap((change) => {
     if (waiting.has(change)) return [];
     // What is not written for want of a secret differs none the less: a provider may be gone, or another.
-    const skipped = change.reason === 'unsent' ? 'changed-live' : null;
-    const kind = change.action === 'skip' ? skipped : kindOf[change.action];
+    const kind = change.reason === 'unsent' ? 'changed-live' : kindOf[change.action];
     if (kind === null) return [];
     const fields = kind === 'changed-live' ? listFieldLines(change.fields, true) : [];
     const sides = change.kind === 'Rule' ? [change.desired ?? [], change.live ?? []].flat() : [];
@@ -61,7 +60,7 @@ export function tellDrift({ changes, at = 0 }: Plan, names: UserNames, hasBase: 
   };
 }
 
-/** What an apply may not have done yet: a rule that ended; by a base also one that began: nothing was seen to be written since its time came, a day ago at most where it begins. */
+/** What an apply may not have done yet: rules that ended; by a base also rules that began within a day, and nothing was written since. */
 function listWaiting(changes: Plan['changes'], now: number, hasBase: boolean): readonly Change[] {
   const rules = changes.filter((change) => change.kind === 'Rule');
   const written = rules.flatMap(({ action, live }) => (action === 'keep' && live !== null ? live.insertedAt : []));
@@ -92,4 +91,4 @@ const differenceWords = {
 } as const;
 const tones = { 'only-live': 'risk', 'missing-live': 'warning', 'changed-live': 'warning' } as const;
 
-const kindOf = { create: 'missing-live', delete: 'only-live', update: 'changed-live', keep: null } as const;
+const kindOf = { create: 'missing-live', delete: 'only-live', update: 'changed-live', keep: null, skip: null } as const;

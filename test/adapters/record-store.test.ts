@@ -105,7 +105,7 @@ describe('the record', () => {
       `{"format_version":1,"appliedRevision":null,"appliedAt":null,"knownRules":1}${' '.repeat(65_536)}`,
     ];
     for (const text of bad) {
-      writeFileSync(path.join(folder, 'record.json'), text);
+      writeFileSync(path.join(folder, 'record.json'), text, { mode: 0o600 });
       expect(await store(folder).load()).toEqual(lostRecord);
     }
     expect(warnings.length).toBe(bad.length);
@@ -267,6 +267,22 @@ describe('the state folder', () => {
     expect(readFileSync(outside, 'utf8')).toBe(before);
     for (const name of ['record.json', 'owner']) expect(lstatSync(path.join(own, name)).isFile()).toBe(true);
     expect((await store(own).load()).knownRules).toBe(8);
+  });
+
+  it('threat 36: reads no file that others can read, but one that Kubernetes opened to the group of a volume', async () => {
+    const own = path.join(folder, 'reconcile');
+    mkdirSync(own, { mode: 0o700 });
+    await store(own).save({ ...emptyRecord, knownRules: 7 });
+    for (const [mode, known] of [
+      [0o644, lostRecord.knownRules],
+      [0o664, lostRecord.knownRules],
+      [0o640, lostRecord.knownRules],
+      [0o660, 7],
+      [0o600, 7],
+    ] as const) {
+      chmodSync(path.join(own, 'record.json'), mode);
+      expect([mode, (await store(own).load()).knownRules]).toEqual([mode, known]);
+    }
   });
 
   it('threat 36: does not wait for a named pipe in it', { timeout: 5000 }, async () => {

@@ -31,6 +31,13 @@ it('replaces a file and keeps its mode, leaving nothing beside it', async () => 
   expect(readdirSync(folder)).toEqual(['a.yaml']);
 });
 
+it('keeps no mode of a file of the state that somebody planted', async () => {
+  const file = path.join(folder, 'record.json');
+  writeFileSync(file, 'planted', { mode: 0o644 });
+  await replaceFile(file, 'ours', 0o600, 'replaced');
+  expect([readFileSync(file, 'utf8'), statSync(file).mode & 0o777]).toEqual(['ours', 0o600]);
+});
+
 it('writes through a link', async () => {
   writeFileSync(path.join(folder, 'real.yaml'), 'one');
   symlinkSync('real.yaml', path.join(folder, 'link.yaml'));

@@ -96,6 +96,7 @@ describe('the record of one-shot runs', () => {
     'a record that is %s counts as absent',
     async (text) => {
       world.write('state/reconcile/oneshot/record.json', text);
+      chmodSync(join(world.folder, 'state/reconcile/oneshot/record.json'), 0o600);
       world.simulator.seed([{ action: 'drop', destination: '192.0.2.0/24' }]);
       const plan = await world.cli(['--plan', '--state-dir', 'state', 'm']);
       expect([plan.code, plan.out]).toEqual([0, expect.stringContaining('1 live rule is in no manifest')]);

@@ -112,7 +112,7 @@ describe('`require` in the settings', () => {
     const drop = bare.replace('{name: one, action: drop', '{name: one, action: accept');
     const { problems } = build({ 'bare.yaml': drop }, { require: required('require: [expires]') });
     expect(problems.map(({ code, place }) => [code, place?.line])).toEqual([['note-missing', 6]]);
-    expect(problems[0]?.hint).toContain('its drops too');
+    expect(problems[0]?.hint).toContain('drops too');
   });
 
   const alice = 'a1520c4b-adc3-4574-932a-94461cf85c07';
