@@ -19,16 +19,19 @@ export interface KubernetesLeaseSettings extends LeaseSettings {
 }
 
 const leaseShape = z.object({
-  metadata: z.object({ resourceVersion: z.string(), annotations: z.record(z.string(), z.string()).nullish() }).loose(),
+  metadata: z.looseObject({
+    resourceVersion: z.string(),
+    annotations: z.record(z.string(), z.string()).nullish(),
+    managedFields: z.array(z.looseObject({ time: z.string().nullish() })).nullish(),
+  }),
   spec: z
-    .object({
+    .looseObject({
       holderIdentity: z.string().nullish(),
       leaseDurationSeconds: z.number().nullish(),
       acquireTime: z.string().nullish(),
       renewTime: z.string().nullish(),
       leaseTransitions: z.number().nullish(),
     })
-    .loose()
     .nullish(),
 });
 
@@ -54,11 +57,14 @@ export async function lookAtKubernetesLease(settings: KubernetesLeaseSettings): 
   try {
     const found = await api.read();
     const { holderIdentity, renewTime, leaseDurationSeconds } = found?.spec ?? {};
+    const { annotations, managedFields } = found?.metadata ?? {};
     if (!holderIdentity) return null;
-    // Clocks of machines differ: it counts as held for twice its duration.
+    // The clocks of this machine and of the holder's may differ: the API server's says when the Lease was last written.
+    const times = [renewTime, ...(managedFields ?? []).flatMap(({ time }) => time ?? [])];
+    const renewedAt = times.reduce((last, time) => Math.max(last, Date.parse(time ?? '')), 0);
     const heldMs = 2000 * (leaseDurationSeconds ?? settings.durationMs / 1000);
-    if (renewTime && settings.clock.wallTime() - Date.parse(renewTime) > heldMs) return null;
-    return { name: holderIdentity, suspended: saysSuspended(found?.metadata.annotations?.[recordKey] ?? null) };
+    if (api.answeredAt() - renewedAt > heldMs) return null;
+    return { name: holderIdentity, suspended: saysSuspended(annotations?.[recordKey] ?? null) };
   } finally {
     await api.close();
   }
@@ -179,6 +185,7 @@ function createLeaseApi(settings: KubernetesLeaseSettings) {
   const collection = `${server}/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/leases`;
   const object = `${collection}/${encodeURIComponent(name)}`;
   let open: { readonly ca: string | null; readonly agent: Agent } | null = null;
+  let answeredAt = Number.NaN;
   /** Both files are renewed under us, and are read anew for each call; another CA means new connections. */
   const connect = (): Agent => {
     const ca = caFile === null ? null : readOwn(caFile);
@@ -202,11 +209,14 @@ function createLeaseApi(settings: KubernetesLeaseSettings) {
       if (!/CERT|SIGNATURE|TLS|SSL/.test(getErrorCode(error))) throw error;
       throw new NotRenewed(getErrorCode(error), `the API server's certificate does not fit the CA in ${caFile}`);
     });
+    answeredAt = Date.parse(String(response.headers['date']));
     const text = await response.body.text();
     const isGood = response.statusCode < 300; // anything else may quote the request
     return { status: response.statusCode, text: isGood ? text : String(hideSecrets(text, [token]) ?? '') };
   };
   return {
+    /** When the last answer was given (ms since 1970), by the API server's clock where it tells its time. */
+    answeredAt: () => answeredAt || settings.clock.wallTime(),
     /** Null: there is none. */
     async read(): Promise<LeaseObject | null> {
       const answer = await call('GET', object);

@@ -38,6 +38,7 @@ afterEach(async () => {
 
 function lease(identity: string, clock: VirtualClock, settings: Partial<KubernetesLeaseSettings> = {}): Lease {
   current = clock;
+  server.wallTime = clock.wallTime;
   return holdKubernetesLease({ ...settingsOf(identity, clock), ...settings });
 }
 
@@ -412,6 +413,21 @@ describe('a look at the lease, by somebody who takes no part', () => {
     expect(server.written.length).toBe(writes);
     await holder.release();
   });
+
+  it.each([-180_000, 180_000])(
+    'sees one that renews though the clocks of it and of the caller are %d ms off the server’s',
+    async (aheadMs) => {
+      const clock = virtualClock();
+      const off = { ...clock, wallTime: () => clock.wallTime() + aheadMs };
+      const holder = lease('one', clock);
+      await until(() => holder.mayStart());
+      expect(await lookAtKubernetesLease(settingsOf('nobody', off))).toMatchObject({ name: 'one' });
+      server.wallTime = off.wallTime;
+      await turn(clock, 10_000);
+      expect(await look(clock)).toMatchObject({ name: 'one' });
+      await holder.release();
+    },
+  );
 
   it.each([401, 403, 500, 503])(
     'rejects where the API server answers %d: nobody knows then who writes',

@@ -24,6 +24,8 @@ export interface LeaseServer {
   steal(holder: string): void;
   /** Changes its metadata alone, as a person or a tool does. */
   label(name: string, value: string, kind?: 'labels' | 'annotations'): void;
+  /** The clock of the server (ms since 1970), which its answers and `managedFields` show. */
+  wallTime: () => number;
   /** Who wrote it, and when (monotonic, ms). */
   readonly written: readonly { readonly holder: string; readonly at: number }[];
   /** Holds answers back until this many reads are waiting, so that writers race. */
@@ -44,7 +46,8 @@ export async function startLeaseServer(tls?: { readonly cert: string; readonly k
   const written: { holder: string; at: number }[] = [];
 
   const answer = (response: ServerResponse, status: number, body: unknown): void => {
-    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+    const date = new Date(leases.wallTime()).toUTCString();
+    response.writeHead(status, { 'content-type': 'application/json', date }).end(JSON.stringify(body));
   };
   const write = (response: ServerResponse, text: string, isCreate: boolean): void => {
     const body = JSON.parse(text) as StoredLease;
@@ -62,7 +65,10 @@ export async function startLeaseServer(tls?: { readonly cert: string; readonly k
     }
     written.push({ holder, at: performance.now() });
     version += 1;
-    stored = { ...body, metadata: { ...body.metadata, resourceVersion: String(version) } };
+    const managedFields = [
+      { manager: 'unknown', operation: 'Update', time: new Date(leases.wallTime()).toISOString() },
+    ];
+    stored = { ...body, metadata: { ...body.metadata, managedFields, resourceVersion: String(version) } };
     answer(response, isCreate ? 201 : 200, stored);
   };
   const read = (response: ServerResponse): void => {
@@ -118,6 +124,7 @@ export async function startLeaseServer(tls?: { readonly cert: string; readonly k
   const leases: LeaseServer = {
     url: `${tls === undefined ? 'http://127.0.0.1' : 'https://localhost'}:${(server.address() as AddressInfo).port}`,
     fault: null,
+    wallTime: Date.now,
     onRead: null,
     refuse,
     lease: () => stored,
