@@ -1,5 +1,5 @@
 import { readFile, stat, utimes, writeFile } from 'node:fs/promises';
-import { lock } from 'proper-lockfile';
+import { lock, unlock } from 'proper-lockfile';
 import type { Lease, LeaseHolder } from '../../controller/lease.ts';
 import type { RecordText } from '../../controller/record.ts';
 import { getErrorCode, replaceError } from '../../model/result.ts';
@@ -12,25 +12,34 @@ export interface LockFileSettings extends LeaseSettings {
 }
 
 /**
- * A lock on one host. The lock is a directory whose time is renewed; `PATH.owner` names the holder, and is empty once it was
- * given back; `PATH.record` holds the controller's record. Once the time has run out (the process was paused), this process
- * never writes on it again before it has taken the lock anew. A lock that somebody removed is not taken before its holder must
- * have noticed.
+ * A lock on one host. The lock is a directory whose time is renewed; `PATH.owner` names the holder and its duration, and is
+ * empty once it was given back; `PATH.record` holds the controller's record. Once the time has run out (the process was paused),
+ * this process never writes on it again before it has taken the lock anew. A lock that somebody removed is not taken before its
+ * holder must have noticed.
  */
 export function holdLockFile(settings: LockFileSettings): Lease {
   return keepLease(settings, new LockFileStore(settings));
 }
 
 /** Who holds the lock, without taking part; null: nobody does. Rejects where that cannot be seen. */
-export async function lookAtLockFile({ path, durationMs, clock }: LockFileSettings): Promise<LeaseHolder | null> {
-  const found = await stat(`${path}.lock`).catch(replaceError('ENOENT', null));
-  const name = await readFile(`${path}.owner`, 'utf8').catch(replaceError('ENOENT', ''));
-  if (found === null || name === '' || clock.wallTime() - found.mtimeMs > durationMs) return null;
-  const record = await openRecordText(`${path}.record`)
+export async function lookAtLockFile(settings: LockFileSettings): Promise<LeaseHolder | null> {
+  const found = await stat(`${settings.path}.lock`).catch(replaceError('ENOENT', null));
+  const { name, heldMs } = await readOwner(settings);
+  if (found === null || settings.clock.wallTime() - found.mtimeMs > heldMs) return null;
+  const record = await openRecordText(`${settings.path}.record`)
     .read()
     .catch(() => null);
-  return { name, suspended: saysSuspended(record) };
+  return { name: name || 'an unnamed process', suspended: name !== '' && saysSuspended(record) };
 }
+
+/** Who holds the lock, or last held it ('': it was given back), and for how long after a renewal. */
+async function readOwner({ path, durationMs }: LockFileSettings) {
+  const text = await readFile(`${path}.owner`, 'utf8').catch(replaceError('ENOENT', ''));
+  const [, name = '', duration] = /^(.*?)(?: (\d+))?$/s.exec(text) ?? [];
+  return { name, heldMs: Math.max(durationMs, Number(duration ?? 0)) };
+}
+
+const abandoning = { realpath: false, fs: { rmdir: (_: string, done: () => void) => done() } };
 
 class LockFileStore implements LeaseStore {
   readonly #settings: LockFileSettings;
@@ -38,7 +47,8 @@ class LockFileStore implements LeaseStore {
   readonly #owner: string;
   readonly #record: RecordText;
   #release: (() => Promise<void>) | null = null;
-  #unchanged: { readonly mtimeMs: number; readonly since: number } | null = null;
+  /** The time that another's lock shows, and since when (monotonic, ms). */
+  #seen = { mtimeMs: 0, since: 0 };
   /** When somebody was last seen to hold the lock (monotonic, ms). */
   #heldAt: number | null = null;
 
@@ -57,10 +67,12 @@ class LockFileStore implements LeaseStore {
   }
 
   async free(): Promise<void> {
-    const mine = (await this.#readOwner()) === this.#settings.identity;
+    const to = this.#takerOf((await this.#readOwner()).name);
     const release = this.#release;
     this.#release = null;
-    if (!mine || release === null) return; // taken by another in the meantime: nothing to free
+    if (release === null) return;
+    // Taken in the meantime: it stays, and is renewed no more.
+    if (to === 'another') return await unlock(this.#settings.path, abandoning).catch(() => undefined);
     await writeFile(this.#owner, '').catch(() => undefined); // then others wait for it to run out
     await release().catch(() => undefined);
   }
@@ -76,13 +88,14 @@ class LockFileStore implements LeaseStore {
   }
 
   async #acquire(tenure: Tenure): Promise<void> {
-    const { clock, identity } = this.#settings;
-    if (await this.#mayBeHeld()) return;
+    const { clock, identity, durationMs } = this.#settings;
+    const { name, heldMs } = await this.#readOwner();
+    if (name !== '' && (await this.#mayBeHeld(heldMs))) return;
     const sentAt = { now: clock.now(), wallTime: clock.wallTime() };
-    const taken = await this.#take(tenure);
+    const taken = await this.#take(tenure, heldMs);
     if (taken === null) return;
     try {
-      await writeFile(this.#owner, identity);
+      await writeFile(this.#owner, `${identity} ${durationMs}`);
     } catch (error) {
       await taken().catch(() => undefined); // it goes stale by itself
       throw error;
@@ -93,31 +106,28 @@ class LockFileStore implements LeaseStore {
   }
 
   /** Whether the lock is gone though somebody held it a moment ago and did not give it back. */
-  async #mayBeHeld(): Promise<boolean> {
-    const { clock, durationMs } = this.#settings;
-    if (this.#heldAt === null || clock.now() - this.#heldAt >= durationMs) return false;
-    return (await stat(this.#lock).catch(() => null)) === null && !!(await this.#readOwner());
+  async #mayBeHeld(heldMs: number): Promise<boolean> {
+    if (this.#heldAt === null || this.#settings.clock.now() - this.#heldAt >= heldMs) return false;
+    return (await stat(this.#lock).catch(() => null)) === null;
   }
 
-  /** Takes the lock; null: somebody else holds it. */
-  async #take(tenure: Tenure): Promise<(() => Promise<void>) | null> {
-    const { path, durationMs, clock } = this.#settings;
+  /** Takes the lock; null: somebody else holds it, or held it less than `heldMs` ago. */
+  async #take(tenure: Tenure, heldMs: number): Promise<(() => Promise<void>) | null> {
+    const { path } = this.#settings;
     try {
       return await lock(path, {
         realpath: false,
-        stale: durationMs,
+        stale: heldMs,
         update: chooseRenewal(this.#settings),
-        onCompromised: () => {
+        onCompromised: async () => {
           this.#release = null;
-          tenure.lost('nobody');
+          tenure.lost(this.#takerOf((await this.#readOwner()).name));
         },
       });
     } catch (error) {
       const code = getErrorCode(error);
-      tenure.holder = (await this.#readOwner()) || null;
       if (code !== 'ELOCKED') throw new NotRenewed(code, `the lock file ${path} cannot be used`);
-      this.#heldAt = clock.now();
-      await this.#ageFuture();
+      await this.#standBy(tenure, heldMs);
       return null;
     }
   }
@@ -128,26 +138,33 @@ class LockFileStore implements LeaseStore {
     const now = clock.now();
     const wallTime = clock.wallTime();
     const found = await stat(this.#lock).catch(() => null);
-    const holder = await this.#readOwner();
-    if (found === null || holder !== identity) {
+    const { name } = await this.#readOwner();
+    if (found === null || name !== identity) {
       this.#heldAt = now; // it was ours until now, and is waited for as if it were another's
-      return lost(holder === identity || !holder ? 'nobody' : 'another');
+      return lost(this.#takerOf(name));
     }
     const age = Math.max(0, wallTime - found.mtimeMs);
     renewed({ now: now - age, wallTime: wallTime - age });
   }
 
   /** A lock from the future (the clock was set back) that nobody renews for its whole duration is made to look stale. */
-  async #ageFuture(): Promise<void> {
-    const { clock, durationMs } = this.#settings;
-    const found = await stat(this.#lock).catch(() => null);
-    const mtimeMs = found?.mtimeMs ?? 0;
-    if (mtimeMs <= clock.wallTime()) this.#unchanged = null;
-    else if (this.#unchanged?.mtimeMs !== mtimeMs) this.#unchanged = { mtimeMs, since: clock.now() };
-    else if (clock.now() - this.#unchanged.since >= durationMs) await utimes(this.#lock, 0, 0);
+  async #standBy(tenure: Tenure, heldMs: number): Promise<void> {
+    const { clock } = this.#settings;
+    const now = clock.now();
+    this.#heldAt = now;
+    const { mtimeMs } = await stat(this.#lock).catch(() => ({ mtimeMs: 0 }));
+    if (this.#seen.mtimeMs !== mtimeMs) this.#seen = { mtimeMs, since: now };
+    const { name } = await this.#readOwner();
+    tenure.lost(this.#takerOf(name));
+    tenure.holder = name || null;
+    if (mtimeMs > clock.wallTime() && now - this.#seen.since >= heldMs) await utimes(this.#lock, 0, 0);
   }
 
-  #readOwner(): Promise<string | null> {
-    return readFile(this.#owner, 'utf8').catch(() => null);
+  #takerOf(name: string): 'another' | 'nobody' {
+    return name === '' || name === this.#settings.identity ? 'nobody' : 'another';
+  }
+
+  #readOwner(): ReturnType<typeof readOwner> {
+    return readOwner(this.#settings).catch(() => ({ name: '', heldMs: this.#settings.durationMs }));
   }
 }

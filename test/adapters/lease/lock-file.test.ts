@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/adapters/clock.ts';
-import { holdLockFile } from '../../../src/adapters/lease/lock-file.ts';
+import { holdLockFile, type LockFileSettings, lookAtLockFile } from '../../../src/adapters/lease/lock-file.ts';
 import type { Lease } from '../../../src/controller/lease.ts';
 import { until } from '../../controller/support/sidecar.ts';
 
@@ -17,9 +17,22 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const durationMs = 2000;
 
-function lease(identity: string, file = path.join(folder, 'lock'), warnings: unknown[] = []): Lease {
-  return holdLockFile({
-    path: file,
+function lease(
+  identity: string,
+  file = path.join(folder, 'lock'),
+  warnings: unknown[] = [],
+  ownMs = durationMs,
+): Lease {
+  return holdLockFile(settingsOf(identity, { path: file, durationMs: ownMs }, warnings));
+}
+
+function settingsOf(
+  identity: string,
+  given: Partial<LockFileSettings> = {},
+  warnings: unknown[] = [],
+): LockFileSettings {
+  return {
+    path: path.join(folder, 'lock'),
     identity,
     durationMs,
     clock: systemClock,
@@ -31,7 +44,8 @@ function lease(identity: string, file = path.join(folder, 'lock'), warnings: unk
     },
     onChange: () => undefined,
     onOverlap: () => undefined,
-  });
+    ...given,
+  };
 }
 
 describe('a lock file', () => {
@@ -79,5 +93,50 @@ describe('a lock file', () => {
     await until(() => second.mayStart());
     expect(await second.record?.read()).toBe('mine');
     await second.release();
+  });
+
+  it('is held for its holder’s duration, also in the eyes of replicas and people with a shorter one', async () => {
+    const file = path.join(folder, 'lock');
+    const first = lease('one', file, [], 120_000);
+    await until(() => first.mayStart());
+    const old = Date.now() / 1000 - 10;
+    utimesSync(`${file}.lock`, old, old);
+    const second = lease('two', file);
+    await until(() => second.election().problem === null);
+    expect([second.holder(), second.mayStart()]).toEqual(['one', false]);
+    expect(await lookAtLockFile(settingsOf('nobody'))).toEqual({ name: 'one', suspended: false });
+    await second.release();
+    expect(await first.record?.write('still mine')).toBe(true);
+    await first.release();
+  });
+
+  it('counts an overlap where another’s name stands in a lock that its holder did not renew', async () => {
+    const file = path.join(folder, 'lock');
+    const overlaps: string[] = [];
+    const only = holdLockFile(settingsOf('one', { durationMs: 24_000, onOverlap: () => void overlaps.push('one') }));
+    await until(() => only.mayStart());
+    const now = Date.now() / 1000 - 1;
+    writeFileSync(`${file}.owner`, 'two 24000');
+    utimesSync(`${file}.lock`, now, now);
+    await until(() => !only.mayWrite());
+    expect(overlaps).toEqual(['one']);
+    await only.release();
+  });
+
+  it.each([
+    ['', 'an unnamed process'],
+    ['some words', 'some words'],
+  ])('whose file somebody overwrote with "%s" is not free, and its holder takes it again', async (words, name) => {
+    const file = path.join(folder, 'lock');
+    const first = lease('one', file);
+    await until(() => first.mayStart());
+    const held = first.signal();
+    writeFileSync(`${file}.owner`, words);
+    expect(await lookAtLockFile(settingsOf('nobody'))).toEqual({ name, suspended: false });
+    await until(() => held.aborted);
+    await until(() => first.mayStart());
+    expect(first.holder()).toBe('one');
+    await first.release();
+    expect(await lookAtLockFile(settingsOf('nobody'))).toBeNull();
   });
 });
