@@ -9,7 +9,7 @@ export interface Lease {
   mayWrite(): boolean;
   /** Aborts when `mayStart` turns false: an apply then stops, after closing its gaps. A new one for each time held. */
   signal(): AbortSignal;
-  /** Who holds it, for people; null when nobody is known to. */
+  /** Who holds it; null when nobody is known to, or the holder renews no more. */
   holder(): string | null;
   /** Why this replica cannot take part in the election (null: it can), and how old what it knows of the holder is, ms (null: nothing). */
   election(): { readonly problem: string | null; readonly ageMs: number | null };

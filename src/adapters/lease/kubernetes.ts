@@ -114,7 +114,6 @@ class KubernetesStore implements LeaseStore {
     const { clock, durationMs, logger } = this.#settings;
     const sentAt = { now: clock.now(), wallTime: clock.wallTime() };
     const current = await this.#api.read();
-    tenure.holder = current?.spec?.holderIdentity || null;
     if (this.#mayBeHeld(current, tenure)) return false;
     const wasMine = this.#isMine(current);
     const written = await this.#api.write(current, buildLease(this.#settings, current, wasMine ? this.#record : null));
@@ -137,7 +136,8 @@ class KubernetesStore implements LeaseStore {
     const { holderIdentity, renewTime, leaseTransitions } = current?.spec ?? {};
     const mark = current === null ? 'none' : `${holderIdentity} ${renewTime} ${leaseTransitions}`;
     if (mark !== this.#seen.mark) this.#seen = { mark, since: clock.now(), heldForMs: this.#holdOf(current) };
-    if (current !== null && (tenure.holder === null || this.#isMine(current))) return false;
+    tenure.saw(holderIdentity || null, this.#seen.since);
+    if (current !== null && (!holderIdentity || this.#isMine(current))) return false;
     if (current === null && tenure.leftMs() > 0)
       logger.warn('The lease was deleted: nothing is written until it is made anew');
     tenure.lost(current === null ? 'nobody' : 'another');

@@ -56,7 +56,7 @@ function createTenure({ identity, durationMs, clock, logger, onChange, onOverlap
   let isWriter = false;
   const leftMs = (): number => Math.max(0, Math.min(until.now - clock.now(), until.wallTime - clock.wallTime()));
   const tenure = {
-    /** Who holds the lease as far as is known, for people. */
+    /** Who holds the lease as far as is known. */
     holder: null as string | null,
     leftMs,
     /** ms until nothing new is started: closing a gap (10 s) and one request's deadline lie before the end. */
@@ -64,6 +64,10 @@ function createTenure({ identity, durationMs, clock, logger, onChange, onOverlap
     /** What is sent must also have been answered or given up before the end. */
     mayWrite: () => leftMs() > durationMs / 4,
     signal: () => held.signal,
+    /** Who was found to hold it, and when that one was last seen to renew it (monotonic, ms): one that is silent may be dead. */
+    saw(holder: string | null, renewedAt: number): void {
+      tenure.holder = clock.now() - renewedAt > durationMs / 4 ? null : holder;
+    },
     /** It is ours, from before the renewal was sent. */
     renewed(sentAt: Readonly<typeof until>): void {
       tenure.holder = identity;

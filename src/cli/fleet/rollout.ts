@@ -117,12 +117,11 @@ export class RolloutGate<Member extends Participant> {
   }
 
   #look(member: Member, now: number): Seen {
-    const known = this.#seen.get(member);
-    if (known !== undefined) return known;
     const status = member.keeper.status();
-    const seen = viewStatus(status, now);
-    if (status.revisions.failed !== null) this.#seen.set(member, seen);
-    return seen;
+    if (status.revisions.failed !== null) return getOrMake(this.#seen, member, () => viewStatus(status, now));
+    // What was seen of it before another replica wrote there may not be so any more.
+    this.#seen.delete(member);
+    return viewStatus(status, now);
   }
 }
 

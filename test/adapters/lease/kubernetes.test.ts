@@ -239,6 +239,24 @@ describe('a Kubernetes lease', () => {
     await only.release();
   });
 
+  it('names its holder no more once that one is silent: a roll-out must not rely on what a dead replica did', async () => {
+    const clock = virtualClock();
+    const first = lease('one', clock);
+    await until(() => first.mayStart());
+    const second = lease('two', clock);
+    await turn(clock, 90_000);
+    expect(second.holder()).toBe('one');
+    server.refuse.add('one');
+    await turn(clock, 10_000);
+    expect(second.holder()).toBe('one');
+    await turn(clock, 20_000);
+    expect([second.holder(), second.mayStart()]).toEqual([null, false]);
+    server.refuse.delete('one');
+    await turn(clock, 10_000);
+    expect(second.holder()).toBe('one');
+    await Promise.all([first.release(), second.release()]);
+  });
+
   it('deleted: the holder stops writing at once, and nobody makes it anew before the holder’s duration is over', async () => {
     const clock = virtualClock();
     const first = lease('one', clock);

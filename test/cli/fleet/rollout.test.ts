@@ -164,6 +164,18 @@ describe('a roll-out', () => {
     show('a', known());
   });
 
+  it('begins nowhere after a takeover on what it saw of a target before another replica wrote there', () => {
+    const { makeGate, ends, show } = fleet({ a: 1, b: 1 });
+    const gate = makeGate();
+    ends(gate, 'a', {});
+    show('a', { role: 'standby', holder: 'other', revisions: { ...known().revisions, failed: null } });
+    expect(gate.admitNamed('b', second, 0)).toBeNull();
+    show('a', { role: 'writer', revisions: { ...known().revisions, failed: null } });
+    expect(gate.admitNamed('b', second, 0)).toContain('waits until it is known whether it failed at a');
+    show('a', { revisions: { ...known().revisions, failed: [second] } });
+    expect(gate.admitNamed('b', second, 0)).toContain('failed at a and begins nowhere else');
+  });
+
   it('stops those that have not begun after a write that the server took from nobody: the token is refused', () => {
     const { makeGate, ends } = fleet({ a: 1, b: 1 });
     const gate = makeGate();
