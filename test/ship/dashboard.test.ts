@@ -5,7 +5,6 @@ import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { createMetrics } from '../../src/adapters/metrics/metrics.ts';
-import { createStatus } from '../../src/controller/status.ts';
 import { describeMetrics } from '../adapters/metrics/support.ts';
 
 const deploy = path.resolve(import.meta.dirname, '../../deploy');
@@ -31,11 +30,11 @@ const why = hasPromtool ? '' : ' (skipped: no promtool; it is in the package pro
 
 /** What is wrong with a query, by the metrics that a sidecar exports. */
 function faultsOf({ expr, legendFormat }: (typeof queries)[number]): readonly string[] {
-  const known = describeMetrics(createMetrics('1', () => [[{}, createStatus('1', '', 0)]]).registry);
+  const known = describeMetrics(createMetrics('1', () => [], ['target']).registry);
   const used = [...expr.matchAll(/\breconcile_\w+/g)].map(([name]) => name.replace(/_(?:bucket|sum|count)$/, ''));
   const metrics = known.filter(({ name }) => used.includes(name));
-  // Prometheus itself adds the two of the scrape, and a histogram has `le`.
-  const labels = new Set(['job', 'instance', 'le', ...metrics.flatMap((one) => one.labels)]);
+  // Prometheus itself adds the three of the scrape, and a histogram has `le`.
+  const labels = new Set(['namespace', 'job', 'instance', 'le', ...metrics.flatMap((one) => one.labels)]);
   const named = [
     ...[...expr.matchAll(/by \(([^)]*)\)/g)].flatMap(([, list = '']) => list.split(', ')),
     ...[...expr.matchAll(/[{,](\w+)=/g)].map(([, label = '']) => label),
@@ -99,6 +98,33 @@ describe('the Grafana dashboard', () => {
     expect(services.grafana.ports).toEqual(['127.0.0.1:3000:3000']);
     // Nobody here can vouch for a digest: whoever runs it has to name one.
     expect(services.grafana.image).toMatch(/^\$\{GRAFANA_IMAGE:\?.*@sha256:/);
+  });
+
+  it.skipIf(!hasPromtool)(`shows how long the worst target of a fleet has been without success${why}`, () => {
+    const series = (instance: string, target: string, values: string) => ({
+      series: `reconcile_last_success_timestamp_seconds{job="f",instance="${instance}",target="${target}"}`,
+      values,
+    });
+    const { expr = '' } = panels.find(({ title }) => title === 'Since the last success')?.targets[0] ?? {};
+    const test = {
+      interval: '1m',
+      // The replica `b` stands by, and wrote once.
+      input_series: [series('a', 'good', '0+60x20'), series('a', 'bad', '300x20'), series('b', 'good', '60x20')],
+      promql_expr_test: [
+        { expr: expr.replace('$job', 'f'), eval_time: '20m', exp_samples: [{ labels: '{}', value: 900 }] },
+      ],
+    };
+    const folder = mkdtempSync(path.join(tmpdir(), 'dashboard-'));
+    try {
+      writeFileSync(path.join(folder, 'cases.yaml'), JSON.stringify({ evaluation_interval: '1m', tests: [test] }));
+      const { status, stdout, stderr } = spawnSync('promtool', ['test', 'rules', 'cases.yaml'], {
+        cwd: folder,
+        encoding: 'utf8',
+      });
+      expect([status, stdout + stderr]).toEqual([0, expect.stringContaining('SUCCESS')]);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 
   it.skipIf(!hasPromtool)(`has queries that Prometheus can read${why}`, () => {
