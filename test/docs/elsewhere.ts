@@ -271,6 +271,7 @@ export const foreignFlags: ReadonlySet<string> = new Set([
   '--now', // systemctl
   '--net', // nsenter
   '--global', // npm
+  '--use-openssl-ca', // node
   '--all', // git
   '--message', // git
   '--quiet', // git

@@ -1,6 +1,10 @@
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { parse } from 'yaml';
+import { runConfirmCommand } from '../../../src/adapters/confirm-command.ts';
 import { makeUpstream, type Upstream } from '../../controller/support/git-host.ts';
 import { until } from '../../controller/support/sidecar.ts';
 import { type CliRun, ended, rule, spawnReconcile, startWorld, token, type World } from '../harness.ts';
@@ -68,6 +72,33 @@ function watchGit(command: string, more = '', ...flags: readonly string[]): Prom
 const before = ['accept 10.2.0.0/16', 'drop 10.1.0.0/16'];
 const after = ['accept 10.3.0.0/16', 'drop 10.0.0.0/8'];
 const writes = () => world.simulator.requests().filter(({ method }) => method !== 'GET').length;
+
+const root = join(import.meta.dirname, '../../..');
+
+describe('the example of confirmWith', () => {
+  it.each(['operations', 'helm'])('of %s.md is a program of the image, and fails with the probe', async (page) => {
+    const text = readFileSync(join(root, `docs/how-to/${page}.md`), 'utf8');
+    const [, line = ''] = /confirmWith:\n +command: (\[.+\])\n/.exec(text) ?? [];
+    const [program = '', ...args] = parse(line) as readonly string[];
+    const installed = /--from=build \/usr\/local\/bin\/(\w+) \/usr\/local\/bin/.exec(
+      readFileSync(join(root, 'Dockerfile'), 'utf8'),
+    );
+    expect(program).toBe(installed?.[1]);
+    let status = 200;
+    const probe = createServer((_, response) => void response.writeHead(status).end());
+    await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve));
+    const url = `http://127.0.0.1:${(probe.address() as AddressInfo).port}/`;
+    const command = [program, ...args.map((arg) => arg.replace('https://probe.example.com', url))];
+    const never = new AbortController().signal;
+    const given = { command, environment: { PATH: process.env['PATH'] }, cwd: world.folder, timeoutMs: 30_000 };
+    const ask = (): Promise<string | null> => runConfirmCommand({ ...given, signal: never });
+    expect(await ask()).toBeNull();
+    status = 503;
+    expect(await ask()).toContain('ended with 1');
+    await new Promise((resolve) => probe.close(resolve));
+    expect(await ask()).toContain('ended with 1');
+  });
+});
 
 describe('confirmWith over a directory', () => {
   it('keeps what its command confirms, and gives it no token', async () => {
