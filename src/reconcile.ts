@@ -10,8 +10,8 @@ import {
   planStates,
   readContext,
   readDesired,
+  restrictToLive,
   restrictToPart,
-  restrictToTimes,
 } from './pass/stages.ts';
 import type { SourceContent } from './ports.ts';
 
@@ -38,7 +38,8 @@ export async function reconcile(
 
   const { problems, state: then, refusal } = checkClock(desired.state, reading.value, asked.pass);
   const inForce = { ...desired, state: then, problems: [...desired.problems, ...problems] };
-  const { pass, state } = restrictToTimes(asked.pass, restrictToPart(whole, then).state, live);
+  const wanted = restrictToPart(whole, then).state;
+  const { pass, state } = restrictToLive(asked.pass, wanted, live);
 
   const kernel = decidesPlan(pass) ? await observeKernel(pass, state, live) : undefined;
   const input = makePlanInput(state, live, pass, findKernelHints(pass, kernel));
@@ -59,6 +60,6 @@ export async function reconcile(
   if (!(await approve(plan, inForce, digest))) return endPass('declined', { ...found, ...(await look()) });
 
   const origin = { revision: content.revision, plan: digest.plan };
-  const apply = await applyPlan(plan, makeApplyContext(pass, state, reading.value, origin));
+  const apply = await applyPlan(plan, makeApplyContext(asked.pass, wanted, reading.value, origin));
   return endPass('applied', { ...found, apply, kernel: await awaitKernel(pass, state, undefined, apply) });
 }

@@ -105,7 +105,7 @@ async function runBound(run: Run): Promise<PassResult> {
   const attempt = (granted: readonly SecretBinding[]): Promise<PassResult> => {
     const { options, limits } = wired.pass;
     const { yes, approve: digests } = invocation.settings;
-    const onlyApproved = request.back === undefined && (request.saved !== null || digests.length > 0 || !yes);
+    const onlyApproved = !request.back?.goesBack && (request.saved !== null || digests.length > 0 || !yes);
     const secretBindings = [...options.secretBindings, ...(lastApply?.secrets ?? []), ...granted];
     const known = {
       base: base?.state ?? null,

@@ -108,13 +108,18 @@ export function restrictToPart(whole: PassDependencies, state: DesiredState): Re
   };
 }
 
-/** What such a part may change: other live rules stay, and what is missing among the others stays missing. */
-export function restrictToTimes(pass: PassDependencies, state: DesiredState, live: LiveState): RestrictedPass {
-  const { takesBack: _, ...rest } = pass;
+/**
+ * What a part by time, or a way back, may change, at each look at what is live: other live rules stay, and what is missing among the
+ * others, also since the look before, stays missing.
+ */
+export function restrictToLive(pass: PassDependencies, state: DesiredState, live: LiveState): RestrictedPass {
+  const { takesBack, ...rest } = pass;
   const { part, agreedAt = Number.POSITIVE_INFINITY, options, awaitsWindow } = rest;
-  if (part === undefined || part === 'rules' || part === 'configuration' || part === 'managed') return { pass, state };
-  const held = new Set(live.rules.map(({ rule }) => formatRuleKey(rule)));
+  const isTimes = part === 'ends' || part === 'revocations' || part === 'boundaries';
+  if (!isTimes && takesBack === undefined) return { pass, state };
+  const held = new Set([...live.rules, ...(takesBack?.record.deleted ?? [])].map(({ rule }) => formatRuleKey(rule)));
   const present = state.rules.filter(({ rule }) => held.has(formatRuleKey(rule)));
+  if (!isTimes) return { pass, state: { ...state, rules: present } };
   const begun = state.rules.filter(({ rule, notBefore = 0 }) => notBefore > agreedAt && !held.has(formatRuleKey(rule)));
   const rules = part === 'boundaries' ? [...present, ...begun] : present;
   // What a rule that waits gives too is not taken away meanwhile.
@@ -163,7 +168,7 @@ export function readContext(pass: Asking, desired?: DesiredState): ReadContext {
   return desired === undefined ? context : { ...context, configurationManaged: desired.configuration !== null };
 }
 
-/** How this pass applies: replanning reads again and plans with the same input. */
+/** How this pass applies: replanning reads again and plans with the same input, as far as that does not depend on what is live. */
 export function makeApplyContext(
   pass: PassDependencies,
   desired: DesiredState,
@@ -184,7 +189,8 @@ export function makeApplyContext(
       if (!live.ok) return live;
       if (isCarriedOut(plan, live.value.live)) return ok({ ...plan, steps: [] });
       const seen = refusesCollisions ? { ...profile, refusesCollisions } : profile;
-      return ok(makePlan(makePlanInput(desired, live.value.live, pass, { profile: seen })));
+      const now = restrictToLive(pass, desired, live.value.live);
+      return ok(makePlan(makePlanInput(now.state, live.value.live, now.pass, { profile: seen })));
     },
     ...(enforcement === undefined ? {} : { enforcement: enforcement.kernel }),
     ...(enforcement?.learnt === undefined ? {} : { filterSlowness: enforcement.learnt.slowness }),

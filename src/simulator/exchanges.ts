@@ -29,7 +29,7 @@ interface ExchangesOptions {
 /** Takes requests from the socket, lets the faults have their way, answers, and keeps the log. */
 export function createExchanges({ answer, faults, admin, onError }: ExchangesOptions) {
   const calls: LoggedRequest[] = [];
-  const listeners = new Set<(call: LoggedRequest) => void>();
+  const listeners = new Set<(call: LoggedRequest) => unknown>();
   const answerOrCrash = async (request: RawRequest): Promise<HttpAnswer> => {
     try {
       return await answer(request);
@@ -39,16 +39,16 @@ export function createExchanges({ answer, faults, admin, onError }: ExchangesOpt
       return crashAnswer;
     }
   };
-  const record = ({ method, target, body }: RawRequest, status: number): void => {
+  const record = async ({ method, target, body }: RawRequest, status: number): Promise<void> => {
     const text = body.length <= longestBody ? body.toString('utf8') : `(${body.length} bytes)`;
     const call: LoggedRequest = { method, path: target, status, body: text };
     calls.push(call);
     if (calls.length > longestLog) calls.splice(0, longestLog / 2);
-    for (const listener of listeners) listener(call);
+    for (const listener of listeners) await listener(call);
   };
   return {
     log: (): readonly LoggedRequest[] => [...calls],
-    onCall: (listener: (call: LoggedRequest) => void): (() => void) => {
+    onCall: (listener: (call: LoggedRequest) => unknown): (() => void) => {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
@@ -64,7 +64,7 @@ export function createExchanges({ answer, faults, admin, onError }: ExchangesOpt
       const isBefore = fault?.kind === 'reset-before' || (fault?.kind === 'status' && fault.commit !== true);
       const answered = isBefore ? crashAnswer : await answerOrCrash(request);
       const cutStatus = fault?.kind === 'status' ? fault.status : 0;
-      record(request, isBefore ? cutStatus : answered.status);
+      await record(request, isBefore ? cutStatus : answered.status);
       if (chosen === undefined) sendAnswer(exchange, answered);
       else spoilAnswer(exchange, answered, chosen);
     },

@@ -60,7 +60,7 @@ export async function startSimulator(options: SimulatorOptions) {
     faults,
     filter: filter.view,
     tokens,
-    /** Calls the listener after each call of the API has taken effect, before its answer is sent. Returns an unsubscriber. */
+    /** Calls the listener, and waits for it, after each call of the API took effect, before its answer is sent. Returns an unsubscriber. */
     onCall: exchanges.onCall,
     /** Resolves with the reason when the server ends itself. */
     exited,

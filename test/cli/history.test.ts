@@ -46,6 +46,18 @@ async function call(method: string, path: string, body?: unknown): Promise<void>
   expect((await fetch(`${world.simulator.url}${path}`, { method, headers, ...sent })).ok).toBe(true);
 }
 
+/** Somebody revokes a rule by hand as the next run writes for the first time. Returns what ends that. */
+function revokeAtWrite(destination: string): () => void {
+  let [isWritten, off] = [false, () => {}];
+  off = world.simulator.onCall(async ({ method }) => {
+    if (method === 'GET' || isWritten) return;
+    isWritten = true;
+    const id = world.simulator.rules().find((one) => one.destination === destination)?.id;
+    await call('DELETE', `/v0/rules/${id}`);
+  });
+  return off;
+}
+
 describe('history', () => {
   it('lists who applied what, newest first, privately, and keeps the last 50', async () => {
     manifests(['drop 10.1.0.0/16']);
@@ -224,6 +236,34 @@ describe('undo', () => {
     });
     expect((await run('undo')).code).toBe(0);
     expect(live()).toEqual(['accept 172.16.0.0/12', 'drop 10.1.0.0/16']);
+  });
+
+  it('makes no rule again that somebody revokes while it runs', async () => {
+    manifests(['drop 10.1.0.0/16', 'accept 10.9.0.0/16', 'accept 10.7.0.0/16']);
+    await run('m');
+    manifests(['drop 10.1.0.0/16', 'accept 10.9.0.0/16', 'accept 10.2.0.0/16', 'accept 10.3.0.0/16']);
+    await run('m');
+    const off = revokeAtWrite('10.9.0.0/16');
+    const undone = await run('undo', '--concurrency', '1');
+    off();
+    expect([undone.code, live()], undone.out).toEqual([0, ['accept 10.7.0.0/16', 'drop 10.1.0.0/16']]);
+    expect(undone.out + undone.err).not.toContain('changed-meanwhile');
+  });
+
+  it('sends only what somebody said yes to, though others make a rule of that apply again meanwhile', async () => {
+    manifests(['drop 10.1.0.0/16']);
+    await run('m');
+    manifests(['drop 10.1.0.0/16', 'accept 10.2.0.0/16', 'accept 10.3.0.0/16']);
+    await run('m');
+    const id = world.simulator.rules().find(({ destination }) => destination === '10.3.0.0/16')?.id;
+    await call('DELETE', `/v0/rules/${id}`);
+    const off = world.simulator.onCall(({ method }) => {
+      if (method === 'DELETE') world.simulator.seed([{ action: 'accept', destination: '10.3.0.0/16' }]);
+    });
+    const undone = await world.cli(['undo'], { env, answer: 'y' });
+    off();
+    expect([undone.code, live()], undone.err).toEqual([5, ['accept 10.3.0.0/16', 'drop 10.1.0.0/16']]);
+    expect(undone.out).toContain('[replan-refused]');
   });
 
   it('obeys the guards', async () => {

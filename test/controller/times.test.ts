@@ -472,6 +472,19 @@ describe('rules that begin and end, in a sidecar', () => {
     expect(await passAt(now + 26 * hour)).toBe('DriftReported');
   });
 
+  it('happen under --on-drift report, and what others revoke in that moment is not made again', async () => {
+    settings = { ...settings, onDrift: 'report' };
+    await start();
+    const off = world.simulator.onCall(async ({ method }) => {
+      if (method === 'GET') return;
+      off();
+      const id = world.simulator.rules().find(({ destination }) => destination === '10.8.0.0/16')?.id;
+      const headers = { authorization: `Bearer ${token}` };
+      expect((await fetch(`${world.simulator.url}/v0/rules/${id}`, { method: 'DELETE', headers })).ok).toBe(true);
+    });
+    expect([await passAt(now + 25 * hour), live()]).toEqual(['DriftReported', ['10.2.0.0/16', '10.9.0.0/16']]);
+  });
+
   it('a rule that has ended and is made by hand again goes under --on-drift report too', async () => {
     settings = { ...settings, onDrift: 'report' };
     await start('--prune', 'none');
