@@ -78,7 +78,7 @@ function rulesBefore(
   const kept = standing.filter(({ rule }) => isInScope(rule, scope));
   const leave = (rule: Rule, why: string): void =>
     void problems.push(leaveRule(rule, record.said.get(formatRuleKey(rule))?.name, why));
-  const leaveAsBefore = isRest ? (): void => undefined : leave;
+  const leaveAsBefore = isRest || record.end === 'started' ? (): void => undefined : leave;
   for (const { rule } of record.created)
     if (!isInScope(rule, scope)) leave(rule, isOutside);
     else if (!liveKeys.has(formatRuleKey(rule)))

@@ -55,8 +55,8 @@ function recordOf(before: readonly Rule[], after: readonly Rule[]): ApplyRecord 
 }
 
 /** What was before this apply, where these rules are live now. */
-function stateBefore(record: ApplyRecord, state: LiveState, now = 0): Desired {
-  return goBack({ record }, state, {
+function stateBefore(record: ApplyRecord, state: LiveState, now = 0, goesBack = false): Desired {
+  return goBack({ record, ...(goesBack && { goesBack }) }, state, {
     profile,
     scope: wholeScope,
     now,
@@ -123,6 +123,14 @@ describe('going back', () => {
 
   it('reads every record that it wrote', () => {
     fc.assert(
+  it('has no word for what is as before, unless somebody asks to undo what was carried out', () => {
+    const [mine, gone] = [rule('drop 10.1.0.0/16'), rule('accept 10.2.0.0/16')];
+    const record = recordOf([gone], [mine]);
+    const words = (one: ApplyRecord, goesBack: boolean) =>
+      stateBefore(one, { rules: live([gone]), configuration: null }, 0, goesBack).problems.length;
+    expect([words(record, true), words({ ...record, end: 'started' }, false), words(record, false)]).toEqual([0, 0, 2]);
+  });
+
       fc.property(anyRules, anyRules, (before, after) => {
         const record = recordOf(before, after);
         const value: unknown = JSON.parse(JSON.stringify(encodeApplyRecord(record)));
