@@ -59,10 +59,11 @@ export function makeApplyRecord(
   apply: ApplyReport | null,
   former: FormerRules,
 ): ApplyRecord {
-  const done: readonly Pick<Outcome, 'step' | 'liveId'>[] =
+  const done: readonly (Pick<Outcome, 'step' | 'liveId'> & Partial<Outcome>)[] =
     apply === null ? plan.steps.map((step) => ({ step })) : apply.outcomes.filter((one) => mayBeDone(one, apply.end));
   const rules = sumUp(
-    done.map(({ step, liveId }, index) => ({
+    done.map(({ step, liveId, outcome }, index) => ({
+      end: apply?.end === 'converged' || outcome === 'done' ? 'converged' : 'started',
       deleted: 'live' in step ? [step.live] : [],
       created: 'rule' in step ? [madeRule(step.rule, liveId, index)] : [],
     })),
@@ -89,16 +90,17 @@ function mayBeDone({ outcome, status, step: { type } }: Outcome, end: ApplyEnd):
   return outcome === 'done' || outcome === 'unknown' || (outcome === 'failed' && isTaken);
 }
 
-/** The rules that a sequence of changes deletes, and those that it creates. */
-function sumUp(changes: readonly ChangedRules[]): ChangedRules {
+/** The rules that a sequence of changes deletes, and those that it creates. What has not converged may not have been carried out. */
+function sumUp(changes: readonly (ChangedRules & Pick<ApplyRecord, 'end'>)[]): ChangedRules {
   const deleted = new Map<string, LiveRule>();
   const created = new Map<string, LiveRule>();
-  // A rule that came and went within one sequence was not changed by it.
-  const put = (rule: LiveRule, here: Map<string, LiveRule>, there: Map<string, LiveRule>): void => {
-    const key = formatRuleKey(rule.rule);
-    if (!there.delete(key)) here.set(key, rule);
-  };
-  for (const change of changes) {
+  for (const { end, ...change } of changes) {
+    // A rule that came and went was not changed. Where nobody knows whether it did, what it was at first counts.
+    const put = (rule: LiveRule, here: Map<string, LiveRule>, there: Map<string, LiveRule>): void => {
+      const key = formatRuleKey(rule.rule);
+      if (!there.has(key)) here.set(key, rule);
+      else if (end === 'converged') there.delete(key);
+    };
     for (const rule of change.deleted) put(rule, deleted, created);
     for (const rule of change.created) put(rule, created, deleted);
   }

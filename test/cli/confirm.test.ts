@@ -793,6 +793,31 @@ describe('an apply whose process was killed', () => {
     const checkOut = `cd state && ${git} && cd .. && umask 022 && git clone -q state checkout`;
     execFileSync('/bin/sh', ['-c', checkOut], { cwd: world.folder });
     const copy = join(world.folder, 'checkout/reconcile');
+  it('puts back a rule that it was killed in the middle of replacing, and has no word for what is as before', async () => {
+    manifests(before);
+    const [id] = world.simulator.rules().flatMap((one) => (one.action === 'drop' ? [one.id] : []));
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 5000 });
+    for (const destination of ['10.1.0.0/17', '10.1.0.0/16'])
+      await call('PATCH', `/v0/rules/${id}`, { rule: { destination } });
+    vi.useRealTimers();
+    manifests(['drop 10.1.0.0/16', 'accept 10.3.0.0/16']);
+    const given = { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
+    const flags = ['--yes', '--replace-modified', '--confirm-with', 'false', '--concurrency', '1', 'm'];
+    const child = spawnReconcile(['apply', ...flags], { cwd: world.folder, env: given });
+    const off = world.simulator.onCall(({ method, path }) => {
+      if (method === 'DELETE' && path.includes(String(id))) child.kill('SIGKILL');
+    });
+    await ended(child);
+    off();
+    expect(live()).not.toContain('drop 10.1.0.0/16');
+    const file = 'state/reconcile/oneshot/pending.json';
+    world.write(file, JSON.stringify({ ...JSON.parse(world.read(file)), until: Date.now() - 1 }));
+    const back = await run('confirm');
+    expect([back.code, live()], back.out).toEqual([3, before]);
+    expect(back.out).not.toContain('Not undone');
+    expect(back.err).toContain('Went back: what the apply changed is as it was before.');
+  });
+
     env = { ...env, RECONCILE_STATE_DIR: join(world.folder, 'checkout') };
     for (const words of [['m'], ['confirm'], ['undo', '--yes']]) {
       const refused = await run(...words);

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { ApplyReport, Outcome } from '../../src/apply/outcome.ts';
 import type { Desired } from '../../src/desired/context.ts';
 import { findProfile } from '../../src/model/profile.ts';
 import { collides, formatRuleKey, type LiveRule, type Rule, toWire } from '../../src/model/rule.ts';
@@ -12,6 +13,7 @@ import {
   joinApplyRecords,
   makeApplyRecord as makeRecord,
 } from '../../src/pass/history.ts';
+import type { Plan, Step } from '../../src/plan/plan.ts';
 import { formatRule } from '../../src/policy/words.ts';
 import { startSimulator } from '../../src/simulator/server.ts';
 import { desiredState, rule, testRun, token } from '../apply/support.ts';
@@ -121,8 +123,6 @@ describe('going back', () => {
     );
   });
 
-  it('reads every record that it wrote', () => {
-    fc.assert(
   it('has no word for what is as before, unless somebody asks to undo what was carried out', () => {
     const [mine, gone] = [rule('drop 10.1.0.0/16'), rule('accept 10.2.0.0/16')];
     const record = recordOf([gone], [mine]);
@@ -131,6 +131,8 @@ describe('going back', () => {
     expect([words(record, true), words({ ...record, end: 'started' }, false), words(record, false)]).toEqual([0, 0, 2]);
   });
 
+  it('reads every record that it wrote', () => {
+    fc.assert(
       fc.property(anyRules, anyRules, (before, after) => {
         const record = recordOf(before, after);
         const value: unknown = JSON.parse(JSON.stringify(encodeApplyRecord(record)));
@@ -227,6 +229,32 @@ async function deleteRule(url: string, id: string): Promise<void> {
   expect((await fetch(`${url}/v0/rules/${id}`, { method: 'DELETE', headers })).ok).toBe(true);
 }
 
+describe('the record of an apply that replaces a rule', () => {
+  const [replaced] = live([rule('drop 10.1.0.0/16')]);
+  if (replaced === undefined) throw new Error('there is one');
+  const shared = { change: 0, after: [], gap: null, mayRebuild: false };
+  const steps: readonly Step[] = [
+    { ...shared, type: 'delete', id: 'a', live: replaced },
+    { ...shared, type: 'create', id: 'b', rule: replaced.rule },
+  ];
+  const plan = { steps, changes: [] } as unknown as Plan;
+  const applied = (end: ApplyReport['end'], created: Outcome['outcome']): ApplyReport => {
+    const [gone, made] = steps.map((step): Outcome => ({ ...outcome, step }));
+    return { end, outcomes: [gone, { ...made, outcome: created }] } as unknown as ApplyReport;
+  };
+  const outcome = { outcome: 'done', status: 200 } as unknown as Outcome;
+
+  it.each([
+    ['is about to', null, ['drop 10.1.0.0/16 *']],
+    ['may have lost it', applied('failed', 'unknown'), ['drop 10.1.0.0/16 *']],
+    ['put it back', applied('failed', 'done'), []],
+    ['was seen to put it back', applied('converged', 'unknown'), []],
+  ])('names it as deleted where it %s', (_, apply, deleted) => {
+    const record = makeRecord(origin, plan, apply, { lookUp: () => undefined, earlier: null });
+    expect([record.deleted.map((one) => formatRuleKey(one.rule)), record.created]).toEqual([deleted, []]);
+  });
+});
+
 describe('several applies, taken back together', () => {
   const keys = (rules: readonly Rule[]): readonly string[] => rules.map(formatRuleKey).sort();
 
@@ -241,6 +269,31 @@ describe('several applies, taken back together', () => {
       { numRuns: runs(300) },
     );
     expect(joinApplyRecords([])).toBeNull();
+  });
+
+  it('come to the state before the first, however far each came before its process was killed, and have no word for what is so already', () => {
+    const applies = fc.array(fc.record({ after: anyRules, done: fc.option(fc.nat({ max: 9 })) }), {
+      minLength: 1,
+      maxLength: 5,
+    });
+    fc.assert(
+      fc.property(anyRules, applies, (before, all) => {
+        let now = before;
+        const records = all.map(({ after, done }) => {
+          const record = recordOf(now, after);
+          const gone = now.filter((one) => !after.includes(one));
+          const made = after.filter((one) => !now.includes(one));
+          const writes = [...gone, ...made].slice(0, done ?? universe.length);
+          now = [...now.filter((one) => !writes.includes(one)), ...made.filter((one) => writes.includes(one))];
+          return { ...record, end: done === null ? ('converged' as const) : ('started' as const) };
+        });
+        const joined = joinApplyRecords(records);
+        if (joined === null) throw new Error('there are some');
+        expect(planned(joined, now)).toEqual(keys(before));
+        expect(stateBefore(joined, { rules: live(now), configuration: null }, 0, true).problems).toEqual([]);
+      }),
+      { numRuns: runs(300) },
+    );
   });
 
   it('put back the first of two rules that the server never held side by side, and name the other', () => {
