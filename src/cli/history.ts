@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { systemClock } from '../adapters/clock.ts';
 import { StateFiles } from '../adapters/state-files.ts';
 import { fail, getErrorCode, ok, type Result } from '../model/result.ts';
+import type { BackOrder } from '../pass/go-back.ts';
 import {
   type ApplyOrigin,
   type ApplyRecord,
@@ -29,14 +30,16 @@ const [mostRecords, mostBytes] = [50, 500_000_000];
 /**
  * Writes the history of one apply: before its first write what it is about to change, and at its end what it did. Nothing depends on
  * the history: a folder that cannot be written is a warning. What `lookUp` does not know of a rule that is deleted, the record before
- * may say: an undo puts rules back that no manifest names.
+ * may say: an undo puts rules back that no manifest names. Of an apply that goes back (`back`), what it takes back has no say.
  */
 export function createHistoryWriter(
   stateFolder: string | null,
   logger: Logger,
   onRecord: OnRecord,
   lookUp: LookUpFormer,
+  back?: BackOrder,
 ) {
+  const over = back?.goesBack ? back.record.at : null;
   const files = stateFolder === null ? null : new StateFiles(stateFolder, 'history');
   const attempt = async <T>(write: (into: StateFiles) => Promise<T>): Promise<T | undefined> => {
     if (files === null) return undefined;
@@ -63,12 +66,12 @@ export function createHistoryWriter(
       end = async ({ end: how, plan, digest }) => {
         const make = begin(digest);
         if (how === 'in-sync' && plan !== null)
-          await attempt((into) => addRecord(into, (one) => make(plan, null, one)));
+          await attempt((into) => addRecord(into, over, (one) => make(plan, null, one)));
       };
       return async (plan, desired, digest) => {
         if (!(await approve(plan, desired, digest))) return false;
         const make = begin(digest);
-        const number = await attempt((into) => addRecord(into, (newest) => make(plan, null, newest)));
+        const number = await attempt((into) => addRecord(into, over, (newest) => make(plan, null, newest)));
         end = async ({ plan: carriedOut, apply }) => {
           if (carriedOut === null || apply === null) return;
           const record = make(carriedOut, apply);
@@ -78,7 +81,7 @@ export function createHistoryWriter(
             const held = await loadRecord(into, number);
             // Where all were pruned meanwhile, another apply may have its number.
             if (held.ok && held.value.at === record.at) await into.write(`${number}.json`, encodeApplyRecord(record));
-            else await addRecord(into, (newest) => make(carriedOut, apply, newest));
+            else await addRecord(into, over, (newest) => make(carriedOut, apply, newest));
           });
         };
         await onRecord(make(plan, null), plan);
@@ -90,13 +93,13 @@ export function createHistoryWriter(
   };
 }
 
-/** Adds what `make` makes of the newest record, and removes what is too old. Returns its number; undefined: it says nothing new. */
-async function addRecord(files: StateFiles, make: (newest: ApplyRecord | null) => ApplyRecord) {
+/** Adds what `make` makes of the newest record but for `over`, and removes what is too old. Returns its number; undefined: nothing new. */
+async function addRecord(files: StateFiles, over: string | null, make: (newest: ApplyRecord | null) => ApplyRecord) {
   for (let tries = 0; ; tries++) {
     const known = await listRecords(files);
     const number = (known[0] ?? 0) + 1 + tries;
     const newest = await loadNewest(files, known);
-    const record = make(newest);
+    const record = make(over === null ? newest : await loadNewest(files, known, over));
     if (countChanges(record) === 0 && isDeepStrictEqual(record.said, listEnds(newest))) return undefined;
     // Another process may take the same number at this moment: then its record is the newest.
     if (!(await files.add(`${number}.json`, encodeApplyRecord(record)))) continue;
@@ -111,13 +114,22 @@ async function addRecord(files: StateFiles, make: (newest: ApplyRecord | null) =
   }
 }
 
-/** The newest that can be read. */
-export async function loadNewest(files: StateFiles, numbers?: readonly number[]): Promise<NumberedRecord | null> {
+/** The newest that can be read; with `over` the newest before the apply that began then, as far as that is here. */
+export async function loadNewest(
+  files: StateFiles,
+  numbers?: readonly number[],
+  over: string | null = null,
+): Promise<NumberedRecord | null> {
+  let first: NumberedRecord | null = null;
+  let isPast = over === null;
   for (const number of numbers ?? (await listRecords(files))) {
     const record = await loadRecord(files, number);
-    if (record.ok) return record.value;
+    if (!record.ok) continue;
+    if (isPast) return record.value;
+    first ??= record.value;
+    isPast = record.value.at === over;
   }
-  return null;
+  return isPast ? null : first;
 }
 
 /** When rules end by the newest record, where that is of this server, and was written after `since` (ms since 1970). */

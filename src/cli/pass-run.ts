@@ -67,6 +67,7 @@ export async function runPass(given: Invocation, request: PassRequest): Promise<
       wired.pass.logger,
       request.trial?.onRecord ?? (async () => {}),
       (rule) => lastApply?.rules.get(formatRuleKey(rule)),
+      request.back,
     );
     const begun = { answered: null, obstacle: null, names: null };
     const run: Run = { invocation, request, screen, wired, base, lastApply, ends, history, ...begun };

@@ -4,7 +4,7 @@ import { type ConfigurationField, configurationFields, type LiveConfiguration } 
 import type { Place } from '../model/problem.ts';
 import { fail, isObject, ok, type Result } from '../model/result.ts';
 import { formatRuleKey, type LiveRule, type Rule, toWire } from '../model/rule.ts';
-import type { Plan } from '../plan/plan.ts';
+import type { Plan, RuleChange } from '../plan/plan.ts';
 
 /** Who made an apply, to which server, from what. */
 export interface ApplyOrigin {
@@ -46,7 +46,7 @@ export type LookUpFormer = (rule: Rule) => SaidOfRule | undefined;
 /** The place of what no manifest names, but the record of an apply: what that does not say of a rule is not known. */
 export const nowhere: Place = { file: 'the record of the apply', line: 0, column: 0 };
 
-/** What is known of rules before a plan: by the state that it starts from, and by the newest record. */
+/** What is known of rules before a plan: by the state that it starts from, and by the newest record, or that before what it takes back. */
 interface FormerRules {
   readonly lookUp: LookUpFormer;
   readonly earlier: ApplyRecord | null;
@@ -119,7 +119,8 @@ function describeRules(rules: readonly LiveRule[], plan: Plan, { lookUp, earlier
   const [now, named]: [Saying[], Saying[]] = [[], []];
   for (const change of plan.changes) {
     if (change.kind !== 'Rule') continue;
-    const { live, desired, name, expires, origin } = change;
+    const { live, desired, expires, origin } = change;
+    const name = findName(change);
     // The notes of a pair are those of its new rule.
     if (live !== null && near.has(live.rule.destination.text)) {
       const key = formatRuleKey(live.rule);
@@ -128,12 +129,17 @@ function describeRules(rules: readonly LiveRule[], plan: Plan, { lookUp, earlier
       (isOurs ? now : before).push([key, desired === null && !isKnown(key, live.rule) ? { name, expires } : { name }]);
     }
     if (desired !== null && (desired.expires !== undefined || near.has(desired.rule.destination.text)))
-      (desired.place === nowhere ? now : named).push([formatRuleKey(desired.rule), desired]);
+      (desired.place === nowhere ? now : named).push([formatRuleKey(desired.rule), { name, expires: desired.expires }]);
   }
   const said = joinSaid([...before, ...ends, ...now]);
   // Where a manifest says no end, there is none any more.
-  for (const [key, { name, expires }] of named) said.set(key, { name, expires });
+  for (const [key, one] of named) said.set(key, one);
   return new Map([...said].filter(([key, { expires }]) => keys.has(key) || expires !== undefined));
+}
+
+/** What stays on a way back has a name for its plan alone. */
+function findName({ action, desired, name }: RuleChange): string | null {
+  return action === 'keep' && desired?.place === nowhere ? null : name;
 }
 
 type Saying = readonly [key: string, said: SaidOfRule];
@@ -161,15 +167,16 @@ function madeRule(rule: Rule, liveId: string | undefined, index: number): LiveRu
   return { id, rule, destinationText: toWire(rule).destination, insertedAt: '', updatedAt: '' };
 }
 
-/** What several applies changed together, given in their order; null: there are none. */
+/** What several applies changed together, given in their order, since the first began; null: there are none. */
 export function joinApplyRecords(records: readonly ApplyRecord[]): ApplyRecord | null {
-  const last = records.at(-1);
-  if (last === undefined) return null;
+  const [first, last] = [records[0], records.at(-1)];
+  if (first === undefined || last === undefined) return null;
   const { before = null, after = null } = records.findLast((one) => one.before !== null) ?? {};
   // Each field as it was before the first apply that wrote it.
   const former = records.toReversed().flatMap((one) => one.fields.map((field) => [field, one.before?.fields[field]]));
   return {
     ...last,
+    at: first.at,
     ...sumUp(records),
     said: joinSaid(records.flatMap(({ said }) => [...said])),
     fields: [...new Set(records.flatMap(({ fields }) => fields))],

@@ -405,6 +405,28 @@ describe('going back', () => {
     expect(back.out).toMatch(/Not undone: the rule to-10\.1\.0\.1 .* expired at [^.]*Z\./);
   });
 
+  it.each([
+    ['it brought', '', ', expires: "2099-01-01T00:00:00Z"', {}],
+    ['it removed', ', expires: "2099-01-01T00:00:00Z"', '', { 'accept 10.1.0.1 *': Date.UTC(2099, 0) }],
+  ])(
+    'going back leaves in the history no end that %s, and calls a rule by its name',
+    async (_, first, then, expires) => {
+      const spec = 'action: accept, destination: 10.1.0.1';
+      manifests(['drop 10.9.0.0/16']);
+      world.write('m/guest.yaml', rule('guest', spec + first));
+      await run('m');
+      manifests(['drop 10.9.0.0/16', 'drop 10.8.0.0/16']);
+      world.write('m/guest.yaml', rule('guest', spec + then));
+      expect((await onTrial('n')).code).toBe(3);
+      const record = JSON.parse(world.read('state/reconcile/history/3.json'));
+      expect(record).toMatchObject({ by: 'carol', revision: 'the state before the apply' });
+      expect([record.expires, record.names]).toEqual([
+        expires,
+        expect.not.objectContaining({ 'accept 10.1.0.1 *': expect.stringContaining('kept') }),
+      ]);
+    },
+  );
+
   it('exit 5, and the report names what is left, when it fails; the next apply goes back by itself', async () => {
     await prepared();
     const back = await onTrial(() => {
@@ -771,28 +793,6 @@ describe('an apply whose process was killed', () => {
     expect([(await next).code, live()]).toEqual([0, after]);
   });
 
-  it('goes back by a record whose writer and owner are deeply nested, and calls that no mistake of ours', async () => {
-    await killedWaiting('60s');
-    const nested = '['.repeat(50_000) + ']'.repeat(50_000);
-    const text = world.read('state/reconcile/oneshot/pending.json');
-    const goingBack = join(world.folder, 'state/reconcile/oneshot/going-back.json');
-    renameSync(join(world.folder, 'state/reconcile/oneshot/pending.json'), goingBack);
-    writeFileSync(goingBack, text.replace(/"writer":"[^"]*"/, `"writer":${nested}`));
-    world.write('state/reconcile/oneshot/owner.json', nested);
-    const back = await run('m');
-    expect([back.code, live(), waits(), isGoingBack()]).toEqual([3, before, false, false]);
-    expect(back.err).not.toContain('internal-error');
-  });
-
-  it('threat 36: runs no command and believes no record that a repository holds, and says which file it is', async () => {
-    await killedWaiting('60s');
-    const pending = join(world.folder, 'state/reconcile/oneshot/pending.json');
-    const command = ['/bin/sh', '-c', `touch ${join(world.folder, 'ran')}`];
-    writeFileSync(pending, JSON.stringify({ ...JSON.parse(readFileSync(pending, 'utf8')), command }));
-    const git = `git init -q && git add -A . && git -c user.name=a -c user.email=a@b.example commit -qm state`;
-    const checkOut = `cd state && ${git} && cd .. && umask 022 && git clone -q state checkout`;
-    execFileSync('/bin/sh', ['-c', checkOut], { cwd: world.folder });
-    const copy = join(world.folder, 'checkout/reconcile');
   it('puts back a rule that it was killed in the middle of replacing, and has no word for what is as before', async () => {
     manifests(before);
     const [id] = world.simulator.rules().flatMap((one) => (one.action === 'drop' ? [one.id] : []));
@@ -818,6 +818,28 @@ describe('an apply whose process was killed', () => {
     expect(back.err).toContain('Went back: what the apply changed is as it was before.');
   });
 
+  it('goes back by a record whose writer and owner are deeply nested, and calls that no mistake of ours', async () => {
+    await killedWaiting('60s');
+    const nested = '['.repeat(50_000) + ']'.repeat(50_000);
+    const text = world.read('state/reconcile/oneshot/pending.json');
+    const goingBack = join(world.folder, 'state/reconcile/oneshot/going-back.json');
+    renameSync(join(world.folder, 'state/reconcile/oneshot/pending.json'), goingBack);
+    writeFileSync(goingBack, text.replace(/"writer":"[^"]*"/, `"writer":${nested}`));
+    world.write('state/reconcile/oneshot/owner.json', nested);
+    const back = await run('m');
+    expect([back.code, live(), waits(), isGoingBack()]).toEqual([3, before, false, false]);
+    expect(back.err).not.toContain('internal-error');
+  });
+
+  it('threat 36: runs no command and believes no record that a repository holds, and says which file it is', async () => {
+    await killedWaiting('60s');
+    const pending = join(world.folder, 'state/reconcile/oneshot/pending.json');
+    const command = ['/bin/sh', '-c', `touch ${join(world.folder, 'ran')}`];
+    writeFileSync(pending, JSON.stringify({ ...JSON.parse(readFileSync(pending, 'utf8')), command }));
+    const git = `git init -q && git add -A . && git -c user.name=a -c user.email=a@b.example commit -qm state`;
+    const checkOut = `cd state && ${git} && cd .. && umask 022 && git clone -q state checkout`;
+    execFileSync('/bin/sh', ['-c', checkOut], { cwd: world.folder });
+    const copy = join(world.folder, 'checkout/reconcile');
     env = { ...env, RECONCILE_STATE_DIR: join(world.folder, 'checkout') };
     for (const words of [['m'], ['confirm'], ['undo', '--yes']]) {
       const refused = await run(...words);

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -695,6 +695,33 @@ describe('rules that end, in a sidecar that starts anew and reads a directory', 
     await restart('--values', 'v.yaml');
     expect([await passAt(now + 25 * hour), live()]).toEqual(['ManifestsInvalid', all]);
     expect([await passAt(now + 100 * hour), live()]).toEqual(['ManifestsInvalid', left]);
+  });
+
+  it.each([
+    ['not at the time that a revision brought which was taken back', {}, { expires: 24 }, all],
+    ['at the time that a revision put off which was taken back', { expires: 24 }, { expires: 99 }, left],
+    ['at the time that a revision removed which was taken back', { expires: 24 }, {}, left],
+  ])('end %s', async (_, before, wrong: Readonly<Record<string, number>>, expected) => {
+    [historyIn, isDirectory] = [world.folder, true];
+    const guest = (times: Readonly<Record<string, number>>): string =>
+      timed('guest', '10.1.0.0/16', Object.fromEntries(Object.entries(times).map(([key, h]) => [key, now + h * hour])));
+    newest = contentOf(guest(before) + others);
+    await start('--prune', 'none');
+    settings = { ...settings, confirmWithinMs: hour };
+    newest = contentOf(guest(wrong) + rule('oops', 'action: accept, destination: 10.66.0.0/16') + others);
+    expect([await passAt(now + 1), live()]).toEqual(['AwaitingConfirmation', [all[0], '10.66.0.0/16', ...left]]);
+    // All that is known of it by then lies in the history.
+    newest = contentOf(rule('next', 'action: accept, destination: 10.7.0.0/16') + others);
+    await restart('--prune', 'none');
+    await until(() => live().includes('10.7.0.0/16'));
+    expect(live()).toEqual([all[0], '10.7.0.0/16', ...left]);
+    changes['ManifestsInvalid']?.();
+    await restart('--prune', 'none');
+    await passAt(now + 25 * hour);
+    expect(live()).toEqual([...expected, '10.7.0.0/16'].sort());
+    expect(
+      JSON.stringify(readdirSync(join(world.folder, 'history')).map((name) => world.read(`history/${name}`))),
+    ).not.toContain('kept/');
   });
 
   it('are counted while they are held by --suspend', async () => {

@@ -134,7 +134,7 @@ export function createWatchPasses(wiring: PassWiring) {
       };
       const lookUp: LookUpFormer = (rule) => indexBase(base)?.find(rule);
       const note = (one: ApplyRecord) => recent.note(one, [one.revision, record.pendingRevision, ...record.passedOver]);
-      const history = createHistoryWriter(recent.stateFolder, logger, note, lookUp);
+      const history = createHistoryWriter(recent.stateFolder, logger, note, lookUp, prepared.value.takesBack);
       const by = sidecarNames[back ? 'back' : isHeld ? 'held' : 'apply'];
       const told = history.recordApproved(approve, { by, server: findServer(settings), revision: content.revision });
       const result = await reconcile(content, pass, told);
