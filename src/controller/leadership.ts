@@ -15,10 +15,10 @@ import {
   listRevisions,
   listUntold,
   lostRecord,
+  noteConfirmed,
   noteConfirming,
   notePending,
   noteSeen,
-  nothingConfirmed,
   nothingPending,
   recordEnding,
   recordGivenUp,
@@ -143,12 +143,17 @@ export class Leadership {
     await this.#update({ ...kept, ...noteConfirming(this.record, confirmWithinMs !== null), suspended });
   }
 
-  async #abandon(message: string): Promise<Verdict> {
+  /** Has what waits taken back once its time is over, or its content is gone; null: no need. `isLeft`: another one is to be in effect. */
+  async #abandon(isLeft: boolean): Promise<Verdict | null> {
     const { confirmedRevision: to, pendingRevision: revision, givenUp: earlier } = this.record;
-    if (revision === null || !(await this.#update({ givenUp: recordGivenUp(earlier, revision), inForceRevision: to })))
-      return notRecorded;
+    const word = this.takenBack === null ? this.#trial.wordOn(revision) : 'kept';
+    // An earlier process wrote it, and its content was not found again: going back later would leave what it changed.
+    const isGone = isLeft && word !== 'kept' && this.history.lastGood?.revision !== revision;
+    if (revision === null || (word !== 'lost' && !isGone)) return null;
+    if (!(await this.#update({ givenUp: recordGivenUp(earlier, revision), inForceRevision: to }))) return notRecorded;
     this.history.lastGood = this.#confirmed?.revision === to ? this.#confirmed : null;
-    this.#parts.logger.error(message, { revision, to, detail: this.#trial.said });
+    const why = word === 'lost' ? 'was not confirmed in time' : 'was never confirmed and its content is gone';
+    this.#parts.logger.error(`A revision ${why}: it is taken back`, { revision, to, detail: this.#trial.said });
     return unconfirmedBefore;
   }
 
@@ -158,12 +163,13 @@ export class Leadership {
    */
   async choose(reading: SourceReading, observed: string | null): Promise<RevisionSelection> {
     await this.#observe(observed);
-    if (this.takenBack === null && this.#trial.wordOn(this.record.pendingRevision) === 'lost')
-      await this.#abandon('A revision was not confirmed in time: it is taken back');
     await this.#recall(reading);
+    const newest = reading.content?.revision ?? '';
+    const lost = await this.#abandon(newest === this.record.confirmedRevision);
+    if (lost === notRecorded) return { content: null, complaint: lost, settlingMs: null };
+    if (lost !== null) await this.#recall(reading);
     const { appliedRevision, pendingRevision: pending, givenUp } = this.record;
     const { lastGood } = this.history;
-    const newest = reading.content?.revision ?? '';
     const back = this.takenBack;
     if (givenUp.includes(newest) || (back !== null && (newest === '' || !this.#mayLeave))) {
       const refused = { content: lastGood, complaint: this.#trial.refuse(back ?? newest), settlingMs: null };
@@ -219,9 +225,8 @@ export class Leadership {
     const { confirmedRevision, pendingRevision } = this.record;
     const isTried = this.#parts.settings().confirmWithinMs !== null && revision !== confirmedRevision;
     const isNew = isTried && revision !== pendingRevision;
-    // An earlier process wrote it, and its content was not found again: going back later would leave what it changed.
-    if (isNew && pendingRevision !== null && this.takenBack === null && this.#trial.wordOn(pendingRevision) !== 'kept')
-      return await this.#abandon('A revision was never confirmed and its content is gone: it is taken back');
+    const lost = isNew ? await this.#abandon(true) : null;
+    if (lost !== null) return lost;
     const pending = isNew ? notePending(this.record, revision) : {};
     if (!(await this.#update({ inForceRevision: revision, ...pending, ...agreedAtOf(desired) }))) return notRecorded;
     if (isNew) {
@@ -248,7 +253,7 @@ export class Leadership {
     this.base = result?.desired?.state ?? this.base;
     const { appliedRevision, appliedAt, knownRules, appliedDesired, sentSecrets } = this.record;
     await this.#update({
-      ...this.#confirm(revision),
+      ...(this.#parts.settings().confirmWithinMs === null ? {} : noteConfirmed(this.record, revision)),
       isLost: false,
       appliedRevision: revision,
       appliedAt: revision === appliedRevision ? appliedAt : this.#parts.clock.wallTime(),
@@ -258,13 +263,6 @@ export class Leadership {
       ...agreedAtOf(this.base),
       knownRules: countLiveRules(result) ?? knownRules,
     });
-  }
-
-  /** What is in effect is confirmed, but for the confirmed revision while another one is taken back. */
-  #confirm(revision: string): Partial<LoopRecord> {
-    if (this.#parts.settings().confirmWithinMs === null) return {};
-    if (revision !== this.record.confirmedRevision) return { ...nothingConfirmed, confirmedRevision: revision };
-    return this.takenBack === null ? nothingPending : {};
   }
 
   /** The times of this content are those of this state now; what it asks for beside them is as it was. */

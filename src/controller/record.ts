@@ -91,12 +91,18 @@ export function listRevisions(record: Omit<LoopRecord, 'isSealed'>): readonly (s
 }
 
 export const nothingPending = { pendingRevision: null, pendingUntil: null, graceGiven: false, passedOver: [] };
-export const nothingConfirmed = { ...nothingPending, confirmedRevision: null, givenUp: [] };
+const nothingConfirmed = { ...nothingPending, confirmedRevision: null, givenUp: [] };
 
 /** This revision waits from now on. What the one before changed, unless that is taken back already, waits with it. */
 export function notePending({ pendingRevision: left, passedOver, givenUp }: LoopRecord, revision: string) {
   const passed = left === null || left === givenUp.at(-1) ? [] : recordGivenUp(passedOver, left);
   return { ...nothingPending, pendingRevision: revision, passedOver: passed };
+}
+
+/** What is in effect is confirmed, but for the confirmed revision while another one is taken back. */
+export function noteConfirmed({ confirmedRevision, pendingRevision, givenUp }: LoopRecord, revision: string) {
+  if (revision !== confirmedRevision) return { ...nothingConfirmed, confirmedRevision: revision };
+  return pendingRevision === givenUp.at(-1) ? {} : nothingPending;
 }
 
 /** When the revisions of the record, and this one, were first seen. */

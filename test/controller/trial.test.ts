@@ -559,6 +559,26 @@ describe('going back', () => {
     expect(saved()).toMatchObject({ pendingRevision: 'r3', confirmedRevision: 'r1', givenUp: ['r2'] });
   });
 
+  it('confirmWith waiting × a directory that changed while no process ran: what waits is taken back too where that is the confirmed content again', async () => {
+    await end();
+    begin({}, {});
+    await pushUnconfirmed();
+    const before = saved();
+    await end();
+    begin(before, {});
+    recordBefore();
+    holds('r2');
+    fake.confirms = () => 'it ended with 7';
+    fake.keepsRecord = false;
+    await fake.clock.pass(60_000);
+    expect([written(), ready().reason]).toEqual([['r2'], 'RecordFailed']);
+    fake.keepsRecord = true;
+    await fake.clock.until(() => ready().reason === 'InSync');
+    // The last one is for the loop of this test, whose server holds one thing at a time.
+    expect(written()).toEqual(['r2', 'r1', 'before r2', 'r1']);
+    expect(saved()).toMatchObject({ pendingRevision: null, confirmedRevision: 'r1', givenUp: ['r2'] });
+  });
+
   it.each([
     ['is taken back', 'it ended with 7', ['before r2'], { pendingRevision: null, givenUp: ['r2'] }],
     ['stays once the command ends with 0', null, [], { pendingRevision: 'r2', givenUp: [] }],
