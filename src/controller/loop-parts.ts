@@ -1,6 +1,6 @@
 import type { Outcome } from '../apply/outcome.ts';
 import type { DesiredState } from '../model/state.ts';
-import type { Approve, PassPart, PassResult } from '../pass/pass.ts';
+import type { Approve, PassDependencies, PassPart, PassResult } from '../pass/pass.ts';
 import type { Window } from '../plan/guard/windows.ts';
 import type { Clock, Logger, Source, SourceContent } from '../ports.ts';
 import type { Lease } from './lease.ts';
@@ -9,7 +9,7 @@ import type { LoopRecord, RecordStore } from './record.ts';
 import type { Triggers } from './trigger.ts';
 
 /** What a pass is to bring into effect, and what is known about it. */
-export interface PassGoal {
+export interface PassGoal extends Pick<PassDependencies, 'awaitsWindow' | 'asked'> {
   readonly content: SourceContent;
   readonly base: DesiredState | null;
   /**
@@ -20,8 +20,6 @@ export interface PassGoal {
   readonly record: LoopRecord;
   /** The content waits to be confirmed, and was in effect already: what is written now is not its change. */
   readonly isHeld?: boolean | undefined;
-  /** Rules that began wait for a window: what they give too is not taken away meanwhile. */
-  readonly awaitsWindow?: boolean | undefined;
 }
 
 /** What one pass of the loop asks of the pipeline. `part`: only that part; undefined: everything in scope. */

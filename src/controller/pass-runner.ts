@@ -33,18 +33,19 @@ export class PassRunner {
 
   /** Applies what began or ended by time. Where that waits, what accepted ends by itself: that opens nothing. */
   async runTimes(order: PassOrder, part: TimesPart): Promise<PassRun> {
-    const run = await this.#runOne({ ...order, deleteWaitMs: () => 0 }, part);
+    // A rule counts as begun once it is written. Before, its absence would be drift, and rules that it covers would end.
+    const begin = part === 'boundaries' ? order.begin : null;
+    const run = await this.#runOne({ ...order, begin, deleteWaitMs: () => 0 }, part);
     logTimes(this.#parts.logger, run.outcomes);
     if (part === 'revocations' || !waits(run)) return run;
-    // A rule counts as begun once it is written: its absence would be drift before.
     const awaitsWindow = order.awaitsWindow || run.verdict.reason === 'OutsideWindow';
-    const { outcomes } = await this.runTimes({ ...order, begin: null, awaitsWindow }, 'revocations');
+    const { outcomes } = await this.runTimes({ ...order, awaitsWindow }, 'revocations');
     return { ...run, outcomes: [...run.outcomes, ...outcomes] };
   }
 
   async #runOne(order: PassOrder, part?: PassPart): Promise<PassRun> {
     const { clock, observer, logger } = this.#parts;
-    const { content, base, back, record, isHeld, awaitsWindow } = order;
+    const { content, base, back, record, isHeld, awaitsWindow, asked } = order;
     const followGap = createGapClock(clock, observer);
     const outcomes: Outcome[] = [];
     const from = clock.now();
@@ -52,7 +53,7 @@ export class PassRunner {
     let hold: Verdict | null = null;
     const result = await this.#parts
       .pass({
-        ...{ content, base, back, record, part, isHeld, awaitsWindow },
+        ...{ content, base, back, record, part, isHeld, awaitsWindow, asked },
         serverWasDown: this.#serverWasDown,
         stop: this.#stop,
         approve: async (plan, desired) => {

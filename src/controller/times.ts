@@ -3,6 +3,7 @@ import { formatRuleKey } from '../model/rule.ts';
 import { type Boundary, type DesiredState, findNextBoundary, listBoundaries } from '../model/state.ts';
 import type { PassResult, TimesPart } from '../pass/pass.ts';
 import type { SourceContent } from '../ports.ts';
+import type { PassOrder } from './gate.ts';
 import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { type PassEnding, type PassRun, pickWorst, waits } from './pass-ending.ts';
@@ -10,11 +11,12 @@ import { type PassEnding, type PassRun, pickWorst, waits } from './pass-ending.t
 /**
  * One pass over a content, and the times of the revision in force as a plan of their own where they would wait with it:
  *
- * | the pass                                                  | beside it                                     |
- * |-----------------------------------------------------------|-----------------------------------------------|
- * | drift is only reported, and the applied revision's again  | what began or ended, before it                |
- * | refused, waiting or stalled, over the revision in force   | what began or ended, after it                 |
- * | the same over a newer revision                            | what ended by the revision in force, after it |
+ * | the pass                                                  | beside it                                                |
+ * |-----------------------------------------------------------|----------------------------------------------------------|
+ * | drift is only reported, and the applied revision's again  | what began or ended, before it                           |
+ * | refused, waiting or stalled, over the revision in force   | what began or ended, after it                            |
+ * | refused or stalled, over a newer revision                 | the same, but for access that the newer one leaves out   |
+ * | waiting for a window, over a newer revision               | what ended by the revision in force, after it            |
  *
  * Of a directory, the content of the revision in force is gone after a start.
  */
@@ -26,12 +28,12 @@ export async function runWithTimes(
   const { base, runner, record } = lead;
   const now = clock.wallTime();
   const isReported = settings().onDrift === 'report' && content.revision === record.appliedRevision;
-  const runKnown = async (of: SourceContent, part: TimesPart, held = 0, awaitsWindow = false) => {
+  const runKnown = async (of: SourceContent, part: TimesPart, held = 0, newer: Partial<PassOrder> = {}) => {
     // Of a record under other settings no base is known.
     const turned = base === null ? (await build(of, null))?.expired : listBoundaries(base, base.at ?? now, now);
     if (!turned?.length && held === 0) return null;
-    const run = await runner.runTimes({ ...lead.order(of), awaitsWindow }, part);
-    if (run.verdict.kind === 'good') await lead.turned(of, run.result?.desired?.state ?? null);
+    const run = await runner.runTimes({ ...lead.order(of), ...newer }, part);
+    if (part === 'boundaries' && run.verdict.kind === 'good') await lead.turned(of, run.result?.desired?.state ?? null);
     return run;
   };
   const before = isReported ? await runKnown(content, 'boundaries') : null;
@@ -43,16 +45,16 @@ export async function runWithTimes(
   const isSame = lastGood?.revision === content.revision;
   // After an invalid newer revision a pass over the one in force follows.
   const isLeft = waits(run) && before === null && (isSame || !isInvalid || lastGood === null);
-  const part = isSame && !isInvalid ? 'boundaries' : 'ends';
   // What has ended long ago may be live again.
   const held = findEnds(run.result).length;
   const runBeside = () => {
     const awaitsWindow = run.verdict.reason === 'OutsideWindow';
-    if (lastGood !== null) return runKnown(lastGood, part, held, awaitsWindow);
+    const part = isInvalid || (awaitsWindow && !isSame) ? 'ends' : 'boundaries';
+    const asked = run.result?.desired?.state;
+    if (lastGood !== null) return runKnown(lastGood, part, held, { awaitsWindow, asked });
     // Before any revision is in force, one that only waits for a window says what has ended.
     const isFirst = record.inForceRevision === null && awaitsWindow;
-    const order = { ...lead.order(content), begin: null };
-    return isFirst ? runner.runTimes(order, 'ends') : runRecorded(lead, content.files);
+    return isFirst ? runner.runTimes(lead.order(content), 'ends') : runRecorded(lead, content.files);
   };
   const beside = isLeft ? await runBeside() : null;
   const first = isStuck ? [] : outcomesOf(before);
@@ -67,7 +69,7 @@ export async function runRecorded(lead: Leadership, files: SourceContent['files'
   const { inForceRevision: revision } = lead.record;
   if (revision === null) return null;
   const run = (of: SourceContent['files']): Promise<PassRun> =>
-    lead.runner.runTimes({ ...lead.order({ revision, files: of }), begin: null }, 'ends');
+    lead.runner.runTimes(lead.order({ revision, files: of }), 'ends');
   const first = await run([]);
   const isKnown = first.result?.desired?.state || first.verdict.kind === 'transient';
   return isKnown ? first : await run(files);

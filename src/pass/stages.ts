@@ -6,7 +6,7 @@ import { listEnforcementProblems } from '../enforcement/problems.ts';
 import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
 import { compareProblems, hasErrors, raiseWarnings } from '../model/problem.ts';
 import { fail, ok, type Result } from '../model/result.ts';
-import { covers, formatRuleKey } from '../model/rule.ts';
+import { covers, type DesiredRule, formatRuleKey } from '../model/rule.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
 import { digestPlan } from '../plan/digest.ts';
 import type { PlanInput } from '../plan/input.ts';
@@ -114,19 +114,24 @@ export function restrictToPart(whole: PassDependencies, state: DesiredState): Re
  */
 export function restrictToLive(pass: PassDependencies, state: DesiredState, live: LiveState): RestrictedPass {
   const { takesBack, ...rest } = pass;
-  const { part, agreedAt = Number.POSITIVE_INFINITY, options, awaitsWindow } = rest;
+  const { part, agreedAt = Number.POSITIVE_INFINITY, options, awaitsWindow, asked } = rest;
   const isTimes = part === 'ends' || part === 'revocations' || part === 'boundaries';
   if (!isTimes && takesBack === undefined) return { pass, state };
   const held = new Set([...live.rules, ...(takesBack?.record.deleted ?? [])].map(({ rule }) => formatRuleKey(rule)));
-  const present = state.rules.filter(({ rule }) => held.has(formatRuleKey(rule)));
+  const isHeld = ({ rule }: DesiredRule): boolean => held.has(formatRuleKey(rule));
+  const present = state.rules.filter(isHeld);
   if (!isTimes) return { pass, state: { ...state, rules: present } };
-  const begun = state.rules.filter(({ rule, notBefore = 0 }) => notBefore > agreedAt && !held.has(formatRuleKey(rule)));
-  const rules = part === 'boundaries' ? [...present, ...begun] : present;
+  const isCovered = ({ rule }: DesiredRule, by: readonly DesiredRule[]) => by.some((one) => covers(one.rule, rule));
+  const isAsked = (one: DesiredRule) => one.rule.action === 'drop' || !asked || isCovered(one, asked.rules);
+  const begun = state.rules.filter((one) => (one.notBefore ?? 0) > agreedAt && !isHeld(one) && isAsked(one));
   // What a rule that waits gives too is not taken away meanwhile.
   const waiting = part !== 'boundaries' && awaitsWindow ? begun : [];
-  const expired = (state.expired ?? []).filter(({ rule }) => {
-    return (part !== 'revocations' || rule.action === 'accept') && !waiting.some((one) => covers(one.rule, rule));
+  const expired = (state.expired ?? []).filter((one) => {
+    return (part !== 'revocations' || one.rule.action === 'accept') && !isCovered(one, waiting);
   });
+  // What ends gave all that these give: they open nothing, and need not wait.
+  const narrower = waiting.filter((one) => isCovered(one, expired.filter(isHeld)));
+  const rules = [...present, ...(part === 'boundaries' ? begun : narrower)];
   const prune = new Set(expired.map(({ rule }) => formatRuleKey(rule)));
   return {
     pass: { ...rest, options: { ...options, prune, replaceModified: false } },

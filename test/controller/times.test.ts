@@ -355,6 +355,62 @@ describe('rules that begin and end, in a sidecar', () => {
     expect([await passAt(now + 2 * hour), live()]).toEqual(['Refused', ['10.8.0.0/16', '10.9.0.0/16']]);
   });
 
+  const drop = (name: string, destination: string, times: Readonly<Record<string, number>>): string =>
+    timed(name, destination, times).replace('accept', 'drop');
+  const failing =
+    'apiVersion: firezone/v0\nkind: PolicyTest\nmetadata: {name: t}\nspec: {cases: [{destination: 10.9.1.1, expect: accept}]}\n---\n';
+  const pairs = (): string =>
+    drop('closed', '10.6.0.0/20', { expires: now + hour }) +
+    drop('closes', '10.6.0.0/16', { notBefore: now + hour }) +
+    timed('given', '10.8.0.0/20', { expires: now + hour }) +
+    timed('gives', '10.8.0.0/18', { notBefore: now + hour }) +
+    others;
+  it.each([
+    ['what it asks for too', pairs, ['10.6.0.0/16', '10.8.0.0/16', '10.8.0.0/18', '10.9.0.0/16']],
+    ['no access that it leaves out', (): string => others, ['10.6.0.0/16', '10.8.0.0/16', '10.9.0.0/16']],
+  ])('make way for what begins then, while a newer revision is refused: %s', async (_, newer, expected) => {
+    newest = contentOf(pairs());
+    await start();
+    newest = contentOf(newer() + failing);
+    expect(await passAt(now + 1)).toBe('Refused');
+    expect([await passAt(now + hour), live()]).toEqual(['Refused', expected]);
+    expect([await passAt(now + 2 * hour), live()]).toEqual(['Refused', expected]);
+  });
+
+  it('end not beside a newer revision that waits, as long as a wider rule waits too', async () => {
+    const times = `expires: "${new Date(now + 2 * hour).toISOString()}"`;
+    const gate = rule('gate', `action: drop, destination: 10.5.0.0/16, ${times}`);
+    newest = narrowAndWide(gate);
+    await start();
+    settings = { ...settings, windows: closed() };
+    newest = narrowAndWide(gate + rule('new', 'action: accept, destination: 10.9.2.0/24'));
+    const held = ['10.5.0.0/16', '10.8.0.0/16', '10.8.1.0/24', '10.9.0.0/16'];
+    for (const hours of [1, 2, 3]) {
+      expect([await passAt(now + hours * hour), live()]).toEqual(['OutsideWindow', held]);
+    }
+  });
+
+  it.each([false, true])(
+    'are replaced by narrower rules at once while what else begins waits for a window (newer revision: %s)',
+    async (isNewer) => {
+      const whole =
+        timed('wide', '10.8.0.0/20', { expires: now + hour }) +
+        timed('one', '10.8.1.0/24', { notBefore: now + hour, expires: now + 3 * hour }) +
+        timed('two', '10.8.2.0/24', { notBefore: now + hour }) +
+        timed('new', '10.9.1.0/24', { notBefore: now + hour }) +
+        others;
+      newest = contentOf(whole);
+      await start();
+      settings = { ...settings, windows: closed() };
+      if (isNewer) newest = contentOf(whole + rule('newer', 'action: accept, destination: 10.9.2.0/24'));
+      const narrow = ['10.8.0.0/16', '10.8.1.0/24', '10.8.2.0/24', '10.9.0.0/16'];
+      expect([await passAt(now + hour), live()]).toEqual(['OutsideWindow', narrow]);
+      expect([await passAt(now + 2 * hour), live()]).toEqual(['OutsideWindow', narrow]);
+      const left = narrow.filter((one) => one !== '10.8.1.0/24');
+      expect([await passAt(now + 3 * hour), live()]).toEqual(['OutsideWindow', left]);
+    },
+  );
+
   it('end by a first revision that waits for a window, too', async () => {
     world.simulator.seed(
       ['10.1.0.0/16', '10.8.0.0/16', '10.9.0.0/16'].map((destination) => ({ action: 'drop', destination })),
