@@ -6,6 +6,7 @@ import { findOwnFolder } from '../adapters/state-folder.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { getErrorCode, isObject } from '../model/result.ts';
 import { formatRuleKey } from '../model/rule.ts';
+import { describeRule } from '../pass/history.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { listSentReferences } from '../plan/guard/guard-secrets.ts';
 import type { Logger } from '../ports.ts';
@@ -82,8 +83,8 @@ export async function recordApply(
     server: findServer(invocation.settings),
     revision: content.revision,
     applied_at: new Date(systemClock.wallTime()).toISOString(),
-    rules: state.rules.map(({ rule, name, place: { file, line }, expires }) => {
-      return { key: formatRuleKey(rule), name, file, line, expires };
+    rules: state.rules.map(({ rule, place: { file, line }, ...one }) => {
+      return { key: formatRuleKey(rule), ...describeRule(one), file, line };
     }),
     secrets: listSentReferences(state, plan, former),
   };

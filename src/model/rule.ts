@@ -49,6 +49,8 @@ export interface DesiredRule extends RuleNotes {
   readonly name: string;
   readonly rule: Rule;
   readonly place: Place;
+  /** Where rules with the same content follow it without a gap: when the last of them ends (infinite: never). */
+  readonly staysUntil?: number;
 }
 
 /** A rule that the API listed in this pass. `destinationText` is the stored spelling, host bits and all. */

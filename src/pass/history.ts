@@ -3,7 +3,7 @@ import { decodeSnapshot, encodeSnapshot } from '../live/snapshot.ts';
 import { type ConfigurationField, configurationFields, type LiveConfiguration } from '../model/configuration.ts';
 import type { Place } from '../model/problem.ts';
 import { fail, isObject, ok, type Result } from '../model/result.ts';
-import { formatRuleKey, type LiveRule, type Rule, toWire } from '../model/rule.ts';
+import { type DesiredRule, formatRuleKey, type LiveRule, type Rule, toWire } from '../model/rule.ts';
 import type { Plan, RuleChange } from '../plan/plan.ts';
 
 /** Who made an apply, to which server, from what. */
@@ -19,6 +19,12 @@ export interface ApplyOrigin {
 export interface SaidOfRule {
   readonly name: string | null;
   readonly expires?: number | undefined;
+}
+
+/** What is said of a rule. Where others with its content follow it at once, that ends with the last of them. */
+export function describeRule(rule: SaidOfRule & Pick<DesiredRule, 'staysUntil'>): SaidOfRule {
+  const { name, expires, staysUntil = expires } = rule;
+  return { name, expires: staysUntil === Number.POSITIVE_INFINITY ? undefined : staysUntil };
 }
 
 /** What one apply changed, and how it was before; without any secret. `end` is `started` where the run was killed. */
@@ -41,7 +47,7 @@ export interface ApplyRecord extends ApplyOrigin {
 type ChangedRules = Pick<ApplyRecord, 'deleted' | 'created'>;
 
 /** What the state that a plan starts from says of a rule: a plan without a base cannot tell what it deletes. */
-export type LookUpFormer = (rule: Rule) => SaidOfRule | undefined;
+export type LookUpFormer = (rule: Rule) => Parameters<typeof describeRule>[0] | undefined;
 
 /** The place of what no manifest names, but the record of an apply: what that does not say of a rule is not known. */
 export const nowhere: Place = { file: 'the record of the apply', line: 0, column: 0 };
@@ -113,7 +119,7 @@ function describeRules(rules: readonly LiveRule[], plan: Plan, { lookUp, earlier
   const ends = listEnds(earlier);
   // Keys cost more than destinations, and most rules of a plan are none of these.
   const near = new Set([...keys, ...ends.keys()].map((key) => key.split(' ')[1]));
-  const before = rules.map(({ rule }): Saying => [formatRuleKey(rule), lookUp(rule) ?? { name: null }]);
+  const before = rules.map(({ rule }): Saying => [formatRuleKey(rule), describeRule(lookUp(rule) ?? { name: null })]);
   const made = new Set(earlier?.created.map(({ rule }) => formatRuleKey(rule)));
   const isKnown = (key: string, rule: Rule) => ends.has(key) || made.has(key) || lookUp(rule) !== undefined;
   const [now, named]: [Saying[], Saying[]] = [[], []];
@@ -129,7 +135,7 @@ function describeRules(rules: readonly LiveRule[], plan: Plan, { lookUp, earlier
       (isOurs ? now : before).push([key, desired === null && !isKnown(key, live.rule) ? { name, expires } : { name }]);
     }
     if (desired !== null && (desired.expires !== undefined || near.has(desired.rule.destination.text)))
-      (desired.place === nowhere ? now : named).push([formatRuleKey(desired.rule), { name, expires: desired.expires }]);
+      (desired.place === nowhere ? now : named).push([formatRuleKey(desired.rule), { ...describeRule(desired), name }]);
   }
   const said = joinSaid([...before, ...ends, ...now]);
   // Where a manifest says no end, there is none any more.

@@ -6,7 +6,7 @@ import { listEnforcementProblems } from '../enforcement/problems.ts';
 import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
 import { compareProblems, hasErrors, raiseWarnings } from '../model/problem.ts';
 import { fail, ok, type Result } from '../model/result.ts';
-import { covers, type DesiredRule, formatRuleKey } from '../model/rule.ts';
+import { covers, type DesiredRule, formatRuleKey, hasTimes } from '../model/rule.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
 import { digestPlan } from '../plan/digest.ts';
 import type { PlanInput } from '../plan/input.ts';
@@ -14,7 +14,7 @@ import { isCarriedOut, makePlan } from '../plan/make-plan.ts';
 import { findUnknownUsers } from '../policy/lint/user-findings.ts';
 import type { JournalEntry, SourceContent } from '../ports.ts';
 import { type BackOrder, goBack } from './go-back.ts';
-import type { SaidOfRule } from './history.ts';
+import { describeRule, type SaidOfRule } from './history.ts';
 import type { PassDependencies, PassEnd, PassResult } from './pass.ts';
 
 /** What a pass found, as far as it came; `problems`: those that no stage has. */
@@ -139,10 +139,11 @@ export function restrictToLive(pass: PassDependencies, state: DesiredState, live
   };
 }
 
-/** The rules of an applied state that end, by `formatRuleKey`. */
+/** When the rules of an applied state end, by `formatRuleKey`: of several with one key the one in force, else the last that ended. */
 export function listBaseEnds(base: DesiredState | null): ReadonlyMap<string, SaidOfRule> {
-  const ending = (base?.rules ?? []).filter(({ expires }) => expires !== undefined);
-  return new Map(ending.map((rule) => [formatRuleKey(rule.rule), rule]));
+  const { rules = [], expired = [], upcoming = [] } = base ?? {};
+  const timed = [...upcoming, ...expired, ...rules.filter(hasTimes)];
+  return new Map(timed.map((one) => [formatRuleKey(one.rule), describeRule(one)]));
 }
 
 /** What the plan of this pass depends on; `hints`: what was learnt of the server and its kernel. */
@@ -156,9 +157,8 @@ export function makePlanInput(
   const created = takesBack?.record.created.map(({ rule }) => formatRuleKey(rule));
   const options = { ...pass.options, ...(created && { prune: new Set(created), replaceModified: false }) };
   const { scope, profile } = pass.desired;
-  const known = pass.appliedRules ?? listBaseEnds(baseApplied ? base : null);
-  const ended = pass.isInForce ? listBaseEnds({ ...desired, rules: desired.expired ?? [] }) : null;
-  const appliedRules = ended === null ? known : new Map([...known, ...ended]);
+  const applied = pass.isInForce ? desired : baseApplied ? base : null;
+  const appliedRules = pass.appliedRules ?? listBaseEnds(applied);
   return { desired, live, base, baseApplied, appliedRules, profile, scope, options, ...hints };
 }
 

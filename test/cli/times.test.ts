@@ -40,6 +40,21 @@ describe('times on the command line', () => {
     expect((await world.cli(['validate', '--within', 'soon', 'm'])).code).toBe(1);
   });
 
+  it('no limit counts a rule that ends after another one with the same content, as the last apply said', async () => {
+    const access = 'action: accept, destination: 10.1.2.0/24';
+    const second = rule('second', `${access}, notBefore: "${inDays(1)}", expires: "${inDays(2)}"`);
+    world.write('m/a.yaml', guest(inDays(1)) + second + closed);
+    const apply = ['apply', '--yes', '--state-dir', 'state', '--max-deletes', '0', 'm'];
+    expect((await world.cli(apply)).code).toBe(0);
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 3 * day });
+    try {
+      const { code, out } = await world.cli(apply);
+      expect([code, world.simulator.rules().length], out).toEqual([0, 1]);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
   it('maxExpiry of the settings bounds how far ahead access may be given, at the rule’s place', async () => {
     world.write('m/a.yaml', guest(inDays(91)) + closed.replace('}\n---', ', expires: 2099-01-01}\n---'));
     world.write('s.yaml', 'maxExpiry: 90d\n');

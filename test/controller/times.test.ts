@@ -400,7 +400,7 @@ describe('rules that begin and end, in a sidecar', () => {
         timed('new', '10.9.1.0/24', { notBefore: now + hour }) +
         others;
       newest = contentOf(whole);
-      await start();
+      await start('--max-deletes', '0');
       settings = { ...settings, windows: closed() };
       if (isNewer) newest = contentOf(whole + rule('newer', 'action: accept, destination: 10.9.2.0/24'));
       const narrow = ['10.8.0.0/16', '10.8.1.0/24', '10.8.2.0/24', '10.9.0.0/16'];
@@ -410,6 +410,18 @@ describe('rules that begin and end, in a sidecar', () => {
       expect([await passAt(now + 3 * hour), live()]).toEqual(['OutsideWindow', left]);
     },
   );
+
+  it('end whatever --max-deletes says though somebody made one by hand that had ended', async () => {
+    newest = contentOf(
+      timed('guest', '10.1.0.0/16', { expires: now + hour }) +
+        timed('audit', '10.2.0.0/16', { expires: now + 3 * hour }) +
+        others,
+    );
+    await start('--max-deletes', '0');
+    await passAt(now + hour);
+    world.simulator.seed([{ action: 'accept', destination: '10.1.0.0/16' }]);
+    expect([await passAt(now + 3 * hour), live()]).toEqual(['Applied', ['10.8.0.0/16', '10.9.0.0/16']]);
+  });
 
   it('end by a first revision that waits for a window, too', async () => {
     world.simulator.seed(
@@ -778,6 +790,28 @@ describe('rules that end, in a sidecar that starts anew and reads a directory', 
     expect(
       JSON.stringify(readdirSync(join(world.folder, 'history')).map((name) => world.read(`history/${name}`))),
     ).not.toContain('kept/');
+  });
+
+  it.each([
+    ['ManifestsInvalid', hour],
+    ['SourceFailed', hour],
+    ['ManifestsInvalid', 25 * hour],
+    ['SourceFailed', 25 * hour],
+  ])('end not where a rule of the same content follows at once: %s, restarted after %i ms', async (reason, after) => {
+    [historyIn, isDirectory] = [world.folder, true];
+    newest = contentOf(
+      timed('third', '10.1.0.0/16', { notBefore: now + 48 * hour, expires: now + 72 * hour }) +
+        timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) +
+        timed('second', '10.1.0.0/16', { notBefore: now + 24 * hour, expires: now + 48 * hour }) +
+        timed('later', '10.1.0.0/16', { notBefore: now + 99 * hour }) +
+        others,
+    );
+    await start('--max-deletes', '0');
+    await passAt(now + after);
+    changes[reason]?.();
+    await restart('--max-deletes', '0');
+    for (const hours of [26, 49, 71]) expect([await passAt(now + hours * hour), live()]).toEqual([reason, all]);
+    expect([await passAt(now + 72 * hour), live()]).toEqual([reason, left]);
   });
 
   it('are counted while they are held by --suspend', async () => {
