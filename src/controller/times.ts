@@ -64,12 +64,15 @@ export async function runWithTimes(
 
 const outcomesOf = (run: PassRun | null): PassRun['outcomes'] => run?.outcomes ?? [];
 
-/** Ends what ended by the revision in force, whose content is gone: by the history, without one by these files. */
+/**
+ * Ends what accepted by the revision in force, whose content is gone: by the history, without one by these files. What dropped stays:
+ * nobody knows what was to drop instead.
+ */
 export async function runRecorded(lead: Leadership, files: SourceContent['files']): Promise<PassRun | null> {
   const { inForceRevision: revision } = lead.record;
   if (revision === null) return null;
   const run = (of: SourceContent['files']): Promise<PassRun> =>
-    lead.runner.runTimes(lead.order({ revision, files: of }), 'ends');
+    lead.runner.runTimes(lead.order({ revision, files: of }), 'revocations');
   const first = await run([]);
   const isKnown = first.result?.desired?.state || first.verdict.kind === 'transient';
   return isKnown ? first : await run(files);

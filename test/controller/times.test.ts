@@ -814,6 +814,23 @@ describe('rules that end, in a sidecar that starts anew and reads a directory', 
     expect([await passAt(now + 72 * hour), live()]).toEqual([reason, left]);
   });
 
+  it.each(['ManifestsInvalid', 'Refused'])(
+    'are accept rules: what closes stays, since what was to close instead is not known (%s)',
+    async (reason) => {
+      [historyIn, isDirectory] = [world.folder, true];
+      const brief = (name: string, destination: string, when: string): string =>
+        rule(name, `action: drop, destination: ${destination}, ${when}: "${new Date(now + 24 * hour).toISOString()}"`);
+      const text = brief('closed', '10.6.1.0/24', 'expires') + brief('closes', '10.6.0.0/16', 'notBefore') + others;
+      newest = contentOf(text);
+      await start();
+      const failing =
+        'apiVersion: firezone/v0\nkind: PolicyTest\nmetadata: {name: t}\nspec: {cases: [{destination: 10.9.1.1, expect: accept}]}\n';
+      newest = contentOf(reason === 'Refused' ? text + failing : 'nonsense: [');
+      await restart();
+      expect([await passAt(now + 25 * hour), live()]).toEqual([reason, ['10.6.1.0/24', ...left]]);
+    },
+  );
+
   it('are counted while they are held by --suspend', async () => {
     [historyIn, isDirectory] = [world.folder, true];
     await start();
