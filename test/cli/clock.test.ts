@@ -59,6 +59,16 @@ describe('a one-shot run, where our clock and the server’s differ', () => {
     expect([after.code, live()]).toEqual([0, passed > day ? ['10.9.0.0/16'] : both]);
   });
 
+  it('a wrong clock is no drift', async () => {
+    vi.setSystemTime(Date.now() + 2 * day);
+    wrong(-2 * day);
+    const run = await world.cli(['drift', 'm']);
+    expect([run.code, run.out + run.err]).toEqual([3, expect.stringContaining('[clock-differs]')]);
+    expect(run.out).not.toContain('guest  ');
+    const { drift, in_sync } = JSON.parse((await world.cli(['drift', 'm', '--output', 'json'])).out);
+    expect([drift, in_sync]).toEqual([[], null]);
+  });
+
   it('no digest approves an end that no clock can tell, and none is offered', async () => {
     vi.setSystemTime(Date.now() + 2 * day);
     const { digest } = (await world.cli(['--plan', 'm', ...flags, '--output', 'json'])).json();

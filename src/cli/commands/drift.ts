@@ -1,4 +1,4 @@
-import type { Problem } from '../../model/problem.ts';
+import { makeError, type Problem } from '../../model/problem.ts';
 import type { PassResult } from '../../pass/pass.ts';
 import { tellDrift } from '../../report/drift.ts';
 import { renderDocument } from '../../report/json.ts';
@@ -22,8 +22,11 @@ export async function run(invocation: Invocation): Promise<Answer> {
     const result = await runWired({ ...wired, pass }, null, atBase?.content);
     const failed = result.failure === null ? [] : [wired.explain(result.failure)];
     const told = applyStrict(atBase?.problems ?? [], settings);
-    const problems = [...told, ...applyStrictToPass({ ...result, plan: null }, settings), ...failed];
-    return answerOf(invocation, written, result, problems);
+    // By a clock that is wrong nobody can tell what should be live.
+    const doubt = result.plan?.refusals.find(({ code }) => code === 'clock-differs');
+    const doubted = doubt === undefined ? [] : [makeError('clock-differs', doubt.summary, doubt.hint)];
+    const problems = [...told, ...applyStrictToPass({ ...result, plan: null }, settings), ...failed, ...doubted];
+    return answerOf(invocation, written, doubt === undefined ? result : { ...result, plan: null }, problems);
   } finally {
     await wired.close();
   }
@@ -37,6 +40,7 @@ function answerOf({ settings }: Invocation, root: string, result: PassResult, pr
   return {
     exit: chooseExitCode({
       invalid: end === 'invalid' || isInvalid(desired?.problems ?? [], settings),
+      refused: end === 'refused' && told === null,
       failed: told === null,
       pending: told?.hasDrift ?? false,
       detailed: true,
