@@ -145,6 +145,6 @@ export function noteUnresolved(emails: Names['emails']): readonly Problem[] {
   const [place] = emails.values();
   const quoted = [...emails.keys()].map((one) => `\`${one}\``);
   const summary = `Not looked up, since the server was not asked: ${joinSome(quoted, 3)}.`;
-  const hint = 'A plan looks up e-mail addresses; everything else was checked.';
+  const hint = 'A plan looks them up, and applies `scope` and `require` to these users; everything else was checked.';
   return place === undefined ? [] : [{ code: 'unresolved-email', severity: 'note', summary, hint, place }];
 }
