@@ -66,6 +66,8 @@ export async function loadSubject(invocation: Invocation, command: string): Prom
   if (settings.user.length === 0 && settings.origins.has('user'))
     throw makeFailure('usage', '--user is empty', 'name a user, or leave --user out');
   const isLive = settings.liveRules || settings.snapshot !== null;
+  if (isLive && settings.at !== null)
+    throw makeFailure('usage', '--at goes with manifests, not with a server as it is', 'leave one of them out');
   if (isLive && invocation.operands.length === 0) return await liveSubject(invocation, null);
   const built = await buildOperand(invocation, command);
   const { problems } = built;

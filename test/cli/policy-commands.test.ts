@@ -209,6 +209,7 @@ describe('reconcile explain', () => {
     [['--rule', 'baseline', '--user', 'alice'], 'two questions'],
     [['--rule', 'baseline', '--protocol', 'tcp', '--port', '22'], 'two questions'],
     [['--rule', 'baseline', '--output', 'markdown'], 'has no output as markdown'],
+    [['--rule', 'baseline', '--live', '--at', '2026-12-01'], '--at goes with manifests'],
     [[], 'nothing is asked'],
   ])('refuses %j: %s', async (args, message) => {
     const { code, err } = await explain(...args);

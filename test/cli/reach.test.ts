@@ -147,6 +147,10 @@ it('finds somebody by each of their names', async () => {
 
 it('two questions at once, and a table where there is none, are wrong usage', async () => {
   expect((await world.cli(['reach', 'm', '--user', 'alice', '--destination', '10.2.0.5'])).code).toBe(1);
+  for (const where of [['--live'], ['--snapshot', 's.json']]) {
+    const { code, err } = await world.cli(['reach', 'm', '--at', '2026-12-01', ...where]);
+    expect([code, err]).toEqual([1, expect.stringContaining('--at goes with manifests')]);
+  }
   // Beside --user they narrowed nothing: whoever asked for one port got them all.
   for (const alone of [
     ['--user', 'alice', '--protocol', 'tcp', '--port', '22'],
