@@ -27,7 +27,7 @@ export interface BackOrder {
   readonly goesBack?: true;
   /** The rules that were live before the apply, by `formatRuleKey`: any other that it did not create was made by others since. */
   readonly known?: ReadonlySet<string>;
-  /** Another way back came first: what is as before by now is no news. */
+  /** Another way back came first: a field that is as before by now waits for no secret. */
   readonly isRest?: boolean;
   /** What is live ends when the record says so. */
   readonly endsAsSaid?: true;
@@ -68,7 +68,7 @@ interface Finding extends BackOrder {
 /** The rules that stay, and those that come back. */
 function rulesBefore(
   live: readonly LiveRule[],
-  { record, known, goesBack, isRest = false, endsAsSaid, context: { now, profile, scope }, problems }: Finding,
+  { record, known, goesBack, endsAsSaid, context: { now, profile, scope }, problems }: Finding,
 ): readonly DesiredRule[] {
   const taken = new Set<string>();
   const liveKeys = new Set(live.map(({ rule }) => formatRuleKey(rule)));
@@ -78,7 +78,8 @@ function rulesBefore(
   const kept = standing.filter(({ rule }) => isInScope(rule, scope));
   const leave = (rule: Rule, why: string): void =>
     void problems.push(leaveRule(rule, record.said.get(formatRuleKey(rule))?.name, why));
-  const leaveAsBefore = isRest || record.end === 'started' ? (): void => undefined : leave;
+  // What is as before needs no word, but where somebody asked to undo what was carried out.
+  const leaveAsBefore = goesBack || record.end === 'started' ? (): void => undefined : leave;
   for (const { rule } of record.created)
     if (!isInScope(rule, scope)) leave(rule, isOutside);
     else if (!liveKeys.has(formatRuleKey(rule)))
