@@ -80,7 +80,7 @@ export interface Tested {
 export function runTests(request: PolicyRequest): Tested {
   const { state, profile } = readRules('runTests', request);
   const ended = runPolicyTests(state.tests, state.rules, profile.ports);
-  const { passed, failed, problems } = tellTests(ended, state.userNames);
+  const { passed, failed, problems } = tellTests(ended, state);
   return { passed, failed, problems };
 }
 

@@ -131,6 +131,7 @@ export type ProblemCode =
   | 'expires-too-late'
   | 'expiry-opens'
   | 'not-a-time'
+  | 'too-many-cases'
   | 'too-many-times'
   | 'no-source'
   | 'no-terminal'

@@ -1,7 +1,7 @@
 import { compareNetworks, type Family, type Network } from '../model/address.ts';
-import { findFirstPosition, getOrMake, groupBy } from '../model/group-by.ts';
+import { findFirstPosition, getOrMake, groupBy, keepFirst } from '../model/group-by.ts';
 import { type Interval, type Intervals, toIntervals } from '../model/intervals.ts';
-import type { Rule } from '../model/rule.ts';
+import { formatRuleKey, type Rule } from '../model/rule.ts';
 import { type Protocol, protocols } from '../model/state.ts';
 import type { Portless } from './verdict.ts';
 
@@ -48,6 +48,8 @@ export interface RuleIndex<T extends Ruled> {
   readonly scopes: ReadonlyMap<string | null, readonly T[]>;
   /** The scope's rules by lane, made when first asked for. */
   readonly lanesOf: (scope: string | null) => readonly LaneIndex<T>[];
+  /** The rules of a lane that users have; of users who have the same there, those of the first. Made when first asked for. */
+  readonly ownLane: (lane: number) => LaneIndex<T>;
   /** Users with a rule of their own, sorted. */
   readonly users: readonly string[];
 }
@@ -59,7 +61,17 @@ export function indexRules<T extends Ruled>(items: readonly T[]): RuleIndex<T> {
   const scopes = new Map([...groups].map(([user, mine]) => [user, mine.toSorted(compare)]));
   const users = [...scopes.keys()].filter((user) => user !== null).sort();
   const known = new Map<string | null, readonly LaneIndex<T>[]>();
-  return { scopes, lanesOf: (scope) => getOrMake(known, scope, () => indexLanes(scopes.get(scope) ?? [])), users };
+  const lanesOf = (scope: string | null) => getOrMake(known, scope, () => indexLanes(scopes.get(scope) ?? []));
+  const owned = new Map<number, LaneIndex<T>>();
+  const ownLane = (lane: number) =>
+    getOrMake(owned, lane, () => {
+      const own = users.map((user) => lanesOf(user)[lane]?.items ?? []);
+      const keyOf = (rules: readonly T[]) =>
+        rules.map(({ rule }) => formatRuleKey({ ...rule, userId: null })).join('\n');
+      const distinct = keepFirst(own, keyOf).flat();
+      return laneIndex(distinct.sort((a, b) => compareNetworks(a.rule.destination, b.rule.destination)));
+    });
+  return { scopes, lanesOf, ownLane, users };
 }
 
 function indexLanes<T extends Ruled>(scope: readonly T[]): readonly LaneIndex<T>[] {

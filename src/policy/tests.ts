@@ -2,13 +2,14 @@ import { contains, intersects, Network } from '../model/address.ts';
 import { getOrMake, groupBy } from '../model/group-by.ts';
 import { createTouches, intersectIntervals } from '../model/intervals.ts';
 import type { PortRange } from '../model/port-range.ts';
+import { formatCount } from '../model/printable.ts';
 import { type Action, type DesiredRule, selectRulesAt } from '../model/rule.ts';
 import type { Boundary, DesiredState, PolicyCase, Protocol } from '../model/state.ts';
 import { listAllRules, listBoundaries } from '../model/state.ts';
 import { decide } from './decide-packet.ts';
 import { bestRank, eachPortRange, extendProfile, makeFlatProfile, type RankProfile } from './port-profile.ts';
 import { touchesPorts } from './port-set.ts';
-import { getLane, getLaneRules, indexRules, type Ruled, type RuleIndex } from './rule-index.ts';
+import { findNodesReaching, getLane, getLaneRules, indexRules, type Ruled, type RuleIndex } from './rule-index.ts';
 import { findPacketInBoth } from './selection.ts';
 import { sweep } from './sweep.ts';
 import type { Traffic } from './traffic.ts';
@@ -31,46 +32,73 @@ export interface CaseResult<T extends Ruled> {
   readonly failure: CaseFailure<T> | null;
 }
 
-/** Checks every case exactly, in order. `any` means nobody and every user with a rule; `bounds`: ports that a rule can name. */
+/** Looks at a rule, a case or a range of ports in one run, at most: a few seconds. */
+const mostLooks = 5_000_000;
+
+/** The looks that are left, for all that share them. */
+interface Budget {
+  looks: number;
+}
+
+/**
+ * Checks every case exactly, in order. `any` means nobody and every user with a rule; `bounds`: ports that a rule can name.
+ * Where the looks end no further case is checked: there are fewer results than cases.
+ */
 export function runPolicyTests<T extends Ruled>(
   cases: readonly PolicyCase[],
   rules: readonly T[],
   bounds: PortRange,
+  budget: Budget = { looks: mostLooks },
 ): readonly CaseResult<T | DesiredRule>[] {
   const known = new Map<readonly Ruled[], RuleIndex<T | DesiredRule>>();
-  return cases.map((one) => {
+  const results: CaseResult<T | DesiredRule>[] = [];
+  for (const one of cases) {
     const those: readonly (T | DesiredRule)[] = one.at?.rules ?? rules;
+    if (!known.has(those)) budget.looks -= 10 * those.length;
+    if (budget.looks < 0) break;
     const index = getOrMake(known, those, () => indexRules(those));
-    return { case: one, failure: failureOf(one, index, bounds) };
-  });
+    const { inner, edge } = findWrong(one, index, bounds, budget);
+    if (budget.looks < 0) break;
+    const packet = inner ?? edge;
+    const failure = packet ? { packet, ...decide(index, packet), edgePortsOnly: inner === undefined } : null;
+    results.push({ case: one, failure });
+  }
+  return results;
 }
 
-/** Rules and cases looked at for all times at which a rule begins or ends, at most. */
-const mostLooks = 5_000_000;
+/** That the last cases were not checked, where there are fewer results than cases. */
+export function tellUnchecked(results: readonly unknown[], { length }: readonly PolicyCase[]) {
+  const left = length - results.length;
+  if (left === 0) return [];
+  const summary = `The policy tests take too long: the last ${formatCount(left)} of ${formatCount(length)} cases were not run.`;
+  const hint = 'Write fewer cases with `user: any`, or smaller destinations: each looks at every rule there.';
+  return [{ code: 'too-many-cases', severity: 'error', summary, hint } as const];
+}
 
 /** Cases that hold now and fail once a rule begins or ends (`turn`: the first); `until`: from when on nobody looked, null: never. */
 export function findLaterFailures(state: DesiredState, bounds: PortRange) {
   const { at = Number.POSITIVE_INFINITY, tests } = state;
   const turns = [...groupBy(listBoundaries(state, at), (one) => one.at)].sort(([a], [b]) => a - b);
   const timeless = turns.length === 0 ? [] : tests.filter((one) => one.at === undefined);
-  const now = runPolicyTests(timeless, state.rules, bounds).filter(({ failure }) => failure === null);
-  const holding = new Map(now.map(({ case: one }) => [one.place, one]));
+  const budget = { looks: mostLooks };
+  const now = runPolicyTests(timeless, state.rules, bounds, budget);
+  const holding = new Map(now.flatMap(({ case: one, failure }) => (failure === null ? [[one.place, one]] : [])));
   const failures: (CaseResult<DesiredRule> & { readonly turn: Boundary })[] = [];
   const all = listAllRules(state);
-  let looks = 0;
   for (const [time, turning] of turns) {
-    if (holding.size === 0) break;
+    if (holding.size === 0 && budget.looks >= 0) break;
+    budget.looks -= all.length + holding.size * turning.length;
+    if (budget.looks < 0) return { failures, until: time };
     // Elsewhere no verdict changes.
-    const areas = turning.map(({ rule }) => rule.rule.destination);
-    const parts = areas.flatMap((area) => [...holding.values()].flatMap((one) => narrow(one, area)));
+    const areas = new Map(turning.map(({ rule: { rule } }) => [rule.destination.text, rule.destination]));
+    const parts = [...areas.values()].flatMap((area) => [...holding.values()].flatMap((one) => narrow(one, area)));
     const touches = createTouches(parts.map(({ destination }) => destination));
     const rules = selectRulesAt(all, time).filter(({ rule }) => touches(rule.destination));
-    looks += all.length + holding.size * turning.length + 10 * rules.length;
-    if (looks > mostLooks) return { failures, until: time };
-    for (const { case: one, failure } of runPolicyTests(parts, rules, bounds)) {
+    for (const { case: one, failure } of runPolicyTests(parts, rules, bounds, budget)) {
       const turn = turning.find(({ rule }) => failure && contains(rule.rule.destination, failure.packet.address));
       if (turn !== undefined && holding.delete(one.place)) failures.push({ case: one, failure, turn });
     }
+    if (budget.looks < 0) return { failures, until: time };
   }
   return { failures, until: null };
 }
@@ -109,59 +137,61 @@ export function findAlwaysFailures(
   });
 }
 
-function failureOf<T extends Ruled>(one: PolicyCase, index: RuleIndex<T>, bounds: PortRange): CaseFailure<T> | null {
-  const { inner, edge } = findWrong(one, index, bounds);
-  const packet = inner ?? edge;
-  if (packet === null) return null;
-  const { verdict, rule } = decide(index, packet);
-  return { packet, verdict, rule, edgePortsOnly: inner === null };
-}
-
 /** The first packets that get the other verdict: one at a port that a rule can name, which ends the search, and one at any other. */
-function findWrong<T extends Ruled>(one: PolicyCase, index: RuleIndex<T>, bounds: PortRange) {
-  const { destination } = one;
-  const users = one.user === 'any' ? [null, ...index.users] : [one.user];
-  const ways = new Map(one.protocols.map((protocol) => [protocol, layersFor<T>(one, protocol)]));
-  const found: Record<'inner' | 'edge', Packet | null> = { inner: null, edge: null };
-  const visitFor =
-    (user: string | null, protocol: Protocol) => (first: bigint, _last: bigint, profile: RankProfile) => {
-      const nameable = protocol === 'other' ? { low: 0, high: 0 } : bounds;
+function findWrong<T extends Ruled>(one: PolicyCase, index: RuleIndex<T>, bounds: PortRange, budget: Budget) {
+  const found: Partial<Record<'inner' | 'edge', Packet>> = {};
+  const extend = layersFor<T>(one, budget);
+  for (const { user, protocol, areas } of listSources(one, index, budget)) {
+    const nameable = protocol === 'other' ? { low: 0, high: 0 } : bounds;
+    const visit = (first: bigint, _last: bigint, profile: RankProfile): void => {
+      budget.looks -= profile.starts.length;
       const port = wrongPort(one, profile, protocol, nameable);
-      if (port === null) return true;
-      const address = new Network(destination.family, first);
-      const kind = isNameable(port, nameable) ? 'inner' : 'edge';
-      found[kind] ??= { user, address, protocol, port };
-      return kind === 'edge';
+      if (port === null) return;
+      const address = new Network(one.destination.family, first);
+      found[isNameable(port, nameable) ? 'inner' : 'edge'] ??= { user, address, protocol, port };
     };
-  for (const user of users) {
-    for (const [protocol, extend] of ways) {
-      const lane = getLane(destination.family, protocol);
-      const own = getLaneRules(index, user, lane);
-      const rules = user === null ? [own] : [own, getLaneRules(index, null, lane)];
-      // Beyond a user's own rules her devices are treated as nobody's, which were looked at first.
-      const ownOnly = one.user === 'any' && user !== null;
-      const visit = visitFor(user, protocol);
-      for (const area of ownOnly ? intersectIntervals([destination], own.named) : [destination]) {
-        sweep<T, RankProfile>(rules, area, { empty: unreached, extend, visit });
-        if (found.inner !== null) return found;
-      }
+    const lane = getLane(one.destination.family, protocol);
+    const rules = [...new Set([user, null])].map((scope) => getLaneRules(index, scope, lane));
+    for (const area of areas) {
+      sweep<T, RankProfile>(rules, area, { empty: unreached, extend: extend(protocol), visit });
+      if (found.inner !== undefined || budget.looks < 0) return found;
     }
   }
   return found;
 }
 
+/** Whose traffic is looked at, and where: beyond a user's own rules her devices are treated as nobody's, which come first. */
+function* listSources<T extends Ruled>(one: PolicyCase, index: RuleIndex<T>, budget: Budget) {
+  const { destination, protocols } = one;
+  const user = one.user === 'any' ? null : one.user;
+  for (const protocol of protocols) yield { user, protocol, areas: [destination] };
+  for (const protocol of one.user === 'any' ? protocols : []) {
+    const lane = getLane(destination.family, protocol);
+    const bearing = findNodesReaching(index.ownLane(lane), destination).flatMap(({ items }) => items);
+    budget.looks -= bearing.length;
+    for (const owner of [...new Set(bearing.map(({ rule }) => rule.userId))].sort()) {
+      const { named } = getLaneRules(index, owner, lane);
+      yield { user: owner, protocol, areas: intersectIntervals([destination], named) };
+    }
+  }
+}
+
 const unreached = makeFlatProfile(bestRank.nothing);
 
 /** Lays on the rules of a network, only those that bear on the case, and those of the widest networks once for all users. */
-function layersFor<T extends Ruled>(one: PolicyCase, protocol: Protocol) {
+function layersFor<T extends Ruled>(one: PolicyCase, budget: Budget) {
   const outermost = new Map<readonly T[], RankProfile>();
-  const lower = (outer: RankProfile, items: readonly T[]): RankProfile => {
-    const bearing = items.filter(({ rule: { ports } }) => ports === null || touchesPorts([one.ports], ports));
-    return extendProfile(outer, bearing, bestRank, protocol);
-  };
-  return (outer: RankProfile, items: readonly T[]): RankProfile => {
-    if (outer !== unreached) return lower(outer, items);
-    return getOrMake(outermost, items, () => lower(outer, items));
+  return (protocol: Protocol) => {
+    const lower = (outer: RankProfile, items: readonly T[]): RankProfile => {
+      budget.looks -= items.length + outer.starts.length;
+      if (budget.looks < 0) return outer;
+      const bearing = items.filter(({ rule: { ports } }) => ports === null || touchesPorts([one.ports], ports));
+      return extendProfile(outer, bearing, bestRank, protocol);
+    };
+    return (outer: RankProfile, items: readonly T[]): RankProfile => {
+      if (outer !== unreached) return lower(outer, items);
+      return getOrMake(outermost, items, () => lower(outer, items));
+    };
   };
 }
 

@@ -9,7 +9,7 @@ import type { PolicyCase, Protocol } from '../../src/model/state.ts';
 import { decide } from '../../src/policy/decide-packet.ts';
 import { indexRules } from '../../src/policy/rule-index.ts';
 import { findAlwaysFailures, findLaterFailures, runPolicyTests } from '../../src/policy/tests.ts';
-import { warnOfLaterFailures } from '../../src/report/policy-tests.ts';
+import { tellTests, warnOfLaterFailures } from '../../src/report/policy-tests.ts';
 import { runs } from '../property/runs.ts';
 import { accepts, networkNamed, packets, ruleArbitrary, rulesArbitrary, users } from './universe.ts';
 
@@ -84,6 +84,37 @@ describe('runPolicyTests', () => {
     } as const;
     const [result] = runPolicyTests([policyCase({ destination: networkNamed('10.1.2.3') })], [drop, accept], bounds);
     expect(result?.failure).toMatchObject({ verdict: 'accept', rule: accept });
+  });
+});
+
+describe('too many policy tests', () => {
+  const destination = networkNamed('10.0.0.0/8');
+  const cases = Array.from({ length: 1000 }, () => policyCase({ user: 'any', expect: 'accept' }));
+
+  it('run for one of the users with the same rules, so a group of thousands takes no longer than one person', () => {
+    const members = Array.from({ length: 2000 }, (_, n) => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`);
+    const access = { action: 'accept', destination: networkNamed('10.2.0.0/16'), ports: null } as const;
+    const rules = members.map((userId) => ({ rule: { ...access, userId } }));
+    expect(runPolicyTests(cases, rules, bounds, { looks: 100_000 })).toHaveLength(cases.length);
+    const own = { action: 'drop', destination: networkNamed('10.1.0.0/16'), ports: null } as const;
+    const wrong = { rule: { ...own, userId: members[1_234] ?? '' } };
+    const [result] = runPolicyTests(cases, [...rules, wrong], bounds);
+    expect(result?.failure).toMatchObject({ verdict: 'drop', packet: { user: members[1_234] } });
+  });
+
+  it('end with fewer results than cases, so that no sidecar stands still', () => {
+    const rule = { action: 'accept', destination, ports: null, userId: null } as const;
+    const one: DesiredRule = { name: 'r', rule, place, expires: 5 };
+    const state = makeState([one], 0, { configuration: null, userNames: new Map(), tests: cases });
+    const results = runPolicyTests(cases, [one], bounds, { looks: 1000 });
+    const { length } = results;
+    expect([length > 0, length < cases.length]).toEqual([true, true]);
+    const { passed, failed, headline, problems } = tellTests(results, state);
+    expect([passed, failed, problems.map(({ code }) => code)]).toEqual([length, 1000 - length, ['too-many-cases']]);
+    expect(headline).toBe(`${length} cases passed, ${1000 - length} failed or were not run`);
+    const many = { ...state, rules: new Array<DesiredRule>(500_001).fill(one) };
+    expect(runPolicyTests(cases, many.rules, bounds)).toEqual([]);
+    expect(findLaterFailures(many, bounds)).toEqual({ failures: [], until: 5 });
   });
 });
 

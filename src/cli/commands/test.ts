@@ -17,12 +17,12 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const problems = [...built.problems, ...applyStrict(later, invocation.settings)].sort(compareProblems);
   const state = hasErrors(problems) ? null : built.state;
   const results = state === null ? [] : runPolicyTests(state.tests, state.rules, ports);
-  const told = tellTests(results, state?.userNames ?? new Map());
+  const told = tellTests(results, state ?? { tests: [], userNames: new Map() });
   return {
     exit: chooseExitCode({ invalid: state === null, refused: told.failed > 0 }),
     text: ({ color }) =>
       renderProblems([...problems, ...told.problems], color) + (state === null ? '' : `${told.headline}.\n`),
-    document: () => renderDocument(told.members(), problems),
+    document: () => renderDocument(told.members(), [...problems, ...told.unchecked]),
     report: () => ({
       ...makeProblemReport([...problems, ...told.problems]),
       root: written,

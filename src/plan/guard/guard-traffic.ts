@@ -1,7 +1,7 @@
 import { formatPortRange } from '../../model/port-range.ts';
 import { everyPort, protocols } from '../../model/state.ts';
 import { findPacketInBoth, type Selection } from '../../policy/selection.ts';
-import { findAlwaysFailures, runPolicyTests } from '../../policy/tests.ts';
+import { findAlwaysFailures, runPolicyTests, tellUnchecked } from '../../policy/tests.ts';
 import type { Effect } from '../../policy/traffic.ts';
 import { describeCase, describeFailure, describePacket } from '../../policy/words.ts';
 import type { ConfigurationDecision } from '../decide-configuration.ts';
@@ -60,8 +60,8 @@ export function refuseFailedTests({ input, changes, exposure }: Guarded): readon
   if (tests.length === 0) return [];
   const { at = Number.POSITIVE_INFINITY } = input.desired;
   const standing = changes.flatMap((change) => ruleAfter(change, at));
-  const failing = runPolicyTests(tests, standing, input.profile.ports);
-  const after = failing.flatMap(({ case: one, failure }): Refusal[] => {
+  const ended = runPolicyTests(tests, standing, input.profile.ports);
+  const after = ended.flatMap(({ case: one, failure }): Refusal[] => {
     if (failure === null) return [];
     const { rule } = failure;
     const related = [{ place: one.place, note: `the case \`${one.name}\`` }];
@@ -79,7 +79,7 @@ export function refuseFailedTests({ input, changes, exposure }: Guarded): readon
     const related = [{ place: one.place, note: `the case \`${one.name}\`` }];
     return { code: 'policy-test-failed-on-the-way', summary, hint, related };
   });
-  return [...after, ...between];
+  return [...after, ...tellUnchecked(ended, tests), ...between];
 }
 
 /** The rule that stands after the plan, with its change; none where it begins later. */

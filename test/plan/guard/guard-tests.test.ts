@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseNetwork } from '../../../src/model/address.ts';
+import type { Action } from '../../../src/model/rule.ts';
 import type { PolicyCase } from '../../../src/model/state.ts';
 import { makePlan } from '../../../src/plan/make-plan.ts';
 import { desiredRules, liveRules, planInput } from '../support.ts';
@@ -43,6 +44,13 @@ describe('policy tests', () => {
     expect(refusals(['drop 10.0.0.0/9'], ['drop 10.0.0.0/9'], [policyCase('10.0.0.0/8')])).toMatchObject([
       { code: 'policy-test-failed' },
     ]);
+  });
+
+  it('that are too many to be run refuse the plan', () => {
+    const [rule] = desiredRules('accept 10.0.0.0/8');
+    const at = { time: 1, rules: new Array(500_001).fill(rule) };
+    const cases = ['accept', 'drop'].map((expected) => policyCase('10.0.0.0/8', { expect: expected as Action, at }));
+    expect(refusals([], [], cases)).toMatchObject([{ code: 'too-many-cases' }]);
   });
 
   it('that must always hold refuse a plan that breaks them on the way', () => {
