@@ -69,7 +69,7 @@ export function indexRules<T extends Ruled>(items: readonly T[]): RuleIndex<T> {
       const keyOf = (rules: readonly T[]) =>
         rules.map(({ rule }) => formatRuleKey({ ...rule, userId: null })).join('\n');
       const distinct = keepFirst(own, keyOf).flat();
-      return laneIndex(distinct.sort((a, b) => compareNetworks(a.rule.destination, b.rule.destination)));
+      return laneIndex(distinct.sort(compare));
     });
   return { scopes, lanesOf, ownLane, users };
 }

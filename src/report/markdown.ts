@@ -1,3 +1,4 @@
+import { getOrMake } from '../model/group-by.ts';
 import { escapeControls, shortenText } from '../model/printable.ts';
 import type { Plan } from '../plan/plan.ts';
 import { addFailedSteps } from './failed-steps.ts';
@@ -26,7 +27,8 @@ export const marker = '<!-- reconcile-plan -->';
 
 /** The plan as Markdown for a comment or a job summary: the effect first, details folded, never longer than a comment may be. */
 export function renderMarkdown(report: RunReport): string {
-  return fitComment((limit) => render(report, limit));
+  const pages = new Map<number, PlanPage>();
+  return fitComment((limit) => render(report, limit, pages));
 }
 
 /** A text with as many items of each kind as a comment has room for. */
@@ -46,7 +48,7 @@ export function cutComment(text: string): string {
   return `${cut.slice(0, cut.lastIndexOf('\n'))}\n\nCut here: too long for a comment. \`--output json=FILE\` has all of it.\n`;
 }
 
-function render(report: RunReport, limit: number): string {
+function render(report: RunReport, limit: number, pages: Map<number, PlanPage>): string {
   const { plan } = report;
   // The comment that a later run finds again is the plan's.
   const { headline, comparison } = report;
@@ -56,7 +58,8 @@ function render(report: RunReport, limit: number): string {
   const first = [head, leftOpenSection(report, limit)];
   const problems = problemSection(report, limit);
   if (plan === null) return joinSections([...first, problems]);
-  const page = makePlanPage(report, plan, Math.min(limit, mostTraffic));
+  const lines = Math.min(limit, mostTraffic);
+  const page = getOrMake(pages, lines, () => makePlanPage(report, plan, lines));
   return joinSections([
     ...first,
     escapeProse(page.title.join(', ')),

@@ -119,6 +119,14 @@ it('rules that differ at more times than can be compared are refused after so ma
     expect([refusals.map(({ code }) => code), later]).toEqual([['too-many-times'], undefined]);
 });
 
+it('what differs for many users at many times counts by how much traffic is kept, so that a report of it can be written', () => {
+  const own = desiredRules(...Array.from({ length: 100 }, (_, n) => `accept 10.1.0.${n} @u${n}`));
+  const drops = desiredRules(...Array.from({ length: 200 }, (_, n) => `drop 10.1.0.0/24 tcp/${2 * n + 1}`));
+  const after = [...own, ...drops.map((one, n) => ({ ...one, name: `d${n}`, notBefore: 10 + n }))];
+  const { refusals, later } = diffDesired({ before: stateOf([]), after: stateOf(after), ...options });
+  expect([refusals.map(({ code }) => code), later]).toEqual([['too-many-times'], undefined]);
+});
+
 it('a rule that is prolonged, and ends between the reads of the two sides, opens traffic from its end on', () => {
   const [base, access] = desiredRules('drop 0.0.0.0/0', 'accept 192.168.0.0/16').map((one, n) => ({
     ...one,

@@ -10,6 +10,7 @@ import { renderApply, renderPlan } from '../../src/report/text.ts';
 import { alice, hostile, planOf, reportOf } from './support.ts';
 
 const plain = { color: false };
+const noTraffic = { opens: [], closes: [] };
 
 const review = reportOf(
   planOf(['drop 192.0.2.2', 'accept 203.0.113.0/24', 'drop 10.0.0.0/8'], {
@@ -44,6 +45,14 @@ describe('text', () => {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: the colours are what is removed
     expect(colored.replace(/\u001b\[[0-9;]*m/g, '')).toBe(renderPlan(review, plain));
     expect(colored).not.toBe(renderPlan(review, plain));
+  });
+
+  it('tells of as many later times as of lines, and how many are left, so that no plan takes minutes to read', () => {
+    const { plan } = review;
+    const later = Array.from({ length: 40 }, (_, n) => ({ from: n * 86_400_000, effect: plan?.effect ?? noTraffic }));
+    const text = renderPlan({ ...review, plan: plan && { ...plan, later } }, plain);
+    expect(text.match(/^ *(Traffic)? *From /gm)).toHaveLength(12);
+    expect(text).toContain('and from 28 later times on: the JSON output has all');
   });
 
   it('lists the sets by name, as people count, and what belongs to none after them', () => {

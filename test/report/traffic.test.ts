@@ -75,6 +75,28 @@ describe('traffic in words', () => {
     expect(describeTraffic(opened(before, after), { ...people, withRules }).map(formatTrafficLine)).toEqual(lines);
   });
 
+  it('sources are compared only as far as the work of the whole report allows, and ports count', () => {
+    const ports = Array.from({ length: 1000 }, (_, n) => ({ low: 2 * n + 1, high: 2 * n + 1 }));
+    const traffic = [null, alice, bob].map((user): Traffic => {
+      return {
+        user,
+        destinations: user === bob ? ['10.1.0.0/16', '10.3.0.0/16'] : ['10.1.0.0/16'],
+        protocol: 'tcp',
+        ports,
+      };
+    });
+    const budget = { left: 10_000 };
+    const linesOf = () =>
+      describeTraffic(traffic, { ...people, withRules: new Set([alice, bob]) }, false, budget).map(formatTrafficLine);
+    const compared = linesOf();
+    expect(compared.map((line) => line.slice(0, 20))).toEqual(['10.1.0.0/16 tcp 1, 3', '10.3.0.0/16 tcp 1, 3']);
+    expect(compared[0]).toMatch(/for everyone$/);
+    expect(linesOf()).toEqual([
+      expect.stringMatching(/for everyone but bob$/),
+      expect.stringMatching(/^10.1.*, 10.3.*for bob$/),
+    ]);
+  });
+
   it('nobody is hidden behind "and 1 more"', () => {
     const seven = Array.from({ length: 7 }, (_, i) => `e${i}520c4b-adc3-4574-932a-94461cf85c07`);
     const traffic = opened(

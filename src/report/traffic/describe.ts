@@ -19,10 +19,25 @@ export interface TrafficLine {
 /** Networks and exceptions that a line which is read in passing names before it counts the rest. */
 const brief = 8;
 
+/** What comparing sources costs in all that is described together, at most: looks at the ranges of ports of a class, for each class. */
+const mostCompared = 3_000_000;
+
+/** What of it is left. */
+export interface Budget {
+  left: number;
+}
+
+export const makeBudget = (): Budget => ({ left: mostCompared });
+
 /** The traffic in lines, those for most people first; with `isFull` the words, read back, are exactly the traffic. */
-export function describeTraffic(traffic: readonly Traffic[], people: People, isFull = false): readonly TrafficLine[] {
+export function describeTraffic(
+  traffic: readonly Traffic[],
+  people: People,
+  isFull = false,
+  budget = makeBudget(),
+): readonly TrafficLine[] {
   const most = isFull ? Number.POSITIVE_INFINITY : brief;
-  return groupBySources(traffic)
+  return groupBySources(traffic, budget)
     .toSorted((a, b) => Number(b.users.has(null)) - Number(a.users.has(null)) || b.users.size - a.users.size)
     .flatMap(({ users, pieces }) => {
       const who = formatPeople(users, people);
@@ -66,14 +81,13 @@ interface SourceTraffic {
   readonly pieces: readonly Piece[];
 }
 
-/** Pairs of a stretch of addresses and a class of sources looked at, at most; above it classes are not compared. */
-const mostCompared = 1_000_000;
-
-/** The same traffic, cut so that what everyone has stands once, and only what is left is said of single people. */
-function groupBySources(traffic: readonly Traffic[]): readonly SourceTraffic[] {
+/** The same traffic, cut so that what everyone has stands once, and only what is left is said of single people; as it is where that costs too much. */
+function groupBySources(traffic: readonly Traffic[], budget: Budget): readonly SourceTraffic[] {
   const classes = classesOf(traffic);
   const spans = classes.flatMap(({ pieces }, index) => pieces.map((piece) => ({ index, ...piece })));
-  if (classes.length < 2 || spans.length * classes.length > mostCompared) return classes;
+  const cost = classes.length * spans.reduce((sum, { protocols }) => sum + protocols.length, 0);
+  if (classes.length < 2 || cost > budget.left) return classes;
+  budget.left -= cost;
   return [...cutByClasses(spans)].map(([key, pieces]) => {
     const users = key.split(' ').flatMap((index) => [...(classes[Number(index)]?.users ?? [])]);
     return { users: new Set(users), pieces };
