@@ -1,6 +1,8 @@
-import { relative, resolve, sep } from 'node:path';
+import { realpathSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { isBelow, resolveLinks } from '../adapters/secrets.ts';
 import { readOperatorFile } from '../adapters/source/regular-file.ts';
-import { findWorkTree } from '../adapters/source/work-tree.ts';
+import { findWorkTree, listRepositories } from '../adapters/source/work-tree.ts';
 import { decodeText } from '../manifest/read-manifests.ts';
 import { readValues } from '../manifest/values-file.ts';
 import { makeNote, makeWarning, type Problem } from '../model/problem.ts';
@@ -46,14 +48,20 @@ export function readBeside(path: string, folder: string, file: string): FoundFil
   const isInside = isBelow(path, file);
   if (there === file || !(isInside || isBelow(findWorkTree(path)?.root ?? path, file))) return undefined;
   try {
+    checkLinks(there);
     return readOperatorFile(there, largest);
   } catch {
     return isInside ? null : undefined;
   }
 }
 
-function isBelow(folder: string, file: string): boolean {
-  return relative(folder, file).split(sep)[0] !== '..';
+/** Throws where a link leads out of a repository that the file lies in, or into Git's files: a pull request could show what is there. */
+function checkLinks(file: string): void {
+  const real = resolveLinks(file);
+  const roots = real === null ? [] : listRepositories(dirname(file)).map((root) => realpathSync(root));
+  if (roots.every((root) => isBelow(root, real ?? '') && !isBelow(join(root, '.git'), real ?? ''))) return;
+  const summary = `the values file ${file} lies behind a link out of the repository, and is not read`;
+  throw makeFailure('bad-values', summary, 'commit the file itself, or a link that stays in the repository');
 }
 
 /** That a values file cannot be read as each side has it: a note where no change of the repository can touch it. */
@@ -69,6 +77,7 @@ function merge(read: readonly ReadonlyMap<string, string>[]): GivenValues {
 }
 
 function readNow(path: string): ReadonlyMap<string, string> {
+  checkLinks(path);
   const name = `the values file ${path}`;
   return decode(path, readNamedFile({ path, code: 'bad-values', name, largest, hint: 'check --values' }));
 }

@@ -1,6 +1,9 @@
 import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { startSimulator } from '../../src/simulator/server.ts';
 import { alice, configuration, rule, startWorld, type World } from './harness.ts';
@@ -267,6 +270,40 @@ describe('--base', () => {
     ]);
     expect((await world.cli(['drift', '--base', 'HEAD', ...values, 'm'])).code).toBe(0);
     expect((await world.cli(['drift', ...values, 'm'])).code).toBe(2);
+  });
+
+  it('reads no values file behind a link out of the repository, on no side, and shows no name in it', async () => {
+    const outside = mkdtempSync(join(tmpdir(), 'runner-'));
+    writeFileSync(join(outside, 'secrets.yaml'), 'canary: 203.0.113.0/24\n');
+    world.write('m/a.yaml', rule('closed', 'action: drop, destination: 203.0.113.0/24'));
+    world.write('shared/values.yaml', 'net: 203.0.113.0/24\n');
+    const point = (link: string, target: string) => {
+      rmSync(join(world.folder, link), { recursive: true, force: true });
+      symlinkSync(target, join(world.folder, link));
+    };
+    point('values.yaml', 'shared/values.yaml');
+    commit('a link that stays');
+    expect((await world.cli(['validate', 'm', '--values', 'values.yaml'])).code).toBe(0);
+    world.write('m/a.yaml', rule('closed', ['action: drop, destination: "$', '{other}"'].join('')));
+    for (const [file, link, target] of [
+      ['values.yaml', 'values.yaml', join(outside, 'secrets.yaml')],
+      ['values.yaml', 'values.yaml', '.git/config'],
+      ['ops/secrets.yaml', 'ops', outside],
+    ] as const) {
+      point(link, target);
+      for (const command of [['validate'], ['diff', 'HEAD'], ['--plan', '--base', 'HEAD']]) {
+        const { code, out, err } = await world.cli([...command, 'm', '--values', file]);
+        expect([code, out + err]).toEqual([expect.any(Number), expect.stringContaining('[bad-values]')]);
+        expect([code > 0, `${out}${err}`]).toEqual([true, expect.not.stringMatching(/canary|203\.0|bare/)]);
+      }
+    }
+    point('m/values.yaml', join(outside, 'secrets.yaml'));
+    world.write('old/a.yaml', closed);
+    point('old/values.yaml', join(outside, 'secrets.yaml'));
+    const { out, err } = await world.cli(['diff', 'old', 'm', '--values', 'old/values.yaml']);
+    expect(out + err).toContain('[bad-values]');
+    expect(out + err).not.toContain('canary');
+    rmSync(outside, { recursive: true });
   });
 
   it('a base with errors is said, and nothing is attributed', async () => {
