@@ -1,7 +1,17 @@
 // The Action's second step (action.yml): plan on a pull request, with one comment updated in place; apply on a push.
 // A pull request of a fork is planned from a snapshot, and the API token is taken out of reach before its code is looked at.
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
-import { addDiff, callJson, marker, named, prepared, providerSecrets, runCommand, splitWords } from './plan-run.mjs';
+import {
+  addDiff,
+  callJson,
+  listBodies,
+  marker,
+  named,
+  prepared,
+  providerSecrets,
+  runCommand,
+  splitWords,
+} from './plan-run.mjs';
 
 const env = process.env;
 const input = (name) => (env[`INPUT_${name.replaceAll('-', '_').toUpperCase()}`] ?? '').trim();
@@ -54,7 +64,7 @@ async function main() {
         .join(''),
     );
   }
-  if (review && input('comment') !== 'false' && markdown !== '') await comment(event.pull_request.number, markdown);
+  if (review && input('comment') !== 'false') await comment(event.pull_request.number, markdown);
   // 2: changes are pending, which is what a pull request is for.
   return mode === 'plan' && code === 2 ? 0 : code;
 }
@@ -74,14 +84,17 @@ function onMain({ repository }) {
 async function comment(number, text) {
   const api = `${env.GITHUB_API_URL}/repos/${env.GITHUB_REPOSITORY}/issues`;
   const headers = { authorization: `Bearer ${input('github-token')}`, 'x-github-api-version': '2022-11-28' };
-  const body = { body: text.includes(marker) ? text : `${marker}\n${text}` };
   try {
     const before = await findComment(`${api}/${number}/comments`, headers, await author(headers));
-    const { status } =
-      before === null
-        ? await callJson(`${api}/${number}/comments`, { method: 'POST', headers, body })
-        : await callJson(`${api}/comments/${before}`, { method: 'PATCH', headers, body });
-    if (status >= 300) say(`::notice::The comment was not written (${status}); the plan is in the job's summary.`);
+    // GitHub takes 65,536.
+    for (const body of listBodies(text, "the job's summary and its log", 60_000)) {
+      const { status } =
+        before === null
+          ? await callJson(`${api}/${number}/comments`, { method: 'POST', headers, body: { body } })
+          : await callJson(`${api}/comments/${before}`, { method: 'PATCH', headers, body: { body } });
+      if (status < 300) return;
+      say(`::notice::The comment was not written (${status}); the plan is in the job's summary.`);
+    }
   } catch {
     say("::notice::The comment was not written (no answer); the plan is in the job's summary.");
   }

@@ -2,7 +2,17 @@
 // Where the API token is absent (a fork's pipeline, an unprotected branch) the plan is made from a snapshot.
 import { copyFileSync, existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { addDiff, callJson, marker, named, prepared, providerSecrets, runCommand, splitWords } from './plan-run.mjs';
+import {
+  addDiff,
+  callJson,
+  listBodies,
+  marker,
+  named,
+  prepared,
+  providerSecrets,
+  runCommand,
+  splitWords,
+} from './plan-run.mjs';
 
 const env = process.env;
 const say = (text) => process.stdout.write(`${text}\n`);
@@ -36,21 +46,23 @@ async function main() {
     rmSync(name, { recursive: true, force: true }); // a merge request may have made it a link
     if (existsSync(join(folder, name))) copyFileSync(join(folder, name), name);
   }
-  if (review && markdown !== '' && env.RECONCILE_GITLAB_TOKEN) await note(markdown);
+  if (review && env.RECONCILE_GITLAB_TOKEN) await note(markdown);
   return review && code === 2 ? 0 : code;
 }
 
 async function note(text) {
   const url = `${env.CI_API_V4_URL}/projects/${env.CI_MERGE_REQUEST_PROJECT_ID}/merge_requests/${env.CI_MERGE_REQUEST_IID}/notes`;
   const headers = { 'private-token': env.RECONCILE_GITLAB_TOKEN };
-  const body = { body: text.includes(marker) ? text : `${marker}\n${text}` };
   try {
     const before = await findNote(url, headers);
-    const { status } =
-      before === null
-        ? await callJson(url, { method: 'POST', headers, body })
-        : await callJson(`${url}/${before}`, { method: 'PUT', headers, body });
-    if (status >= 300) say(`The note was not written (${status}); the plan is in the job's artifacts.`);
+    for (const body of listBodies(text, "the job's artifacts and its log")) {
+      const { status } =
+        before === null
+          ? await callJson(url, { method: 'POST', headers, body: { body } })
+          : await callJson(`${url}/${before}`, { method: 'PUT', headers, body: { body } });
+      if (status < 300) return;
+      say(`The note was not written (${status}); the plan is in the job's artifacts.`);
+    }
   } catch {
     say("The note was not written (no answer); the plan is in the job's artifacts.");
   }

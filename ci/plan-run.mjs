@@ -72,12 +72,26 @@ export function prepared(folder) {
  */
 export function addDiff(plan, { base, names, settings, variables, path, extra = [] }) {
   const folder = base[0]?.slice('--base='.length);
-  if (folder === undefined) return plan;
+  if (folder === undefined || plan?.markdown === '') return plan;
   const argv = ['diff', ...settings, ...pickDiffFlags(extra), '--detailed-exitcode', '--no-color', '--output', 'text'];
   const diff = runCommand([...argv, resolve(folder), resolve(path)], variables, [...names, [resolve(path), path]]);
   if (plan === null) return diff;
   const below = `<details><summary>Without the server</summary>\n\n${diff.markdown}\n\n</details>`;
   return { ...plan, markdown: `${plan.markdown}\n${below}\n` };
+}
+
+/**
+ * What a comment says, and what it says where the forge refuses that: an older comment must not stand there as if it were about this
+ * commit. `where`: what holds all of the text; `most`: characters that the forge takes, of which the last are left out.
+ */
+export function listBodies(text, where, most = Number.POSITIVE_INFINITY) {
+  const short = (what) => `${marker}\n### reconcile: ${what}\n`;
+  if (text === '') return [short("the command ended without a plan: see the job's log")];
+  const marked = text.includes(marker) ? text : `${marker}\n${text}`;
+  const cut = marked.slice(0, marked.lastIndexOf('\n', most - 200));
+  const body =
+    marked.length <= most ? marked : `${cut}\n\nCut here: too long for a comment; ${where} have all of it.\n`;
+  return [body, short(`the plan is too long for a comment: ${where} have it`)];
 }
 
 /** Of more flags for a plan those that a diff has too, with their values: what is built, and what fails. */

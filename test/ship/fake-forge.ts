@@ -25,6 +25,8 @@ export interface FakeForge {
   me: { readonly id: number; readonly login: string; readonly type: string } | null;
   /** Answer writes with 403, as a fork's job gets it. */
   readOnly: boolean;
+  /** Characters of a comment at most; a longer one is answered with 422, as GitHub does. */
+  longest: number;
   close(): Promise<void>;
 }
 
@@ -49,6 +51,7 @@ export async function startForge(): Promise<FakeForge> {
     comments,
     me: null,
     readOnly: false,
+    longest: 65_536,
     close: () => new Promise((resolve) => server.close(() => resolve())),
   };
   return forge;
@@ -63,6 +66,7 @@ function answerTo(forge: FakeForge, method: string, path: string, body: string):
   }
   if (forge.readOnly) return [403, { message: 'Resource not accessible by integration' }];
   const text = (JSON.parse(body) as { body: string }).body;
+  if (text.length > forge.longest) return [422, { message: 'body is too long' }];
   if (method === 'POST') {
     forge.comments.push({ id: forge.comments.length + 1, body: text });
     return [201, {}];

@@ -186,6 +186,29 @@ describe('the Action', () => {
     expect(first.output).not.toContain('canary');
   });
 
+  it('leaves no comment about an earlier commit where the plan is too long', async () => {
+    await run('github', environment(ownBranch), folder);
+    forge.longest = 300;
+    const long = await run('github', environment(ownBranch), folder);
+    expect([long.code, long.output]).toEqual([0, expect.stringContaining('was not written (422)')]);
+    expect(forge.comments).toHaveLength(2);
+    expect(forge.comments[1]?.body).toMatch(
+      /^<!-- reconcile-plan -->\n### reconcile: the plan is too long for a comment: the job's summary/,
+    );
+  });
+
+  it('cuts a plan with the difference below it to what a comment holds, the difference first', async () => {
+    const { listBodies } = (await import(path.join(root, 'ci/plan-run.mjs'))) as {
+      listBodies: (text: string, where: string, most?: number) => readonly string[];
+    };
+    const text = `### reconcile\n${'- plan\n'.repeat(5000)}\n${'- diff\n'.repeat(6000)}`;
+    const [body = ''] = listBodies(text, 'the log and the summary', 60_000);
+    expect([body.length > 59_000, body.length <= 60_000, body.match(/- plan/g)?.length]).toEqual([true, true, 5000]);
+    expect(body).toMatch(/- diff\n\nCut here: too long for a comment; the log and the summary have all of it\.\n$/i);
+    expect(listBodies(text, 'the log')[0]).toContain(text);
+    expect(listBodies('', 'the log')).toEqual([expect.stringContaining('the command ended without a plan')]);
+  });
+
   it('applies on a push', async () => {
     const ran = await run('github', environment({ ref: 'refs/heads/main' }), folder);
     expect(ran.code).toBe(0);
@@ -495,6 +518,14 @@ describe('the GitLab template', () => {
     };
   }
   const request = { CI_MERGE_REQUEST_IID: '3', CI_MERGE_REQUEST_SOURCE_PROJECT_ID: '42' };
+
+  it('leaves no note about an earlier commit where GitLab refuses the plan', async () => {
+    const variables = () => environment({ ...request, RECONCILE_TOKEN: apiToken });
+    await run('gitlab', variables(), folder);
+    forge.longest = 300;
+    expect((await run('gitlab', variables(), folder)).code).toBe(0);
+    expect(forge.comments[1]?.body).toContain("the plan is too long for a comment: the job's artifacts");
+  });
 
   it('plans a merge request, keeps one note up to date, and leaves the plan as artifacts', async () => {
     const ran = await run('gitlab', environment({ ...request, RECONCILE_TOKEN: apiToken }), folder);
