@@ -68,7 +68,7 @@ function assembleAnew({ files, manifests }: ParsedFiles, users: KnownUsers | nul
   add(findCollisionsAgain(rules, context));
   if (rules.some(hasTimes)) add(findEndings(rules, context));
   add(findOutside({ rules, configuration, manifests: layered.manifests }, context));
-  add(missingNotes(rules, context));
+  add(missingNotes(rules, problems, context));
   add(saidProblems({ ...layered, problems }, context));
   const suppressions = layered.files.flatMap((file) => file.suppressions);
   const texts = (file: string): string | undefined => {
@@ -203,14 +203,19 @@ export function findOutside(
 }
 
 /** Rules without a note that the operator's settings ask for: one finding for a written rule, whatever it stands for. */
-function missingNotes(rules: readonly DesiredRule[], { require: required = [] }: DesiredContext): readonly Problem[] {
+function missingNotes(
+  rules: readonly DesiredRule[],
+  found: readonly Problem[],
+  { require: required = [] }: DesiredContext,
+): readonly Problem[] {
   const problems = new Map<string, Problem>();
+  const unreadable = new Set(found.flatMap(({ code, place }) => (code === 'not-a-time' ? (place?.file ?? []) : [])));
   for (const { note, scope } of required) {
     for (const item of rules) {
-      // The end of a drop opens what it closed.
-      const hasIt = item[note] !== undefined || (note === 'expires' && item.rule.action === 'drop');
-      if (hasIt || !concerns(item.rule, scope)) continue;
       const { file, line } = item.place;
+      // The end of a drop opens what it closed; a time that cannot be read may be the end.
+      const isFree = note === 'expires' && (item.rule.action === 'drop' || unreadable.has(file));
+      if (item[note] !== undefined || isFree || !concerns(item.rule, scope)) continue;
       const summary = `\`${item.name}\` has no \`${note}\`, which the settings ask for here.`;
       const [beside, above, too] = note === 'expires' ? ['`action`', 'spec', ', drops too'] : ['name', 'metadata', ''];
       const hint = `Write \`${note}: …\` beside the ${beside} of the rule, or under \`${above}\` for all rules of the set${too}.`;

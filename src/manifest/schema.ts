@@ -31,7 +31,7 @@ const userName = is.field(is.text, 'A name from a `kind: Users`, an e-mail addre
 const group = is.field(name, 'The name of a `kind: Group`: one rule for each member.', 'contractors');
 
 /** A text with something to read in it. */
-const pattern = '[^\\s\\u00ad\\u180e\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f]';
+const pattern = '[^\\s\\u00ad\\u115f\\u1160\\u180e\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f\\u2800\\u3164\\uffa0]';
 const note: is.Shape = { type: 'string', pattern, maxLength: 200 };
 const notes: is.Fields = {
   owner: is.optional(note, 'Who answers for it: a team, a person. Not sent.', 'network team'),

@@ -71,6 +71,9 @@ describe('who answers for a rule', () => {
     'owner: "\\u00a0\\t"',
     'owner: "\\u200b"',
     'owner: "\\u2060 \\u00ad"',
+    'owner: "\\u3164"',
+    'ticket: "\\u115f\\u1160 \\uffa0"',
+    'ticket: "\\u2800"',
     `owner: ${'x'.repeat(201)}`,
     'owner: [a]',
   ])('must be a text of some length: %s', (field) => {
@@ -113,6 +116,13 @@ describe('`require` in the settings', () => {
     const { problems } = build({ 'bare.yaml': drop }, { require: required('require: [expires]') });
     expect(problems.map(({ code, place }) => [code, place?.line])).toEqual([['note-missing', 6]]);
     expect(problems[0]?.hint).toContain('drops too');
+  });
+
+  it('says nothing of a missing end where the end that is written cannot be read', () => {
+    const wrong = bare.replace('action: drop, destination: 10', 'action: accept, expires: soon, destination: 10');
+    expect(codes(build({ 'bare.yaml': wrong }, { require: required('require: [expires]') }))).toEqual([
+      expect.stringMatching(/^7:.* not-a-time$/),
+    ]);
   });
 
   const alice = 'a1520c4b-adc3-4574-932a-94461cf85c07';
