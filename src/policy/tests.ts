@@ -32,8 +32,8 @@ export interface CaseResult<T extends Ruled> {
   readonly failure: CaseFailure<T> | null;
 }
 
-/** Looks at a rule, a case or a range of ports in one run, at most: a few seconds. */
-const mostLooks = 5_000_000;
+/** Looks at a rule, a case or a range of ports in one run, at most: some ten seconds. */
+const mostLooks = 20_000_000;
 
 /** The looks that are left, for all that share them. */
 interface Budget {
