@@ -80,7 +80,7 @@ export function findLaterFailures(state: DesiredState, bounds: PortRange) {
   const { at = Number.POSITIVE_INFINITY, tests } = state;
   const turns = [...groupBy(listBoundaries(state, at), (one) => one.at)].sort(([a], [b]) => a - b);
   const timeless = turns.length === 0 ? [] : tests.filter((one) => one.at === undefined);
-  const budget = { looks: mostLooks };
+  const budget = { looks: mostLooks / 4 };
   const now = runPolicyTests(timeless, state.rules, bounds, budget);
   const holding = new Map(now.flatMap(({ case: one, failure }) => (failure === null ? [[one.place, one]] : [])));
   const failures: (CaseResult<DesiredRule> & { readonly turn: Boundary })[] = [];
