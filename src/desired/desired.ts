@@ -167,7 +167,7 @@ function linkTimes(rules: readonly DesiredRule[]): readonly DesiredRule[] {
     const key = formatRuleKey(one.rule);
     const { notBefore: begins, expires = Number.POSITIVE_INFINITY, staysUntil = expires } = following.get(key) ?? {};
     const isFollowed = begins !== undefined && one.expires !== undefined && begins <= one.expires;
-    linked.set(one, isFollowed ? { ...one, staysUntil } : one);
+    linked.set(one, isFollowed ? { ...one, staysUntil: Math.max(one.expires, staysUntil) } : one);
     following.set(key, linked.get(one) ?? one);
   }
   return rules.map((one) => linked.get(one) ?? one);

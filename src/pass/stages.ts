@@ -6,7 +6,7 @@ import { listEnforcementProblems } from '../enforcement/problems.ts';
 import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
 import { compareProblems, hasErrors, raiseWarnings } from '../model/problem.ts';
 import { fail, ok, type Result } from '../model/result.ts';
-import { covers, type DesiredRule, formatRuleKey, hasTimes } from '../model/rule.ts';
+import { covers, type DesiredRule, formatRuleKey } from '../model/rule.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
 import { digestPlan } from '../plan/digest.ts';
 import type { PlanInput } from '../plan/input.ts';
@@ -141,9 +141,9 @@ export function restrictToLive(pass: PassDependencies, state: DesiredState, live
 
 /** When the rules of an applied state end, by `formatRuleKey`: of several with one key the one in force, else the last that ended. */
 export function listBaseEnds(base: DesiredState | null): ReadonlyMap<string, SaidOfRule> {
-  const { rules = [], expired = [], upcoming = [] } = base ?? {};
-  const timed = [...upcoming, ...expired, ...rules.filter(hasTimes)];
-  return new Map(timed.map((one) => [formatRuleKey(one.rule), describeRule(one)]));
+  if (base?.at === undefined) return new Map();
+  const { rules, expired = [], upcoming = [] } = base;
+  return new Map([...upcoming, ...expired, ...rules].map((one) => [formatRuleKey(one.rule), describeRule(one)]));
 }
 
 /** What the plan of this pass depends on; `hints`: what was learnt of the server and its kernel. */

@@ -423,6 +423,24 @@ describe('rules that begin and end, in a sidecar', () => {
     expect([await passAt(now + 3 * hour), live()]).toEqual(['Applied', ['10.8.0.0/16', '10.9.0.0/16']]);
   });
 
+  it('end when the last of them does, where one lies within another that has the same content', async () => {
+    newest = contentOf(
+      timed('outer', '10.1.0.0/16', { expires: now + hour }) +
+        timed('inner', '10.1.0.0/16', { notBefore: now - 3 * hour, expires: now - 2 * hour }) +
+        others,
+    );
+    await start('--max-deletes', '0');
+    expect([await passAt(now + hour), live()]).toEqual(['Applied', ['10.8.0.0/16', '10.9.0.0/16']]);
+  });
+
+  it('are not meant where a revision leaves out a rule without an end, beside one with the same content that had ended', async () => {
+    const old = timed('old', '10.1.0.0/16', { expires: now - hour });
+    newest = contentOf(old + rule('kept', 'action: accept, destination: 10.1.0.0/16') + others);
+    await start('--max-deletes', '0');
+    newest = contentOf(old + others);
+    expect([await passAt(now + 1), live()]).toEqual(['Refused', before]);
+  });
+
   it('end by a first revision that waits for a window, too', async () => {
     world.simulator.seed(
       ['10.1.0.0/16', '10.8.0.0/16', '10.9.0.0/16'].map((destination) => ({ action: 'drop', destination })),
