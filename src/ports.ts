@@ -18,7 +18,7 @@ export interface ApiAnswer {
 export interface NoAnswer {
   readonly kind: 'no-answer';
   readonly sent: 'no' | 'maybe';
-  /** Stable word: `refused`, `reset`, `timeout`, `dns`, `tls`, `torn-body`, `not-json`, `too-large`, `redirect`, `aborted`. */
+  /** Stable word: `refused`, `reset`, `timeout`, `dns`, `tls`, `torn-body`, `not-json`, `too-large`, `redirect`, `aborted`, `lease`. */
   readonly code: string;
   /** One clear sentence for a person, without secrets. */
   readonly message: string;

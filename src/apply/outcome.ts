@@ -10,6 +10,8 @@ export interface Settled {
   readonly outcome: OutcomeKind;
   /** HTTP status of the last answer; null when there was none. */
   readonly status: number | null;
+  /** Why its last request got no usable answer (the code of `NoAnswer`); absent where it got one, or there was none. */
+  readonly noAnswer?: string;
   /** What went wrong and what to do, for a person. */
   readonly message?: string;
   /** The rule's id on the server after a create. */

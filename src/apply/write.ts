@@ -6,15 +6,16 @@ import { computeBackoffMs, isAway, type Judged, send } from './send.ts';
 import type { Session } from './session.ts';
 import type { Priority } from './throttle.ts';
 
-/** A write that was answered and not done. */
+/** A write that is known not to be done. */
 export function settleFailed(answer: ApiResult, request: string): Settled {
-  return { outcome: 'failed', status: answer.status, message: describeAnswer(answer, request) };
+  const noAnswer = answer.kind === 'no-answer' ? { noAnswer: answer.code } : {};
+  return { outcome: 'failed', status: answer.status, ...noAnswer, message: describeAnswer(answer, request) };
 }
 
 /** A write that was sent, and reading back whether it was carried out failed too. */
 export function settleUnknown(answer: ApiResult, request: string, why: string): Settled {
-  const message = `${describeAnswer(answer, request)}; whether it was carried out is not known: ${why}`;
-  return { outcome: 'unknown', status: answer.status, message };
+  const { message, ...settled } = settleFailed(answer, request);
+  return { ...settled, outcome: 'unknown', message: `${message}; whether it was carried out is not known: ${why}` };
 }
 
 /** The step that a write belongs to, and the apply. */

@@ -77,8 +77,8 @@ export interface Invocation {
   readonly terminal: Terminal;
   /** Absent: it runs by itself. */
   readonly shared?: SharedParts;
-  /** Asked before each write leaves; absent: it may. */
-  readonly mayWrite?: () => Promise<boolean>;
+  /** Asked before each write leaves (null: nobody can tell); absent: it may. */
+  readonly mayWrite?: () => Promise<boolean | null>;
 }
 
 export interface TextDisplay {

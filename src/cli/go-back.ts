@@ -41,13 +41,17 @@ export async function takeBack(invocation: Invocation, pending: PendingApply, wh
       continue;
     }
     const isOver = systemClock.now() >= until || problems.some(({ code }) => code === 'bad-setting');
-    // What the server could not do just now, or with a token that it does not know, is tried again, as a read is.
-    const isOut = findUnfinished(apply?.outcomes ?? []).some(({ status }) => /^(?:401|429|5..)$/.test(String(status)));
-    if ((plan !== null && !isOut) || isOver || answer.exit === exitCodes.invalid)
+    // What had no answer, what the server could not do just now, or with a token that it does not know, is tried again, as a read is.
+    // `aborted`: another replica may write, and goes on from here.
+    const out = findUnfinished(apply?.outcomes ?? []).find(({ status, noAnswer }) =>
+      noAnswer === undefined ? /^(?:401|408|429|5..)$/.test(String(status)) : noAnswer !== 'aborted',
+    );
+    if ((plan !== null && out === undefined) || isOver || answer.exit === exitCodes.invalid)
       return await settleBack(answer, pending, openPending(invocation));
     if (tries === 0) {
       const last = formatInstant(Math.ceil((systemClock.wallTime() + until - systemClock.now()) / 1000) * 1000);
-      terminal.stderr(`${renderProblems(problems, false)}Going back is tried again and again, until ${last}.\n`);
+      const why = out?.message === undefined ? '' : `Not gone back yet: ${out.message}\n`;
+      terminal.stderr(`${renderProblems(problems, false)}${why}Going back is tried again and again, until ${last}.\n`);
     }
     const silence = answerMore(terminal, () => 'the next try to read the server is waited for');
     await systemClock.sleep(Math.min(againMs, until - systemClock.now()));

@@ -35,7 +35,7 @@ export async function applyOnTrial(invocation: Invocation, request: PassRequest)
 }
 
 /** Asks before each write whether a holder of the lease, unless suspended, would write too; throws a `Failure` where one does now. */
-async function watchLease(invocation: Invocation): Promise<() => Promise<boolean>> {
+async function watchLease(invocation: Invocation): Promise<() => Promise<boolean | null>> {
   const { settings } = invocation;
   const holder = await lookAtLease(invocation).catch((error: unknown) => {
     if (error instanceof Failure) throw error;
@@ -49,7 +49,7 @@ async function watchLease(invocation: Invocation): Promise<() => Promise<boolean
     const summary = `${escapeControls(holder.name)} holds the lease ${settings.lease}, and would write at the same time`;
     throw makeFailure('suspended', summary, hint, exitCodes.refused);
   }
-  return () => lookAtLease(invocation).then(isSilent, () => false);
+  return () => lookAtLease(invocation).then(isSilent, () => null);
 }
 
 /** One apply and the wait for its confirmation. What was before, with its secrets, is held here in memory alone. */

@@ -1,4 +1,4 @@
-import type { ApiResult, LiveApi, NoAnswer } from '../ports.ts';
+import type { ApiResult, LiveApi } from '../ports.ts';
 import type { RecordText } from './record.ts';
 
 /** Who may write. An implementation keeps renewing in the background; everything here is answered from memory. */
@@ -40,11 +40,15 @@ export function createSoleWriter(): Lease {
   };
 }
 
-/** The API, with every write checked against the lease at the moment it would leave: a process that was paused writes nothing. */
-export function guardApi(api: LiveApi, lease: { readonly mayWrite: () => boolean | Promise<boolean> }): LiveApi {
-  const message = 'not sent: another replica may hold the lease now';
-  const lost: NoAnswer = { kind: 'no-answer', sent: 'no', code: 'aborted', message, status: null };
-  return wrapApi(api, async (method, call) => (method === 'GET' || (await lease.mayWrite()) ? call() : lost));
+/** The API, each write checked against the lease as it would leave (null: nobody can tell): a process that was paused writes nothing. */
+export function guardApi(api: LiveApi, lease: { readonly mayWrite: () => boolean | Promise<boolean | null> }): LiveApi {
+  const unsent = { kind: 'no-answer', sent: 'no', status: null } as const;
+  const lost = { ...unsent, code: 'aborted', message: 'not sent: another replica may hold the lease now' };
+  const unread = { ...unsent, code: 'lease', message: 'not sent: the lease cannot be read; nobody knows who holds it' };
+  return wrapApi(api, async (method, call) => {
+    const may = method === 'GET' || (await lease.mayWrite());
+    return may ? call() : may === null ? unread : lost;
+  });
 }
 
 /** The API with each call made by `around`. */

@@ -1192,11 +1192,14 @@ describe('signals', () => {
     expect([(await end).code, live()]).toEqual([3, before]);
   });
 
-  it('going back is tried again while the server fails to write (long)', async () => {
+  it.each([
+    ['answers a write with 408', { kind: 'status', status: 408 }],
+    ['fails to write (long)', { kind: 'status', status: 503 }],
+    ['resets each write (long)', { kind: 'reset-before' }],
+  ] as const)('going back is tried again while the server %s', async (_, fault) => {
     const { child, end } = start('apply', '--confirm-with', 'false', 'm');
     await waiting();
-    for (const method of ['POST', 'PATCH', 'DELETE'])
-      world.simulator.faults.inject({ match: { method }, fault: { kind: 'status', status: 503 } });
+    for (const method of ['POST', 'PATCH', 'DELETE']) world.simulator.faults.inject({ match: { method }, fault });
     child.stderr?.on('data', (text) => {
       if (String(text).includes('tried again and again')) world.simulator.faults.clear();
     });

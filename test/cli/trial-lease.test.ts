@@ -77,8 +77,25 @@ describe('a Lease of Kubernetes that another process holds', () => {
     world.simulator.onCall(({ method }) => {
       if (method !== 'GET' && ++writes === 1) leases.fault = 503;
     });
-    expect([(await apply()).code, writes]).toEqual([5, 1]);
+    expect([(await apply('true', '--total-timeout', '1s')).code, writes]).toEqual([5, 1]);
     leases.fault = null;
+  });
+
+  it('going back × a lease that cannot be read: it says so, and tries again until it can', async () => {
+    await record({ suspended: true });
+    let said = '';
+    let writes = 0;
+    world.simulator.onCall(({ method }) => {
+      if (method !== 'GET' && ++writes === 3) leases.fault = 503;
+    });
+    const onStderr = (text: string): void => {
+      said += text;
+      if (said.includes('tried again and again')) leases.fault = null;
+    };
+    const flags = ['apply', '--yes', '--confirm-with', 'false', '--confirm-within', '300ms', '--concurrency', '1', 'm'];
+    const back = await world.cli(flags, { env, onStderr });
+    expect([back.code, live()], back.err).toEqual([3, 1]);
+    expect(back.err).toContain('Not gone back yet: not sent: the lease cannot be read; nobody knows who holds it');
   });
 
   it('refuses where the API server does not answer as it should: nobody knows who writes', async () => {
