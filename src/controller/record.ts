@@ -93,9 +93,9 @@ export function listRevisions(record: Omit<LoopRecord, 'isSealed'>): readonly (s
 export const nothingPending = { pendingRevision: null, pendingUntil: null, graceGiven: false, passedOver: [] };
 const nothingConfirmed = { ...nothingPending, confirmedRevision: null, givenUp: [] };
 
-/** This revision waits from now on. What the one before changed, unless that is taken back already, waits with it. */
-export function notePending({ pendingRevision: left, passedOver, givenUp }: LoopRecord, revision: string) {
-  const passed = left === null || left === givenUp.at(-1) ? [] : recordGivenUp(passedOver, left);
+/** This revision waits from now on. What the one before changed and still waits, also to be taken back, waits with it. */
+export function notePending({ pendingRevision: left, passedOver }: LoopRecord, revision: string) {
+  const passed = left === null ? [] : recordGivenUp(passedOver, left);
   return { ...nothingPending, pendingRevision: revision, passedOver: passed };
 }
 

@@ -470,6 +470,23 @@ describe('going back', () => {
     expect(saved()).toMatchObject({ confirmedRevision: 'r3', pendingRevision: null });
   });
 
+  it('that the server refused for good is tried again with the next commit that fails too', async () => {
+    await pushUnconfirmed();
+    const { answer } = fake;
+    fake.answer = (request) =>
+      request.back === 'confirmed'
+        ? { kind: 'apply', plan: planOf(['+10.0.0.9']), end: 'failed', status: 422 }
+        : answer(request);
+    await fake.clock.until(() => ready().reason === 'NotConfirmed');
+    await push('r3');
+    await fake.clock.until(() => saved().pendingRevision === 'r3');
+    expect(saved()).toMatchObject({ passedOver: ['r2'], givenUp: ['r2'] });
+    fake.answer = answer;
+    await fake.clock.until(() => saved().givenUp.includes('r3') && saved().pendingRevision === null);
+    const back = fake.requests.findLast((request) => request.back === 'rest');
+    expect(back?.record).toMatchObject({ pendingRevision: 'r3', passedOver: ['r2'] });
+  });
+
   it('what is put back from the history is not taken for what the confirmed revision asks for', async () => {
     await pushUnconfirmed();
     const { answer } = fake;
