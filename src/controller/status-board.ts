@@ -58,7 +58,9 @@ export class StatusBoard {
     const verdict = { kind: 'held', reason: 'Standby', message } as const;
     this.set(...describeConditions(verdict, { revision: null, failures: 0, badSettings }));
     this.revisions({ applied: null, appliedAt: null, failed: null });
-    this.update({ ...nothingSeen, ...nothingDue });
+    const { enforcement: _seen, conditions, ...status } = this.#status;
+    const { Enforced: _enforced, ...others } = conditions;
+    this.#status = { ...status, conditions: others, ...nothingSeen, ...nothingDue };
   }
 
   /** What a pass saw: the live state, the plan at hand, and how much of it others brought about. */

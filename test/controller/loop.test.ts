@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { emptyRecord } from '../../src/controller/record.ts';
-import type { EnforcementReport } from '../../src/enforcement/report.ts';
+import { type EnforcementReport, reportUnreadable } from '../../src/enforcement/report.ts';
 import type { Problem } from '../../src/model/problem.ts';
 import { parseSchedule } from '../../src/plan/guard/windows.ts';
 import type { Plan } from '../../src/plan/plan.ts';
@@ -799,9 +799,11 @@ describe('the loop', () => {
     await fake.clock.pass(0);
     expect(stalled(fake)).toMatchObject({ status: 'True', reason: 'BadSettings' });
     mine = true;
+    fake.kernel = { report: reportUnreadable('nft failed', 1), waitedMs: 0 };
     fake.triggers.wake('lease');
     await fake.clock.pass(0);
     expect(ready(fake)).toMatchObject({ status: 'False', reason: 'Refused' });
+    expect(fake.loop.status().conditions.Enforced?.status).toBe('Unknown');
     await end(fake);
   });
 
