@@ -87,7 +87,7 @@ export const statusSchema = {
       plan: nullOr(plan),
       progress: nullOr(object({ done: number, total: number })),
       passes: list(pass),
-      role: enumeration('writer', 'standby'),
+      role: nullOr(enumeration('writer', 'standby')),
       holder: textOrNull,
       nextBoundaryAt: timeOrNull,
       heldEnds: number,

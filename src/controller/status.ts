@@ -50,7 +50,8 @@ export interface Status {
   readonly progress: { readonly done: number; readonly total: number } | null;
   /** The newest first, at most 20. */
   readonly passes: readonly PassView[];
-  readonly role: 'writer' | 'standby';
+  /** Null: there is no controller, for want of settings. */
+  readonly role: 'writer' | 'standby' | null;
   readonly holder: string | null;
   readonly suspended: boolean;
   /** When the window opens for which the plan at hand waits (ms since 1970); null: it waits for none. */
@@ -129,7 +130,7 @@ export function createStatus(version: string, source: string, wallTime: number, 
     ...nothingSeen,
     progress: null,
     passes: [],
-    role: 'standby',
+    role: null,
     holder: null,
     suspended: false,
     ...nothingDue,

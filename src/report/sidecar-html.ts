@@ -108,7 +108,7 @@ ${advice === null ? '' : html`<p>${advice} <code class="command">${command}</cod
 ${observed === applied ? '' : html`<dt>Newest</dt><dd>${revision(observed)}, not in effect</dd>`}
 <dt>State since</dt><dd>${timeMarkup(conditions.Ready.since)}, ${formatAgo(now - conditions.Ready.since)}</dd>
 <dt>Writer</dt>
-<dd>${status.role === 'writer' ? 'this replica' : 'another replica'}${status.holder === null ? '' : `: ${status.holder}`}</dd>
+<dd>${status.role === null ? 'no replica' : status.role === 'writer' ? 'this replica' : 'another replica'}${status.holder === null ? '' : `: ${status.holder}`}</dd>
 ${status.tokenExpiresAt === null ? '' : html`<dt>API token</dt><dd>ends ${timeMarkup(status.tokenExpiresAt)}</dd>`}
 <dt>Seen</dt><dd>${timeMarkup(now)} by reconcile ${status.version}</dd></dl>`;
 }

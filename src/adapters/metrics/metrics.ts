@@ -91,7 +91,7 @@ const gauges: Gauges = {
   blocked_deletes: ['Deletes of a plan that a guard refused', (one) => one.blockedDeletes],
   live_rules: ['Rules on the server after the last pass', (one) => one.liveRules],
   token_expiry_timestamp_seconds: ['When the API token expires', (one) => one.tokenExpiresAt],
-  writer: ['1: this replica writes; 0: another one does', (one) => (one.role === 'writer' ? 1 : 0)],
+  writer: ['1: this replica writes; 0: another one does', ({ role }) => role && (role === 'writer' ? 1 : 0)],
   suspended: ['1: suspended by the operator', (one) => (one.suspended ? 1 : 0)],
   window_opens_timestamp_seconds: ['When the window opens for which the plan waits', (one) => one.windowOpensAt],
   confirm_by_timestamp_seconds: ['When what is not confirmed is taken back', (one) => one.confirmBy],

@@ -84,7 +84,7 @@ export class RolloutGate<Member extends Participant> {
   /** How many more targets may be in their first pass. */
   #countRoom(): number {
     // One whose lease was lost ends no pass here.
-    const busy = [...this.#busy].filter(({ keeper }) => keeper.status().role !== 'standby');
+    const busy = [...this.#busy].filter(({ keeper }) => keeper.status().role === 'writer');
     return Math.max(0, (this.settings.maxParallel ?? Number.POSITIVE_INFINITY) - busy.length);
   }
 

@@ -3,6 +3,7 @@ import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { createMetrics } from '../../../src/adapters/metrics/metrics.ts';
 import { conditionReasons } from '../../../src/controller/conditions.ts';
+import { createStalledStatus } from '../../../src/controller/status.ts';
 import { someStatus } from '../../controller/support/some-status.ts';
 import { describeMetrics } from './support.ts';
 
@@ -53,6 +54,11 @@ describe('the metrics', () => {
     const second = (await metrics.text()).text;
     expect(second).not.toContain('b'.repeat(40));
     expect(second).toContain('reconcile_applied_timestamp_seconds 5');
+  });
+
+  it('call no process a replica that stands by as long as its settings cannot be used', async () => {
+    const metrics = createMetrics('1.2.3', () => [[{}, createStalledStatus('1.2.3', 'interval is wrong', 0)]]);
+    expect((await metrics.text()).text).not.toMatch(/^reconcile_writer /m);
   });
 
   it('leave out what is not known, so that no alert takes it for 0', async () => {
