@@ -34,7 +34,7 @@ export class Trial {
   /** The packet filter was last seen not to hold it: when to look again, ms. Nothing confirms it before. */
   lookMs: number | undefined;
   /** How far what it changed is taken back, once its time is over. */
-  back = 'was taken back';
+  back = 'was taken back by an earlier process, whose log says what stayed';
 
   constructor(parts: Parts, stop: AbortSignal) {
     this.#parts = parts;
@@ -55,7 +55,6 @@ export class Trial {
   begin(): void {
     this.#current?.over.abort();
     this.#current = null;
-    this.back = 'was taken back';
   }
 
   /** A pass over it has ended: what it wrote has to be confirmed too, within the same time (`time` so far). Gives that from now on. */

@@ -450,6 +450,10 @@ describe('going back', () => {
     await fake.clock.until(() => ready().reason === 'NotConfirmed');
     await fake.clock.pass(3_600_000);
     expect(written()).toEqual(['r1']);
+    // This process does not know whether something had to stay.
+    expect(ready().message).toContain(
+      'what it changed was taken back by an earlier process, whose log says what stayed',
+    );
   });
 
   it('is tried again as long as it fails, says what is open, and does not hold up the next commit for good', async () => {
