@@ -203,14 +203,10 @@ export function findOutside(
 }
 
 /** Rules without a note that the operator's settings ask for: one finding for a written rule, whatever it stands for. */
-function missingNotes(
-  rules: readonly DesiredRule[],
-  found: readonly Problem[],
-  { require: required = [] }: DesiredContext,
-): readonly Problem[] {
+function missingNotes(rules: readonly DesiredRule[], told: readonly Problem[], { require: all = [] }: DesiredContext) {
   const problems = new Map<string, Problem>();
-  const unreadable = new Set(found.flatMap(({ code, place }) => (code === 'not-a-time' ? (place?.file ?? []) : [])));
-  for (const { note, scope } of required) {
+  const unreadable = new Set(told.flatMap(({ code, place }) => (code === 'not-a-time' ? (place?.file ?? []) : [])));
+  for (const { note, scope } of all) {
     for (const item of rules) {
       const { file, line } = item.place;
       // The end of a drop opens what it closed; a time that cannot be read may be the end.

@@ -145,7 +145,7 @@ function computeEffectAt({ before, after, users }: Sides, time: number): Effect 
   return computeOwnEffect([rulesOf(before)], rulesOf(after), users);
 }
 
-/** Rules looked at for all times at which one begins or ends, at most; one whose traffic is computed counts as ten, as do 100 characters of it. */
+/** Looks at rules for all times at which one begins or ends, at most; a rule's traffic counts as ten, as do 100 characters of it. */
 const mostLooks = 5_000_000;
 
 /** What differs later: an entry for each time after `at` from which the difference is another. Null: it takes too many looks at a rule. */

@@ -35,10 +35,8 @@ export interface CaseResult<T extends Ruled> {
 /** Looks at a rule, a case or a range of ports in one run, at most: some ten seconds. */
 const mostLooks = 20_000_000;
 
-/** The looks that are left, for all that share them. */
-interface Budget {
-  looks: number;
-}
+/** The looks that are left, for all that share it. */
+type Budget = Record<'looks', number>;
 
 /**
  * Checks every case exactly, in order. `any` means nobody and every user with a rule; `bounds`: ports that a rule can name.
@@ -129,11 +127,9 @@ export function findAlwaysFailures(
     if (!one.always || one.at !== undefined) return [];
     const [direction, verdict] =
       one.expect === 'drop' ? (['opened', 'accept'] as const) : (['cut_off', 'drop'] as const);
-    for (const { traffic } of exposure.filter((item) => item.direction === direction)) {
-      const packet = findPacketInBoth({ traffic, users }, one);
-      if (packet !== null) return [{ case: one, packet, verdict }];
-    }
-    return [];
+    const traffic = exposure.flatMap((item) => (item.direction === direction ? item.traffic : []));
+    const packet = findPacketInBoth({ traffic, users }, one);
+    return packet === null ? [] : [{ case: one, packet, verdict }];
   });
 }
 
@@ -181,18 +177,16 @@ const unreached = makeFlatProfile(bestRank.nothing);
 /** Lays on the rules of a network, only those that bear on the case, and those of the widest networks once for all users. */
 function layersFor<T extends Ruled>(one: PolicyCase, budget: Budget) {
   const outermost = new Map<readonly T[], RankProfile>();
-  return (protocol: Protocol) => {
-    const lower = (outer: RankProfile, items: readonly T[]): RankProfile => {
-      budget.looks -= items.length + outer.starts.length;
-      if (budget.looks < 0) return outer;
-      const bearing = items.filter(({ rule: { ports } }) => ports === null || touchesPorts([one.ports], ports));
-      return extendProfile(outer, bearing, bestRank, protocol);
+  return (protocol: Protocol) =>
+    (outer: RankProfile, items: readonly T[]): RankProfile => {
+      const lower = (): RankProfile => {
+        budget.looks -= items.length + outer.starts.length;
+        if (budget.looks < 0) return outer;
+        const bearing = items.filter(({ rule: { ports } }) => ports === null || touchesPorts([one.ports], ports));
+        return extendProfile(outer, bearing, bestRank, protocol);
+      };
+      return outer === unreached ? getOrMake(outermost, items, lower) : lower();
     };
-    return (outer: RankProfile, items: readonly T[]): RankProfile => {
-      if (outer !== unreached) return lower(outer, items);
-      return getOrMake(outermost, items, () => lower(outer, items));
-    };
-  };
 }
 
 /** The lowest port of the case with the wrong verdict, one that no rule can name only when no other is wrong. */

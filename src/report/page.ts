@@ -12,7 +12,7 @@ import { describeExposures, type PagePart } from './on-the-way.ts';
 import type { Tone } from './paint.ts';
 import type { RunReport } from './run-report.ts';
 import { count, formatAge } from './summary.ts';
-import { type Budget, describeTraffic, formatTrafficLine, makeBudget, type TrafficLine } from './traffic/describe.ts';
+import { describeTraffic, formatTrafficLine, type TrafficLine } from './traffic/describe.ts';
 import { collectPeople, joinWords, type People } from './traffic/people.ts';
 
 /** A plan as people read it: what every format for people shows, without its markup. */
@@ -194,22 +194,19 @@ function showChange(change: Change, name: string, names: UserNames, at: number |
 
 /** What is opened and closed now, and from each of the first later times on. */
 function listTraffic({ effect, later = [] }: Plan, people: People, lines: number): readonly TrafficPart[] {
-  const budget = makeBudget();
-  const tell = (when: string, part: Effect) => trafficPart(when, part, people, lines, budget);
   const left = later.length - lines;
+  const more = { headline: `and from ${count(left, 'later time')} on: the JSON output has all`, lines: [], left: 0 };
   return [
-    tell(later.length === 0 ? '' : 'Now: ', effect),
-    ...later.slice(0, lines).map((one) => tell(`From ${formatInstant(one.from)}: `, one.effect)),
-    ...(left > 0
-      ? [{ headline: `and from ${count(left, 'later time')} on: the JSON output has all`, lines: [], left }]
-      : []),
+    trafficPart(later.length === 0 ? '' : 'Now: ', effect, people, lines),
+    ...later.slice(0, lines).map((one) => trafficPart(`From ${formatInstant(one.from)}: `, one.effect, people, lines)),
+    ...(left > 0 ? [more] : []),
   ];
 }
 
-function trafficPart(when: string, effect: Effect, people: People, lines: number, budget: Budget): TrafficPart {
+function trafficPart(when: string, effect: Effect, people: People, lines: number): TrafficPart {
   const isWhole = lines === Number.POSITIVE_INFINITY;
-  const opens = describeTraffic(effect.opens, people, isWhole, budget);
-  const closes = describeTraffic(effect.closes, people, isWhole, budget);
+  const opens = describeTraffic(effect.opens, people, isWhole);
+  const closes = describeTraffic(effect.closes, people, isWhole);
   const all = [...opens.map((line) => entryOf('opens', line)), ...closes.map((line) => entryOf('closes', line))];
   const nothing = when === '' ? 'No traffic changes.' : 'no traffic changes.';
   const headline = `${when}${all.length === 0 ? nothing : `opens ${whomText(opens)}; closes ${whomText(closes)}`}`;

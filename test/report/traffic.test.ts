@@ -87,7 +87,7 @@ describe('traffic in words', () => {
     });
     const budget = { left: 10_000 };
     const linesOf = () =>
-      describeTraffic(traffic, { ...people, withRules: new Set([alice, bob]) }, false, budget).map(formatTrafficLine);
+      describeTraffic(traffic, { ...people, withRules: new Set([alice, bob]), budget }).map(formatTrafficLine);
     const compared = linesOf();
     expect(compared.map((line) => line.slice(0, 20))).toEqual(['10.1.0.0/16 tcp 1, 3', '10.3.0.0/16 tcp 1, 3']);
     expect(compared[0]).toMatch(/for everyone$/);

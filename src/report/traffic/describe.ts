@@ -4,7 +4,7 @@ import type { Interval } from '../../model/intervals.ts';
 import { formatPortsKey, intersectPorts, isSamePorts, subtractPorts, toPortSet } from '../../policy/port-set.ts';
 import type { Traffic } from '../../policy/traffic.ts';
 import { describeNetworks, type Piece, type Term } from './networks.ts';
-import { formatPeople, type People } from './people.ts';
+import { formatPeople, makeBudget, type People } from './people.ts';
 import { formatProtocols, noProtocols, type Protocols, toProtocols } from './protocols.ts';
 
 /** One line of traffic for people: `169.254.0.0/16 but for 169.254.169.254`, `everyone`. */
@@ -19,25 +19,10 @@ export interface TrafficLine {
 /** Networks and exceptions that a line which is read in passing names before it counts the rest. */
 const brief = 8;
 
-/** What comparing sources costs in all that is described together, at most: looks at the ranges of ports of a class, for each class. */
-const mostCompared = 3_000_000;
-
-/** What of it is left. */
-export interface Budget {
-  left: number;
-}
-
-export const makeBudget = (): Budget => ({ left: mostCompared });
-
 /** The traffic in lines, those for most people first; with `isFull` the words, read back, are exactly the traffic. */
-export function describeTraffic(
-  traffic: readonly Traffic[],
-  people: People,
-  isFull = false,
-  budget = makeBudget(),
-): readonly TrafficLine[] {
+export function describeTraffic(traffic: readonly Traffic[], people: People, isFull = false): readonly TrafficLine[] {
   const most = isFull ? Number.POSITIVE_INFINITY : brief;
-  return groupBySources(traffic, budget)
+  return groupBySources(traffic, people.budget)
     .toSorted((a, b) => Number(b.users.has(null)) - Number(a.users.has(null)) || b.users.size - a.users.size)
     .flatMap(({ users, pieces }) => {
       const who = formatPeople(users, people);
@@ -81,8 +66,8 @@ interface SourceTraffic {
   readonly pieces: readonly Piece[];
 }
 
-/** The same traffic, cut so that what everyone has stands once, and only what is left is said of single people; as it is where that costs too much. */
-function groupBySources(traffic: readonly Traffic[], budget: Budget): readonly SourceTraffic[] {
+/** The same traffic, cut so that what everyone has stands once, and only what is left is said of single people, if the budget allows it. */
+function groupBySources(traffic: readonly Traffic[], budget = makeBudget()): readonly SourceTraffic[] {
   const classes = classesOf(traffic);
   const spans = classes.flatMap(({ pieces }, index) => pieces.map((piece) => ({ index, ...piece })));
   const cost = classes.length * spans.reduce((sum, { protocols }) => sum + protocols.length, 0);

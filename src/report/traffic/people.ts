@@ -13,7 +13,12 @@ export interface People {
   readonly withRules: ReadonlySet<string>;
   /** How many a line names before it counts the rest. */
   readonly most?: number;
+  /** For all that is described for them together; without one, each has its own. */
+  readonly budget?: ReturnType<typeof makeBudget>;
 }
+
+/** Looks at ranges of ports that comparing sources may take: those of each class of sources, for each class. */
+export const makeBudget = () => ({ left: 3_000_000 });
 
 const mostNamed = 6;
 
@@ -21,7 +26,7 @@ export function collectPeople(plan: Plan | null, report: Pick<RunReport, 'userNa
   const users = (plan?.changes ?? []).flatMap((change) =>
     change.kind === 'Rule' ? [change.live?.rule.userId ?? [], change.desired?.rule.userId ?? []].flat() : [],
   );
-  return makePeople(users, report);
+  return { ...makePeople(users, report), budget: makeBudget() };
 }
 
 /** People with rules of their own: names from the manifests, else as many characters of the UUID as tell two of them apart. */
