@@ -12,9 +12,7 @@ import { PassRunner } from './pass-runner.ts';
 import {
   agreedAtOf,
   type LoopRecord,
-  listRevisions,
   listUntold,
-  lostRecord,
   noteConfirmed,
   noteConfirming,
   notePending,
@@ -24,9 +22,12 @@ import {
   recordGivenUp,
   recordSecrets,
 } from './record.ts';
-import { type RevisionSelection, SourceHistory } from './revision-selection.ts';
+import { checkOrigin, type RevisionSelection, SourceHistory } from './revision-selection.ts';
 import type { StatusBoard } from './status-board.ts';
 import { Trial } from './trial.ts';
+
+/** So long the source may take when a revision in force is taken up, and where it is late, each revision of the record. */
+const takeUpMs = 5000;
 
 /** What decisions rest on while this replica holds the lease: made anew with each lease, from the record that lies with it. */
 export class Leadership {
@@ -51,9 +52,12 @@ export class Leadership {
   #held: string | null = null;
   /** A newer revision need not wait: what the pending one changed cannot be taken back, or it is confirmed and not in effect. */
   #mayLeave = false;
+  /** Until when the source is waited for before a revision in force is looked after; infinite: there is none, or it was. */
+  #takeUpBy: number;
 
   constructor(parts: LoopParts, record: LoopRecord, board: StatusBoard, signal: AbortSignal) {
     this.#parts = parts;
+    this.#takeUpBy = record.inForceRevision === null ? Number.POSITIVE_INFINITY : parts.clock.wallTime() + takeUpMs;
     this.signal = signal;
     this.record = record;
     this.#stop = AbortSignal.any([parts.stop, signal]);
@@ -75,6 +79,12 @@ export class Leadership {
     return this.#trial.wordOn(pendingRevision) === 'waiting' ? pendingUntil : null;
   }
 
+  /** When something is due whatever the source says (ms since 1970); 0: what nobody confirmed is taken back. */
+  get dueAt(): number {
+    const isLost = this.takenBack !== null || this.#trial.wordOn(this.record.pendingRevision) === 'lost';
+    return isLost && !this.#mayLeave ? 0 : Math.min(this.#takeUpBy, this.confirmBy ?? Number.POSITIVE_INFINITY);
+  }
+
   /** What it takes to bring this content into effect. */
   order(content: SourceContent): PassOrder {
     return {
@@ -88,15 +98,18 @@ export class Leadership {
   }
 
   /** Finds the content of the record's revisions, now read or by commit. What cannot be had is absent, and looked for again. */
-  async #recall({ content: newest }: SourceReading): Promise<void> {
-    const { source, build, logger } = this.#parts;
-    if (newest !== null) await this.#checkOrigin(newest.revision);
+  async #recall({ content: newest }: SourceReading, isLate: boolean): Promise<void> {
+    const { source, build, logger, clock } = this.#parts;
+    const over = new AbortController();
+    if (isLate) void clock.sleep(takeUpMs, this.#stop).then(() => over.abort());
+    const signal = AbortSignal.any([this.#stop, over.signal]);
+    if (newest !== null) this.record = await checkOrigin(this.record, newest.revision, this.#parts, this.#stop);
     const { appliedRevision, inForceRevision, appliedDesired, agreedAt, isSealed } = this.record;
     if (!isSealed && source.readAt !== undefined) return;
     const find = async (revision: string | null): Promise<SourceContent | null> => {
       const near = [newest, this.history.lastGood].find((one) => one?.revision === revision);
       if (near || revision === null || source.readAt === undefined) return near ?? null;
-      return (await source.readAt(revision, this.#stop, this.record.firstSeen)).content;
+      return (await source.readAt(revision, signal, this.record.firstSeen)).content;
     };
     try {
       this.history.lastGood ??= await find(inForceRevision);
@@ -110,28 +123,6 @@ export class Leadership {
     } catch (error) {
       logInternalError(logger, error);
     }
-  }
-
-  /**
-   * A record without our seal (a new token, or somebody who may write the Lease) counts where the branch descends from the
-   * revisions that it names: a Git server gives out any commit of any fork by its id. A directory gives out none.
-   */
-  async #checkOrigin(newest: string): Promise<void> {
-    const { source, logger } = this.#parts;
-    if (this.record.isSealed) return;
-    for (const revision of new Set(listRevisions(this.record))) {
-      if (revision === null || revision === newest || source.descends === undefined) continue;
-      const descent = await source.descends(revision, newest, this.#stop);
-      if (descent === 'yes') continue;
-      if (descent === 'unasked') return;
-      logger.warn(
-        'The record has no seal of this API token and names a commit that is not on the branch: it is made anew',
-        { revision },
-      );
-      this.record = lostRecord;
-      return;
-    }
-    this.record = { ...this.record, isSealed: true };
   }
 
   /** Notes when the newest commit was first seen, and whether the operator asks not to write. */
@@ -159,15 +150,17 @@ export class Leadership {
 
   /**
    * Chooses what is to be in effect: a revision that waits to be confirmed stays, and one that nobody confirmed is not tried again.
-   * It is taken back once that is recorded: then nobody applies it again. `observed`: the newest revision that was seen.
+   * It is taken back once that is recorded: then nobody applies it again. `observed`: the newest revision that was seen. `isLate`: the
+   * source did not answer in time.
    */
-  async choose(reading: SourceReading, observed: string | null): Promise<RevisionSelection> {
+  async choose(reading: SourceReading, observed: string | null, isLate: boolean): Promise<RevisionSelection> {
+    this.#takeUpBy = Number.POSITIVE_INFINITY;
     await this.#observe(observed);
-    await this.#recall(reading);
+    await this.#recall(reading, isLate);
     const newest = reading.content?.revision ?? '';
     const lost = await this.#abandon(newest === this.record.confirmedRevision);
     if (lost === notRecorded) return { content: null, complaint: lost, settlingMs: null };
-    if (lost !== null) await this.#recall(reading);
+    if (lost !== null) await this.#recall(reading, isLate);
     const { appliedRevision, pendingRevision: pending, givenUp } = this.record;
     const { lastGood } = this.history;
     const back = this.takenBack;
@@ -177,7 +170,8 @@ export class Leadership {
     }
     const waits = pending !== null && lastGood?.revision === pending && !this.#mayLeave;
     if (waits) return { content: lastGood, complaint: null, settlingMs: null };
-    return await this.history.choose(reading, appliedRevision);
+    // What waits is asked about though its content is not at hand.
+    return await this.history.choose(reading, appliedRevision, isLate && (pending === null || lastGood !== null));
   }
 
   /** The revision that this pass, or a turn without one, tries out; null: none. */
@@ -244,6 +238,7 @@ export class Leadership {
     const { content, verdict, result = null } = end;
     if (content !== null && isInForce(verdict)) await this.#applied(content, result);
     await this.#update(recordEnding(this.record, end));
+    this.history.said = end.complaint ?? null;
     return end;
   }
 

@@ -37,8 +37,6 @@ export class Loop {
 
   /** The last reading was cut off. */
   #isLate = false;
-  /** What was last said of the newest revision. */
-  #complaint: Verdict | null = null;
 
   constructor(parts: LoopParts) {
     this.#parts = parts;
@@ -83,7 +81,7 @@ export class Loop {
       this.#board.touch();
       // The command may have confirmed it before this turn was over.
       const isSettled = judged !== null && !unsettled.has(judged.reason) && this.#board.status.confirmBy === null;
-      if (once && isSettled) break;
+      if (once && isSettled && !this.#isLate) break;
       const isRetry = this.#lead?.backoff.pending === true;
       const next = await wakes.next(waitMs, isRetry ? 'retry' : 'interval', again ? undefined : this.#wakeAt);
       triggers = again ? new Set([...triggers, ...next].filter((one) => one !== 'interval')) : next;
@@ -120,7 +118,7 @@ export class Loop {
     if (this.#parts.stop.aborted) return { waitMs: 0, judged: null };
     const lead = await this.#takeLead();
     if (lead === null) return { waitMs: interval, judged: null };
-    const selection = await this.#choose(lead, reading);
+    const selection = await lead.choose(reading, this.#board.status.revisions.observed, this.#isLate);
     this.#board.touch();
     if (selection.settlingMs !== null) this.#reconciling('Settling', 'waiting until the content is stable');
     if (selection.early !== undefined) void this.#parts.prepare(selection.early);
@@ -134,26 +132,27 @@ export class Loop {
     return { ...done, waitMs: Math.min(done.waitMs, selection.settlingMs ?? done.waitMs) };
   }
 
-  /** What is due is done as if the source were as it was last seen. */
-  async #choose(lead: Leadership, reading: SourceReading): Promise<RevisionSelection> {
-    const selection = await lead.choose(reading, this.#board.status.revisions.observed);
-    return { ...selection, complaint: selection.complaint ?? (this.#isLate ? this.#complaint : null) };
-  }
-
   /** Reads the source, as long as nothing else is due: a server that hangs must not keep a rule from ending, or a revision in force. */
   async #readInTime(firstSeen: FirstSeen): Promise<SourceReading> {
-    const { source, clock, stop } = this.#parts;
-    const { lastGood = null } = this.#lead?.history ?? {};
+    const { source, stop } = this.#parts;
     const [over, done] = [new AbortController(), new AbortController()];
     const signal = AbortSignal.any([stop, over.signal]);
-    const dueAt = Math.min(this.#wakeAt, this.#lead?.confirmBy ?? Number.POSITIVE_INFINITY);
-    const dueMs = Math.max(leastReadMs[this.#isLate ? 'again' : 'first'], dueAt - clock.wallTime());
-    if (lastGood !== null && dueMs < stuckMs)
-      void clock.sleep(dueMs, AbortSignal.any([stop, done.signal])).then(() => over.abort());
+    void this.#untilDue(AbortSignal.any([stop, done.signal])).then(() => over.abort());
     const reading = await source.read(signal, firstSeen).catch((error: unknown) => explainSourceError(error, stop));
-    this.#isLate = over.signal.aborted && reading.content === null && lastGood !== null;
+    this.#isLate = over.signal.aborted && reading.content === null;
     done.abort();
-    return this.#isLate ? { content: lastGood, problems: [] } : reading;
+    return this.#isLate ? { content: this.#lead?.history.lastGood ?? null, problems: [] } : reading;
+  }
+
+  /** Waits until something else is due than to read the source, and for a little while at least; or until the signal aborts. */
+  async #untilDue(signal: AbortSignal): Promise<void> {
+    const { clock, lease } = this.#parts;
+    const lead = this.#lead;
+    const leastMs = leastReadMs[this.#isLate ? 'again' : 'first'];
+    while (lead === null && !lease.mayStart() && !signal.aborted) await clock.sleep(1000, signal);
+    const wakeAt = lead?.history.lastGood ? this.#wakeAt : Number.POSITIVE_INFINITY;
+    const dueMs = Math.min(wakeAt, lead?.dueAt ?? 0) - clock.wallTime();
+    await clock.sleep(Math.min(stuckMs, Math.max(leastMs, dueMs)), signal);
   }
 
   async #observe(): Promise<SourceReading> {
@@ -203,7 +202,6 @@ export class Loop {
     const { backoff, record, base } = leadership;
     const end = await leadership.ended(ended);
     const verdict = end.complaint ?? end.verdict;
-    this.#complaint = end.complaint ?? null;
     const before = record.appliedRevision;
     // After the wait and all at once, so that nobody sees one revision in effect beside what is said of another.
     if (end.result) this.#board.passed(end.result, end, leadership.runner.gate.fights);

@@ -2,6 +2,7 @@ import type { SourceContent, SourceReading } from '../ports.ts';
 import { shortenRevision } from './conditions.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { joinTexts, type Verdict } from './pass-ending.ts';
+import { type LoopRecord, listRevisions, lostRecord } from './record.ts';
 
 /** What of the source is to be in effect, and what is wrong with its newest revision. */
 export interface RevisionSelection {
@@ -21,6 +22,8 @@ export class SourceHistory {
   readonly #stop: AbortSignal;
   /** The content in effect; null: none is known to be. */
   lastGood: SourceContent | null = null;
+  /** What was last said of the newest revision. */
+  said: Verdict | null = null;
   /** Since when the source has shown the same content (monotonic, ms). */
   #settling: { readonly revision: string; readonly since: number } | null = null;
   #unstableSince: number | null = null;
@@ -35,8 +38,9 @@ export class SourceHistory {
     return this.#settling === null ? 0 : Math.max(0, this.#settling.since + quietMs - this.#parts.clock.now());
   }
 
-  /** The newest revision if readable, stable, no step back and not held; else, also of a source that is gone, the last good one and why. */
-  async choose({ content, ...reading }: SourceReading, applied: string | null): Promise<RevisionSelection> {
+  /** The newest revision if readable, stable, no step back and not held; else, and of a late source, the last good one and why. */
+  async choose({ content, ...reading }: SourceReading, applied: string | null, isLate: boolean) {
+    if (isLate) return { content: this.lastGood, complaint: this.said, settlingMs: null };
     if (content === null) return this.#keep(judgeSource({ content, ...reading }));
     const settling = this.#untilSettled(content);
     if (settling !== null) return settling;
@@ -85,6 +89,27 @@ export class SourceHistory {
   }
 }
 
+/**
+ * A record without our seal (a new token, or somebody who may write the Lease) counts where the branch descends from the
+ * revisions that it names: a Git server gives out any commit of any fork by its id. A directory gives out none.
+ */
+export async function checkOrigin(record: LoopRecord, newest: string, parts: LoopParts, stop: AbortSignal) {
+  const { source, logger } = parts;
+  if (record.isSealed) return record;
+  for (const revision of new Set(listRevisions(record))) {
+    if (revision === null || revision === newest || source.descends === undefined) continue;
+    const descent = await source.descends(revision, newest, stop);
+    if (descent === 'yes') continue;
+    if (descent === 'unasked') return record;
+    logger.warn(
+      'The record has no seal of this API token and names a commit that is not on the branch: it is made anew',
+      { revision },
+    );
+    return lostRecord;
+  }
+  return { ...record, isSealed: true };
+}
+
 const terminalSources: ReadonlySet<string> = new Set([
   'git-auth',
   'git-host-key',
@@ -105,7 +130,7 @@ const terminalSources: ReadonlySet<string> = new Set([
 /** How a source that gave no content is judged: terminal where only a person or a push can help. */
 function judgeSource(reading: SourceReading): Verdict {
   const problem = reading.problems[0];
-  const message = problem === undefined ? 'the source gave nothing' : joinTexts(problem);
+  const message = problem === undefined ? 'the source has not answered in time' : joinTexts(problem);
   const kind = terminalSources.has(problem?.code ?? '') ? 'terminal' : 'transient';
   return { kind, reason: problem?.code.startsWith('git-signature') ? 'SignatureRefused' : 'SourceFailed', message };
 }

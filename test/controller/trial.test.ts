@@ -491,6 +491,37 @@ describe('going back', () => {
     expect(back?.record).toMatchObject({ pendingRevision: 'r3', passedOver: ['r2'] });
   });
 
+  it.each([6000, 300_000])('a source that hangs does not hold it up, whose time is %i ms', async (withinMs) => {
+    await fake.clock.until(inEffect('r1'));
+    fake.settings = { ...confirming, confirmWithinMs: withinMs };
+    fake.confirms = () => 'it ended with 7';
+    await push('r2');
+    await fake.clock.until(() => ready().reason === 'AwaitingConfirmation');
+    fake.hangsMs = 60_000;
+    await fake.clock.pass(withinMs + 6000);
+    expect([ready().reason, written()]).toEqual(['NotConfirmed', ['r2', 'r1']]);
+  });
+
+  it('a source that hangs does not hold up a process that takes over: it asks the command, and goes back', async () => {
+    await end();
+    let mine = false;
+    const { signal } = new AbortController();
+    const lease = { ...createSoleWriter(), mayStart: () => mine, mayWrite: () => mine, signal: () => signal };
+    begin({ confirmedRevision: 'r1', pendingRevision: 'r2', inForceRevision: 'r2' }, { git: true, lease });
+    fake.source = 'r2';
+    holds('r2');
+    fake.hangsMs = 3_600_000;
+    fake.confirms = () => 'it ended with 7';
+    await fake.clock.pass(10_000);
+    mine = true;
+    fake.triggers.wake('lease');
+    await fake.clock.pass(10_000);
+    expect(ready().reason).toBe('AwaitingConfirmation');
+    const { confirmBy } = fake.loop.status();
+    await fake.clock.pass((confirmBy ?? 0) - fake.clock.wallTime() + 6000);
+    expect([ready().reason, live()]).toEqual(['NotConfirmed', 'r1']);
+  });
+
   it('what is put back from the history is not taken for what the confirmed revision asks for', async () => {
     await pushUnconfirmed();
     const { answer } = fake;
