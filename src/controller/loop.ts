@@ -5,7 +5,7 @@ import { Leadership } from './leadership.ts';
 import { describeStandby } from './lease.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { createAnnouncer } from './observer.ts';
-import { describeConditions, isInForce, type PassEnding, type Verdict } from './pass-ending.ts';
+import { describeConditions, isInForce, type PassEnding, showWorse, type Verdict } from './pass-ending.ts';
 import { logPass } from './pass-log.ts';
 import { viewRecord } from './record.ts';
 import { explainSourceError, type RevisionSelection } from './revision-selection.ts';
@@ -187,7 +187,7 @@ export class Loop {
     if (run.verdict.reason !== 'ManifestsInvalid' || lastGood === null || content.revision === lastGood.revision)
       return { ...run, content, ...(complaint === null ? {} : { complaint }) };
     const fallback = await runWithTimes(lead, lastGood, this.#parts);
-    return { ...fallback, complaint: run.verdict, content: lastGood };
+    return { ...fallback, complaint: { ...run.verdict, revision: content.revision }, content: lastGood };
   }
 
   /** Takes back what nobody confirmed, and looks again at once: a newer revision may wait. */
@@ -200,7 +200,7 @@ export class Loop {
   async #conclude(leadership: Leadership, ended: PassEnding) {
     const { clock, settings, observer, logger, badSettings } = this.#parts;
     const { backoff, record, base } = leadership;
-    const end = await leadership.ended(ended);
+    const end = showWorse(await leadership.ended(ended));
     const verdict = end.complaint ?? end.verdict;
     const before = record.appliedRevision;
     // After the wait and all at once, so that nobody sees one revision in effect beside what is said of another.
@@ -212,7 +212,7 @@ export class Loop {
     this.#board.update({ ...agenda.view, confirmBy: leadership.confirmBy });
     const tried = [end.verdict, end.beside?.verdict].find((one) => one?.kind === 'transient');
     backoff.ended(tried ?? verdict);
-    const view = viewPass(end, verdict, clock, this.#board.status.revisions.observed);
+    const view = viewPass(end, verdict, clock);
     this.#board.ended(view);
     const revision = end.content?.revision ?? null;
     const { failures } = backoff;

@@ -16,6 +16,8 @@ export interface Verdict {
   readonly kind: 'good' | 'held' | 'transient' | 'terminal';
   readonly reason: ConditionReason;
   readonly message: string;
+  /** The revision that it is about, where that need not be the one in effect. */
+  readonly revision?: string | undefined;
   /** How long the server asked to be left alone, ms. */
   readonly askedMs?: number | undefined;
   /** When to look again, ms from now; absent: with the next interval. */
@@ -48,6 +50,11 @@ export interface PassEnding extends Partial<PassRun> {
   readonly content: SourceContent | null;
   /** What is wrong with the newest revision, while an older one is in effect. */
   readonly complaint?: Verdict;
+}
+
+/** A newest revision that only waits hides nothing that is wrong with the one in effect. */
+export function showWorse(end: PassEnding): PassEnding {
+  return end.complaint?.kind === 'held' && end.verdict.kind !== 'good' ? { ...end, complaint: end.verdict } : end;
 }
 
 const terminalReads: ReadonlySet<string> = new Set([

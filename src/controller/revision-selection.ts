@@ -41,18 +41,19 @@ export class SourceHistory {
   /** The newest revision if readable, stable, no step back and not held; else, and of a late source, the last good one and why. */
   async choose({ content, ...reading }: SourceReading, applied: string | null, isLate: boolean) {
     if (isLate) return { content: this.lastGood, complaint: this.said, settlingMs: null };
-    if (content === null) return this.#keep(judgeSource({ content, ...reading }));
+    if (content === null) return this.#keep(judgeSource({ content, ...reading }), reading.observed);
+    const { revision } = content;
     const settling = this.#untilSettled(content);
     if (settling !== null) return settling;
-    const rewind = await this.#rewindOf(content.revision, applied);
-    if (rewind !== null) return this.#keep(rewind);
-    const message = this.#parts.hold?.(content.revision);
-    if (message) return this.#keep({ kind: 'held', reason: 'Waiting', message });
+    const rewind = await this.#rewindOf(revision, applied);
+    if (rewind !== null) return this.#keep(rewind, revision);
+    const message = this.#parts.hold?.(revision);
+    if (message) return this.#keep({ kind: 'held', reason: 'Waiting', message }, revision);
     return { content, complaint: null, settlingMs: null };
   }
 
-  #keep(complaint: Verdict): RevisionSelection {
-    return { content: this.lastGood, complaint, settlingMs: null };
+  #keep(complaint: Verdict, revision: string | undefined): RevisionSelection {
+    return { content: this.lastGood, complaint: { ...complaint, revision }, settlingMs: null };
   }
 
   /** Null once the content is stable. A source that never stands still must not keep the last good revision from being enforced. */
@@ -71,7 +72,7 @@ export class SourceHistory {
     if (now - this.#unstableSince <= intervalMs) return { content: null, complaint: null, settlingMs, ...early };
     this.#unstableSince = now; // once an interval, not with each of the changes
     const message = 'the content does not stand still: what was last good stays in effect, and something keeps writing';
-    return { content: this.lastGood, complaint: { kind: 'held', reason: 'Settling', message }, settlingMs };
+    return { ...this.#keep({ kind: 'held', reason: 'Settling', message }, revision), settlingMs };
   }
 
   async #rewindOf(revision: string, applied: string | null): Promise<Verdict | null> {

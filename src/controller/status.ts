@@ -72,10 +72,9 @@ export interface Status {
   readonly tokenExpiresAt: number | null;
 }
 
-/** The pass as the status shows it; times are ms since 1970, durations ms. `observed`: the newest revision of the source. */
-export function viewPass(end: PassEnding, verdict: Verdict, clock: Clock, observed: string | null) {
+/** The pass as the status shows it; times are ms since 1970, durations ms. */
+export function viewPass(end: PassEnding, verdict: Verdict, clock: Clock) {
   const revision = end.content?.revision ?? null;
-  const isRejected = end.complaint !== undefined && verdict.reason !== 'SourceFailed' && observed !== revision;
   const outcomes: Record<OutcomeKind, number> = { done: 0, failed: 0, skipped: 0, dropped: 0, unknown: 0 };
   for (const { outcome } of end.outcomes ?? []) outcomes[outcome] += 1;
   return {
@@ -83,8 +82,8 @@ export function viewPass(end: PassEnding, verdict: Verdict, clock: Clock, observ
     durationMs: Math.round(clock.now() - end.from),
     triggers: [...end.triggers].sort(),
     revision,
-    // A newer revision that is not in effect, and that `reason` and `message` are about.
-    failedRevision: isRejected && observed !== null ? observed : undefined,
+    // Another revision, which is not in effect, and that `reason` and `message` are about.
+    failedRevision: verdict.revision === revision ? undefined : verdict.revision,
     result: verdict.kind,
     reason: verdict.reason,
     message: verdict.message,

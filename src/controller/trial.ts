@@ -81,7 +81,7 @@ export class Trial {
   refuse(revision: string): Verdict {
     const why = this.wordOn(revision) === null || this.said === '' ? '' : ` (${this.said})`;
     const message = `${shortenRevision(revision)} was not confirmed in time${why}, and is not tried again; what it changed ${this.back}`;
-    return { kind: 'terminal', reason: 'NotConfirmed', message };
+    return { kind: 'terminal', reason: 'NotConfirmed', message, revision };
   }
 
   async #ask(current: Current, filterMs: number): Promise<void> {

@@ -406,6 +406,25 @@ describe('the loop', () => {
     await end(fake);
   });
 
+  it('a revision that waits for its turn hides nothing that is wrong with the one in effect', async () => {
+    const fake = fakeLoop();
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 1);
+    fake.holds = (revision) => (revision === 'r2' ? 'r2 waits for eu' : null);
+    fake.source = 'r2';
+    await fake.clock.until(() => ready(fake).reason === 'Waiting');
+    fake.answer = () => ({ kind: 'unreadable', code: 'unauthorized' });
+    await fake.clock.pass(70_000);
+    expect(ready(fake)).toMatchObject({ status: 'False', reason: 'Unauthorized' });
+    expect(stalled(fake)).toMatchObject({ status: 'True', reason: 'Unauthorized' });
+    expect(fake.loop.status().passes[0]).toMatchObject({ revision: 'r1', failedRevision: undefined });
+    expect(fake.turns.map(({ what }) => what)).toEqual(['broken']);
+    fake.answer = () => ({ kind: 'in-sync' });
+    await fake.clock.until(() => ready(fake).reason === 'Waiting');
+    expect(fake.loop.status().passes[0]).toMatchObject({ revision: 'r1', failedRevision: 'r2' });
+    await end(fake);
+  });
+
   it('fault 29: a source that is gone prunes nothing: the last good revision stays in force', async () => {
     const fake = fakeLoop();
     start(fake);
@@ -780,9 +799,11 @@ describe('the loop', () => {
       },
     });
     fake.answer = () => ({ kind: 'refused', plan: planOf(['-10.0.0.1']) });
+    fake.kernel = { report: reportUnreadable('nft failed', 1), waitedMs: 0 };
     start(fake);
     await fake.clock.until(() => stalled(fake).status === 'True');
     expect(fake.loop.status().blockedDeletes).toBe(1);
+    expect(fake.loop.status().conditions.Enforced?.status).toBe('Unknown');
     mine = false;
     fake.triggers.wake('lease');
     await fake.clock.pass(0);
@@ -799,11 +820,9 @@ describe('the loop', () => {
     await fake.clock.pass(0);
     expect(stalled(fake)).toMatchObject({ status: 'True', reason: 'BadSettings' });
     mine = true;
-    fake.kernel = { report: reportUnreadable('nft failed', 1), waitedMs: 0 };
     fake.triggers.wake('lease');
     await fake.clock.pass(0);
     expect(ready(fake)).toMatchObject({ status: 'False', reason: 'Refused' });
-    expect(fake.loop.status().conditions.Enforced?.status).toBe('Unknown');
     await end(fake);
   });
 

@@ -275,6 +275,8 @@ describe('a revision that has to be confirmed', () => {
     await fake.clock.until(() => written().includes('r3'));
     expect(written()).toEqual(['r2', 'something else', 'r2', 'r1', 'r3']);
     expect(saved()).toMatchObject({ confirmedRevision: 'r1', pendingRevision: 'r3' });
+    const [told] = fake.turns.filter(({ what }) => what === 'broken');
+    expect(told?.status.passes[0]).toMatchObject({ reason: 'NotConfirmed', failedRevision: 'r2' });
   });
 
   it('that the server carries out in part is tried out too, and the commit that mends it comes once it is confirmed', async () => {
@@ -448,12 +450,12 @@ describe('going back', () => {
     await fake.clock.until(() => ready().reason === 'NotConfirmed');
     await restart();
     await fake.clock.until(() => ready().reason === 'NotConfirmed');
-    await fake.clock.pass(3_600_000);
-    expect(written()).toEqual(['r1']);
     // This process does not know whether something had to stay.
     expect(ready().message).toContain(
       'what it changed was taken back by an earlier process, whose log says what stayed',
     );
+    await fake.clock.pass(3_600_000);
+    expect(written()).toEqual(['r1']);
   });
 
   it('is tried again as long as it fails, says what is open, and does not hold up the next commit for good', async () => {

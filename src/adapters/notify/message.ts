@@ -42,6 +42,12 @@ function genericBody({ what, status, rules }: Turn): unknown {
   };
 }
 
+/** The revision that is broken, or in effect. */
+function chooseRevision({ what, status: { passes, revisions } }: Turn): string | null {
+  const broken = passes[0]?.failedRevision ?? passes[0]?.revision ?? revisions.observed;
+  return what === 'broken' ? broken : revisions.applied;
+}
+
 const heads = {
   broken: 'Broken',
   recovered: 'Recovered',
@@ -53,9 +59,8 @@ const heads = {
 const mostRules = 20;
 
 function slackText({ what, status, rules = [] }: Turn): string {
-  const { observed, applied } = status.revisions;
   const { reason, message } = status.conditions.Ready;
-  const revision = shortenRevision((what === 'broken' ? observed : applied) ?? 'no revision');
+  const revision = escapeSlack(shortenRevision(chooseRevision({ what, status }) ?? 'no revision'));
   const where = status.server === undefined ? '' : ` on ${escapeSlack(status.server)}`;
   const lines = [`*${heads[what]}*: ${escapeSlack(status.source)} at ${revision}${where}`];
   if (what === 'broken') lines.push(`${reason}: ${escapeSlack(message)}`);
@@ -72,11 +77,10 @@ export function notifyGithub(
   token: () => string,
 ): MakeDelivery {
   return ({ what, status, rules }) => {
-    const { observed, applied } = status.revisions;
     const { reason, message } = status.conditions.Ready;
     const host = status.server === undefined ? '' : ` on ${new URL(status.server).host}`;
     const isBroken = what === 'broken';
-    const commit = isBroken ? observed : applied;
+    const commit = chooseRevision({ what, status });
     if (rules !== undefined || commit === null || !/^[0-9a-f]{40}$/.test(commit)) return null;
     const text = isBroken ? `${reason}${host}: ${plain(message)}` : `in effect${host}`;
     const description = text.length > 140 ? `${text.slice(0, 139)}…` : text;

@@ -53,10 +53,9 @@ export class RolloutGate<Member extends Participant> {
 
   ended(member: Member, now: number): void {
     this.#busy.delete(member);
-    const status = member.keeper.status();
-    const seen = viewStatus(status, now);
+    const seen = viewStatus(member.keeper.status(), now);
     // Which it refused it has not tried again while it waits.
-    const broken = status.passes[0]?.reason === 'Waiting' ? this.#seen.get(member)?.broken : null;
+    const broken = this.#waiting.has(member) ? this.#seen.get(member)?.broken : null;
     this.#seen.set(member, { ...seen, broken: seen.broken ?? broken ?? null });
   }
 
@@ -146,12 +145,10 @@ function viewStatus(status: Status, now: number) {
 const countFailed = ({ outcomes }: PassView): number => outcomes.failed + outcomes.unknown;
 
 /** The revision that was refused here, or not carried out. */
-function findBroken({ passes: [pass], revisions: { applied, attempted } }: Status): string | null {
+function findBroken({ passes: [pass], revisions: { applied } }: Status): string | null {
   if (pass === undefined) return null;
   const hasFailed = pass.result !== 'good' && countFailed(pass) > 0;
   if (!hasFailed && !broken.has(pass.reason)) return null;
-  // While it is taken back, a newer one may have been seen.
-  const tried = pass.reason === 'NotConfirmed' ? attempted : null;
-  const revision = tried ?? pass.failedRevision ?? pass.revision;
+  const revision = pass.failedRevision ?? pass.revision;
   return revision === applied ? null : revision;
 }

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type MakeDelivery, notifyGithub, notifySlack, notifyWebhook } from '../../../src/adapters/notify/message.ts';
 import { createNotifier } from '../../../src/adapters/notify/notifier.ts';
 import type { Turn } from '../../../src/controller/observer.ts';
+import type { PassView } from '../../../src/controller/status.ts';
 import type { Clock } from '../../../src/ports.ts';
 import { someStatus } from '../../controller/support/some-status.ts';
 import { desiredRules } from '../../plan/support.ts';
@@ -64,6 +65,11 @@ const turn = (what: Turn['what'], text = 'hello'): Turn => {
   return { what, status };
 };
 
+const broken = (pass: Partial<PassView>, text = 'hello'): Turn => {
+  const { what, status } = turn('broken', text);
+  return { what, status: { ...status, passes: status.passes.map((one) => ({ ...one, ...pass })) } };
+};
+
 describe('notifications', () => {
   it('are sent whatever Node’s own fetch keeps for all requests of the process', async () => {
     const holder = globalThis as Record<symbol, unknown>;
@@ -115,12 +121,15 @@ describe('notifications', () => {
     expect(text.split('\n').length).toBe(2);
   });
 
-  it('GitHub gets a commit status: failure for the observed commit, success for the applied one', async () => {
+  it('GitHub gets a commit status: failure for the commit that is broken, success for the applied one', async () => {
     const target = notifyGithub({ api: url, repository: 'o/r', context: 'reconcile' }, () => 'tok');
-    await send(target, [turn('broken', 'x'.repeat(300)), turn('applied')]);
+    await send(target, [broken({ revision: 'a'.repeat(40) }, 'x'.repeat(300)), turn('applied')]);
+    // A newer one has been observed meanwhile.
+    await send(target, [broken({ revision: 'b'.repeat(40), failedRevision: 'c'.repeat(40) })]);
     expect(seen.map((call) => call.path)).toEqual([
       `/repos/o/r/statuses/${'a'.repeat(40)}`,
       `/repos/o/r/statuses/${'b'.repeat(40)}`,
+      `/repos/o/r/statuses/${'c'.repeat(40)}`,
     ]);
     expect(seen[0]?.headers['authorization']).toBe('Bearer tok');
     const first = JSON.parse(seen[0]?.body ?? '') as { state: string; description: string };
@@ -141,7 +150,8 @@ describe('notifications', () => {
       notifySlack(() => url),
       [one],
     );
-    await send(gitHub(), [one, { ...one, what: 'broken' }]);
+    const [pass] = status.passes.map((last) => ({ ...last, revision: 'a'.repeat(40) }));
+    await send(gitHub(), [one, { what: 'broken', status: { ...status, passes: pass === undefined ? [] : [pass] } }]);
     const [generic, slack, good, bad] = seen.map(({ body }) => JSON.parse(body) as Record<string, string>);
     expect(generic?.['server']).toBe('https://vpn.example.com');
     expect(slack?.['text']).toBe('*Applied*: https://git.example.org/hello at bbbbbbbbbbbb on https://vpn.example.com');

@@ -143,9 +143,14 @@ describe('a roll-out', () => {
     gate.settings = { ...goes, paused: true };
     for (const name of ['a', 'b', 'c']) expect(gate.admitNamed(name, first, 0)).toContain('the fleet is paused');
     ends(gate, 'a', { result: 'held', reason: 'Waiting' });
+    // What is wrong with the revision in effect is said instead.
+    ends(gate, 'c', { result: 'terminal', reason: 'Unauthorized', revision: second });
     gate.settings = goes;
     expect(mayBegin(gate)).toEqual(['a', 'c']);
-    for (const name of ['a', 'c']) ends(gate, name, {});
+    for (const name of ['a', 'c']) {
+      expect(gate.admitNamed(name, first, 0)).toBeNull();
+      ends(gate, name, {});
+    }
     expect(mayBegin(gate)).toContain('b');
   });
 
