@@ -139,7 +139,7 @@ async function copySettings(git: Omit<RepositoryContext, 'gitDir'>, file: string
   const repository = new GitRepository({ ...git, gitDir: join(top, '.git') });
   const where = given['config-ref'];
   const commit = await repository.commitOf(where);
-  const [bytes] = commit === null ? [] : await readFileAt(repository, [{ id: commit }], inside).catch(() => []);
+  const [bytes] = commit === null ? [] : await readFileAt(repository, [commit], inside).catch(() => []);
   if (!bytes) {
     const hint = 'commit it there, and fetch it (fetch-depth: 0)';
     throw new Error(`${given.config} is read from ${where} and is not there: ${hint}`);

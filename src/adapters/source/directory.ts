@@ -41,10 +41,7 @@ export function createDirectorySource(root: string, limits: Limits): Source {
   };
 }
 
-async function readAll(
-  found: readonly FoundFile[],
-  limits: Limits,
-): Promise<{ files: readonly SourceFile[]; problems: readonly Problem[] }> {
+async function readAll(found: readonly FoundFile[], limits: Limits) {
   const files: SourceFile[] = [];
   const problems: Problem[] = [];
   let total = 0;

@@ -1,13 +1,12 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { Problem } from '../../model/problem.ts';
-import { fail, ok, type Result } from '../../model/result.ts';
+import { fail, ok } from '../../model/result.ts';
 import { askpassScript, connectTo } from './git-access.ts';
 import type { GitTarget } from './git-address.ts';
 import { type GitCommand, runGit } from './git-process.ts';
 import { chooseTip, explainRemote, type RemoteSettings, type RemoteTip } from './git-remote.ts';
-import { GitRepository } from './git-repository.ts';
+import { type GitAnswer, GitRepository } from './git-repository.ts';
 
 /** A remote and the clone of it, and what all runs of git for the two get. */
 export interface CloneSettings extends RemoteSettings {
@@ -63,7 +62,7 @@ export class Clone extends GitRepository {
   }
 
   /** What the remote has behind the target. */
-  async askTip(target: GitTarget): Promise<Result<RemoteTip, Problem>> {
+  async askTip(target: GitTarget): GitAnswer<RemoteTip> {
     if (target.kind === 'commit') return ok({ commit: target.id, fetchName: target.id });
     const patterns = target.names.flatMap((name) => (name === 'HEAD' ? [name] : [name, `${name}^{}`]));
     const args = ['ls-remote', '--quiet', '--end-of-options', this.#settings.remote.url, ...patterns];
@@ -72,18 +71,18 @@ export class Clone extends GitRepository {
   }
 
   /** Fetches the tip with at most `depth` commits, without blobs where the server can. */
-  fetchTip({ fetchName }: RemoteTip, depth: number): Promise<Result<null, Problem>> {
+  fetchTip({ fetchName }: RemoteTip, depth: number): GitAnswer<null> {
     return this.#fetch([withoutBlobs, `--depth=${depth}`, '--end-of-options', 'origin', `+${fetchName}:${incoming}`]);
   }
 
   /** Fetches these objects, in one request. */
-  fetchObjects(ids: readonly string[]): Promise<Result<null, Problem>> {
+  fetchObjects(ids: readonly string[]): GitAnswer<null> {
     const given = { stdin: `${ids.join('\n')}\n`, config: ['fetch.negotiationAlgorithm=noop'] };
     return this.#fetch([withoutBlobs, '--stdin', '--end-of-options', 'origin'], given);
   }
 
   /** Fetches `commits` more of the history of what is here; null: all of it. */
-  deepen({ fetchName }: RemoteTip, commits: number | null): Promise<Result<null, Problem>> {
+  deepen({ fetchName }: RemoteTip, commits: number | null): GitAnswer<null> {
     const how = commits === null ? '--unshallow' : `--deepen=${commits}`;
     return this.#fetch([commitsOnly, how, '--end-of-options', 'origin', `+${fetchName}:${incoming}`]);
   }
@@ -91,7 +90,7 @@ export class Clone extends GitRepository {
   async #fetch(
     args: readonly string[],
     { config = [], ...given }: Pick<Call, 'stdin' | 'config'> = {},
-  ): Promise<Result<null, Problem>> {
+  ): GitAnswer<null> {
     const { gitDir } = this.context;
     const all = ['remote.origin.promisor=true', ...config];
     const fetched = await this.#ask({ ...given, gitDir, args: ['fetch', ...quiet, ...args], config: all });
@@ -100,7 +99,7 @@ export class Clone extends GitRepository {
     return fetched.ok ? ok(null) : fetched;
   }
 
-  async #ask(call: Call): Promise<Result<string, Problem>> {
+  async #ask(call: Call): GitAnswer<string> {
     const { remote, access, askpass, timeoutMs } = this.#settings;
     const connection = connectTo(remote, access, askpass);
     const run = await runGit({ ...this.context, ...call, connection, timeoutMs, maxOutput: 16_000_000 });

@@ -33,19 +33,20 @@ async function* readContents(
 ) {
   for (let from = 0; from < commits.length; from += batch.commits) {
     const some = commits.slice(from, from + batch.commits);
+    const ids = some.map(({ id }) => id);
     // What is wrong with which commit is told where it is read alone.
-    const together = await readTogether(repository, some, settings).catch(() => null);
-    const beside = await readFilesAt(repository, some, settings).catch(() => null);
+    const together = await readTogether(repository, ids, settings).catch(() => null);
+    const beside = await readFilesAt(repository, ids, settings).catch(() => null);
     for (const [index, commit] of some.entries()) {
       const content = together?.[index];
-      const files = beside?.[index] ?? (await readFilesAt(repository, [commit], settings))[0] ?? [];
+      const files = beside?.[index] ?? (await readFilesAt(repository, [commit.id], settings))[0] ?? [];
       yield { commit, files, content: content ? ok(content) : await loadAt(repository, commit.id, settings) };
     }
   }
 }
 
 /** The contents of commits, with a few runs of git; undefined of one that has to be read alone. Rejects where all have to. */
-async function readTogether(repository: GitRepository, commits: readonly Commit[], { path, limits }: ContentSettings) {
+async function readTogether(repository: GitRepository, commits: readonly string[], { path, limits }: ContentSettings) {
   const folders = await findFolders(repository, commits, path);
   const trees = [...new Set(folders)].filter((id) => id !== null);
   const listed = await listManifestEntries(repository, trees, limits);

@@ -7,7 +7,7 @@ import { makeError, type Problem } from '../../model/problem.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 import type { SourceContent, SourceFile } from '../../ports.ts';
 import { control } from './git-address.ts';
-import { GitError, type GitRepository, type TreeEntry } from './git-repository.ts';
+import { type GitAnswer, GitError, type GitRepository, type TreeEntry } from './git-repository.ts';
 import { listManifestEntries, maxTreeBytes } from './git-tree.ts';
 import { describeJson, noteJson, refuseBeyond } from './limits.ts';
 import { findInWorkTree } from './work-tree.ts';
@@ -26,13 +26,13 @@ export interface ContentRequest {
   readonly commit: string;
   readonly settings: ContentSettings;
   /** Brings objects that a partial fetch left out, in one request. */
-  readonly fetchObjects: (ids: readonly string[]) => Promise<Result<null, Problem>>;
+  readonly fetchObjects: (ids: readonly string[]) => GitAnswer<null>;
 }
 
 /** The manifests of a commit, and the files that they name; all of them or a problem. Throws a `RangeError` for too many folders. */
-export async function loadContent(request: ContentRequest): Promise<Result<SourceContent, Problem>> {
+export async function loadContent(request: ContentRequest): GitAnswer<SourceContent> {
   const { repository, settings, commit } = request;
-  const [root] = await findFolders(repository, [{ id: commit }], settings.path);
+  const [root] = await findFolders(repository, [commit], settings.path);
   if (typeof root !== 'string') {
     const summary = `${settings.path.join('/')} is not a directory in commit ${commit.slice(0, 12)}`;
     return fail(makeError('git-path-missing', summary, nothingDeleted));
@@ -61,13 +61,8 @@ export async function loadContent(request: ContentRequest): Promise<Result<Sourc
 }
 
 /** A file by its path from the root in each of these commits; null where it is no regular file of a megabyte, undefined without it. */
-export async function readFileAt(
-  repository: GitRepository,
-  commits: readonly { readonly id: string }[],
-  path: readonly string[],
-): Promise<readonly (Buffer | null | undefined)[]> {
-  const trees = commits.map(({ id }) => `${id}^{tree}`);
-  const found = await findBelow(repository, trees, path);
+export async function readFileAt(repository: GitRepository, commits: readonly string[], path: readonly string[]) {
+  const found = await findBelow(repository, commits.map(treeOf), path);
   const ids = [...new Set(found.flatMap((entry) => (entry?.type === 'file' ? entry.id : [])))];
   const heads = await repository.headsOf(ids);
   const small = ids.filter((_, index) => (heads[index]?.bytes ?? 0) <= largestFile);
@@ -80,11 +75,11 @@ const largestFile = 1_000_000;
 /** These files in each commit, null where one is not there; undefined of one out of the work tree of `directory`, or tracked nowhere. */
 export async function readFilesAt(
   repository: GitRepository,
-  commits: readonly { readonly id: string }[],
+  commits: readonly string[],
   { directory, files }: { readonly directory: string; readonly files: readonly string[] },
 ): Promise<readonly (readonly (Buffer | null | undefined)[])[]> {
   const head = files.length === 0 ? null : await repository.commitOf('HEAD');
-  const all = [...commits, ...(head === null ? [] : [{ id: head }])];
+  const all = [...commits, ...(head === null ? [] : [head])];
   const read = files.map(async (file) => {
     const path = findInWorkTree(directory, file);
     const found = path === null ? [] : await readFileAt(repository, all, path);
@@ -99,7 +94,7 @@ export async function readFilesAt(
 async function readFiles(
   { repository, settings: { limits }, fetchObjects }: ContentRequest,
   entries: readonly TreeEntry[],
-): Promise<Result<readonly SourceFile[], Problem>> {
+): GitAnswer<readonly SourceFile[]> {
   const ids = [...new Set(entries.map(({ id }) => id))];
   let heads = await repository.headsOf(ids);
   const absent = ids.filter((_, index) => heads[index] === null);
@@ -157,23 +152,17 @@ function isHidden(path: string, target: string): boolean {
 }
 
 /** The tree of a folder in each of these commits; null where there is none. */
-export async function findFolders(
-  repository: GitRepository,
-  commits: readonly { readonly id: string }[],
-  path: readonly string[],
-): Promise<readonly (string | null)[]> {
-  const roots = await repository.headsOf(commits.map(({ id }) => `${id}^{tree}`));
+export async function findFolders(repository: GitRepository, commits: readonly string[], path: readonly string[]) {
+  const roots = await repository.headsOf(commits.map(treeOf));
   const ids = roots.flatMap((root) => root?.id ?? []);
   if (ids.length < roots.length) throw new GitError('git-broken', 'git cat-file: no tree of a commit');
   return (await findBelow(repository, ids, path)).map((entry) => (entry?.type === 'tree' ? entry.id : null));
 }
 
+const treeOf = (commit: string): string => `${commit}^{tree}`;
+
 /** The entry at a path below each of these trees, walked in trees: no path is given to git. */
-async function findBelow(
-  repository: GitRepository,
-  trees: readonly string[],
-  path: readonly string[],
-): Promise<readonly (TreeEntry | null)[]> {
+async function findBelow(repository: GitRepository, trees: readonly string[], path: readonly string[]) {
   let found = trees.map((id): TreeEntry | null => ({ path: '', id, type: 'tree' }));
   for (const part of path) {
     const ids = [...new Set(found.flatMap((one) => (one?.type === 'tree' ? one.id : [])))];

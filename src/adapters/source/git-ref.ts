@@ -1,8 +1,7 @@
 import type { Problem } from '../../model/problem.ts';
-import { fail, ok, type Result } from '../../model/result.ts';
-import type { SourceContent } from '../../ports.ts';
+import { fail, ok } from '../../model/result.ts';
 import { type ContentSettings, loadContent, readFilesAt } from './git-content.ts';
-import { GitError, GitRepository } from './git-repository.ts';
+import { type GitAnswer, GitError, GitRepository } from './git-repository.ts';
 import { findWorkTree } from './work-tree.ts';
 
 /** A question about the repository whose work tree holds a directory. */
@@ -18,8 +17,8 @@ const refPattern = /^[\p{L}\p{N}_@][\p{L}\p{N}_./@{}^~+#%&()=,!'-]{0,250}$/u;
 /** Asks the repository whose work tree holds the directory, by object only; a problem where there is none, or git does not answer. */
 export async function askRepository<T>(
   { directory, environment, signal }: RevisionRequest,
-  ask: (repository: GitRepository, path: readonly string[]) => Promise<Result<T, Problem>>,
-): Promise<Result<T, Problem>> {
+  ask: (repository: GitRepository, path: readonly string[]) => GitAnswer<T>,
+): GitAnswer<T> {
   const found = findWorkTree(directory);
   if (found === null) {
     const hint = `name a work tree: revisions are read from the repository that PATH is checked out from; ${orFolder}`;
@@ -47,9 +46,7 @@ function unreadable(why = ''): Problem {
 }
 
 /** The manifests of `directory` in a commit, branch or tag, checked before git sees it. One without the directory: no files. */
-export async function readAtRef(
-  request: RevisionRequest & Omit<ContentSettings, 'path'> & { readonly ref: string },
-): Promise<Result<SourceContent, Problem>> {
+export async function readAtRef(request: RevisionRequest & Omit<ContentSettings, 'path'> & { readonly ref: string }) {
   const { ref, limits, references } = request;
   return await askRepository(request, async (repository, path) => {
     const commit = await findCommit(repository, ref);
@@ -63,17 +60,13 @@ export type FilesRequest = RevisionRequest & { readonly ref: string; readonly fi
 export async function readFilesAtRef(request: FilesRequest) {
   return await askRepository(request, async (repository) => {
     const commit = await findCommit(repository, request.ref);
-    return commit.ok ? ok((await readFilesAt(repository, [{ id: commit.value }], request))[0] ?? []) : commit;
+    return commit.ok ? ok((await readFilesAt(repository, [commit.value], request))[0] ?? []) : commit;
   });
 }
 
 /** The manifests of a commit, none where it has no folder of them. */
-export async function loadAt(
-  repository: GitRepository,
-  commit: string,
-  settings: ContentSettings,
-): Promise<Result<SourceContent, Problem>> {
-  const fetchObjects = (): Promise<Result<null, Problem>> => Promise.resolve(fail(unreadable()));
+export async function loadAt(repository: GitRepository, commit: string, settings: ContentSettings) {
+  const fetchObjects = (): GitAnswer<null> => Promise.resolve(fail(unreadable()));
   const content = await loadContent({ repository, commit, settings, fetchObjects });
   const isAbsent = !content.ok && ['git-path-missing', 'no-manifests'].includes(content.error.code);
   return isAbsent ? ok({ revision: commit, files: [] }) : content;
@@ -85,10 +78,7 @@ export async function isRevision(name: string, request: RevisionRequest): Promis
 }
 
 /** The nearest commit that both revisions hold in their history. */
-export async function findMergeBase(
-  [from, to]: readonly [string, string],
-  request: RevisionRequest,
-): Promise<Result<string, Problem>> {
+export async function findMergeBase([from, to]: readonly [string, string], request: RevisionRequest) {
   return await askRepository(request, async (repository) => {
     const [a, b] = [await findCommit(repository, from), await findCommit(repository, to)];
     if (!a.ok) return a;
@@ -100,7 +90,7 @@ export async function findMergeBase(
 }
 
 /** The commit that a name stands for. One that is not there has, in a shallow clone, one likely reason. */
-export async function findCommit(repository: GitRepository, name: string): Promise<Result<string, Problem>> {
+export async function findCommit(repository: GitRepository, name: string): GitAnswer<string> {
   if (!refPattern.test(name) || name.includes('..')) {
     const summary = `${JSON.stringify(name)} is not the name of a commit`;
     return fail(refuseRevision(summary, 'write a branch, a tag, a commit id, or a directory that is there'));

@@ -1,4 +1,6 @@
 import type { Commit } from '../../model/commit.ts';
+import type { Problem } from '../../model/problem.ts';
+import type { Result } from '../../model/result.ts';
 import type { ProcessRun } from '../run-process.ts';
 import { type GitCommand, isCapped, runGit, runShortGit } from './git-process.ts';
 
@@ -15,6 +17,9 @@ export interface ObjectHead {
   readonly type: string;
   readonly bytes: number;
 }
+
+/** What somebody asked of a repository, or for a person why there is no answer. */
+export type GitAnswer<T> = Promise<Result<T, Problem>>;
 
 /** Why a question to a repository has no answer; `git-broken`: it cannot be worked with, or lacks an object. */
 export type GitErrorCode = 'git-broken' | 'git-not-started' | 'git-timeout' | 'git-aborted';

@@ -61,11 +61,7 @@ function listTree(folders: ReadonlyMap<string, Folder>, tree: string, limits: Li
 }
 
 /** Reads the trees that may hold manifests, level by level. Throws a `RangeError` when they have too many bytes. */
-async function readFolders(
-  repository: GitRepository,
-  trees: readonly string[],
-  limits: Limits,
-): Promise<Result<ReadonlyMap<string, Folder>, Problem>> {
+async function readFolders(repository: GitRepository, trees: readonly string[], limits: Limits) {
   const folders = new Map<string, Folder>();
   let left = maxTreeBytes;
   let level = [...new Set(trees)];

@@ -8,7 +8,7 @@ import type { GitTarget } from './git-address.ts';
 import { type Clone, type CloneSettings, incoming, measureClone, openClone } from './git-clone.ts';
 import { type ContentSettings, loadContent } from './git-content.ts';
 import type { RemoteTip } from './git-remote.ts';
-import { GitError, maxCommitBytes } from './git-repository.ts';
+import { type GitAnswer, GitError, maxCommitBytes } from './git-repository.ts';
 import { checkSignature, type SignatureKeys } from './git-signature.ts';
 import { maxTreeBytes } from './git-tree.ts';
 import { refuseTooLarge } from './limits.ts';
@@ -115,11 +115,8 @@ export class GitSource implements Source {
   }
 
   /** Runs `work`; when the clone turns out to be broken, throws it away and runs `work` once more on a fresh one. */
-  async #withClone<T>(
-    signal: AbortSignal,
-    work: (clone: Clone) => Promise<Result<T, Problem>>,
-  ): Promise<Result<T, Problem>> {
-    const workOn = (clone: Clone): Promise<Result<T, Problem>> => {
+  async #withClone<T>(signal: AbortSignal, work: (clone: Clone) => GitAnswer<T>): GitAnswer<T> {
+    const workOn = (clone: Clone): GitAnswer<T> => {
       this.#isChecked = true;
       return work(clone);
     };
@@ -137,7 +134,7 @@ export class GitSource implements Source {
     await rm(this.#clone.folder, { recursive: true, force: true });
   }
 
-  async #fetchNew(clone: Clone, tip: RemoteTip): Promise<Result<string, Problem>> {
+  async #fetchNew(clone: Clone, tip: RemoteTip): GitAnswer<string> {
     const have = await clone.commitOf(nameOf(tip.commit));
     if (have !== null) return ok(have);
     const fetched = await clone.fetchTip(tip, depth);
@@ -150,7 +147,7 @@ export class GitSource implements Source {
   }
 
   /** The content of a commit that was fetched, provided that it is signed as required. */
-  async #accept(clone: Clone, id: string, firstSeen: FirstSeen): Promise<Result<SourceContent, Problem>> {
+  async #accept(clone: Clone, id: string, firstSeen: FirstSeen): GitAnswer<SourceContent> {
     const { access } = this.#settings;
     if (access.gitVerifyOpenpgp != null || access.gitVerifySsh != null) {
       const commit = { id, bytes: await clone.readCommit(id), seenAt: firstSeen[id] ?? Date.now() };
@@ -162,7 +159,7 @@ export class GitSource implements Source {
     return content;
   }
 
-  async #load(clone: Clone, commit: string): Promise<Result<SourceContent, Problem>> {
+  async #load(clone: Clone, commit: string): GitAnswer<SourceContent> {
     if (this.#cached?.revision === commit) return ok(this.#cached);
     const fetchObjects = (ids: readonly string[]) => clone.fetchObjects(ids);
     const content = await loadContent({ repository: clone, settings: this.#settings, commit, fetchObjects });
