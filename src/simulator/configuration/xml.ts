@@ -58,11 +58,11 @@ class XmlReader {
     const end = this.#text.indexOf('<', this.#at);
     const run = this.#text.slice(this.#at, end < 0 ? undefined : end);
     const parent = this.#open.at(-1);
-    if (parent === undefined && run.trim() !== '') {
+    if (parent !== undefined) parent.text += this.#decode(run);
+    else if (run.trim() !== '') {
       this.#at += run.search(/\S/);
       this.#fail(':expected_element_start_tag');
     }
-    if (parent !== undefined) parent.text += this.#decode(run);
     this.#at += run.length;
   }
 
@@ -98,9 +98,7 @@ class XmlReader {
   }
 
   #brokenTag(): never {
-    const rest = this.#text.slice(this.#at);
-    const complete = /^<[^<>]*>/.test(rest);
-    if (!complete && !/[<]/.test(rest.slice(1))) {
+    if (!/[<>]/.test(this.#text.slice(this.#at + 1))) {
       this.#at = this.#text.length;
       this.#fail(':unexpected_end');
     }
@@ -108,7 +106,14 @@ class XmlReader {
     this.#refuse(60);
   }
 
-  readonly #decode = (text: string): string => decodeEntities(text, (character) => this.#refuse(character));
+  /** A text with its references resolved. */
+  readonly #decode = (text: string): string =>
+    text.replace(/&(#x[0-9a-fA-F]+|#[0-9]+|\w+);/g, (all, name: string) => {
+      if (!name.startsWith('#')) return entities.get(name) ?? all;
+      const character = Number(name.replace('#x', '0x').replace('#', ''));
+      if (character > 0x10_ffff || !xmlCharacter.test(String.fromCodePoint(character))) this.#refuse(character);
+      return String.fromCodePoint(character);
+    });
 
   #refuse(character: number): never {
     this.#fail(`{:error, {:wfc_Legal_Character, {:bad_character, ${character}}}}`);
@@ -180,16 +185,6 @@ function makeElement(
 }
 
 const entities = new Map(Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }));
-
-/** A text with its references resolved; `refuse` is called with the number of what is no character. */
-function decodeEntities(text: string, refuse: (character: number) => never): string {
-  return text.replace(/&(#x[0-9a-fA-F]+|#[0-9]+|\w+);/g, (all, name: string) => {
-    if (!name.startsWith('#')) return entities.get(name) ?? all;
-    const character = Number(name.replace('#x', '0x').replace('#', ''));
-    if (character > 0x10_ffff || !xmlCharacter.test(String.fromCodePoint(character))) return refuse(character);
-    return String.fromCodePoint(character);
-  });
-}
 
 const xmlCharacter = /[\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]/u;
 

@@ -36,31 +36,24 @@ export function parseRequest(raw: RawRequest): ParsedRequest {
   return { method, segments, params, headers: raw.headers };
 }
 
+/** A type that does not parse (`a, b` included) means that no parser looks at the body. */
 function parseBody({ headers, body }: RawRequest): TermMap {
-  const parse = findParser(headers['content-type']);
-  if (parse === undefined) return new Map();
+  const [, written = '', parameters = ''] =
+    /^\s*([\w!#$&^.+-]+\/[\w!#$&^.+-]+)\s*(;.*)?$/.exec(headers['content-type'] ?? '') ?? [];
+  const type = /^(?:application\/(?:(json|.*\+json)|x-www-form-urlencoded)|multipart\/(form-data|mixed))$/i.exec(
+    written,
+  );
+  if (type === null) return new Map();
   if (body.length > largestBody) throw new ServerCrash('body too large');
-  return parse(body);
+  const [, isJson, isMultipart] = type;
+  if (isJson !== undefined) return jsonBody(body);
+  return isMultipart === undefined ? parseForm(decodeUtf8(body)) : parseMultipart(body, parameters);
 }
 
 function jsonBody(bytes: Buffer): TermMap {
   if (bytes.length === 0) return new Map();
   const term = parseJson(decodeUtf8(bytes));
   return isMap(term) ? term : new Map([['_json', term]]);
-}
-
-/** Which parser takes the body; a type that does not parse (`a, b` included) means that no parser looks at it. */
-function findParser(header: string | undefined): ((body: Buffer) => TermMap) | undefined {
-  const match = /^\s*([\w!#$&^.+-]+\/[\w!#$&^.+-]+)\s*(;.*)?$/.exec(header ?? '');
-  const type = match?.[1]?.toLowerCase() ?? '';
-  if (/^application\/(?:json|.*\+json)$/.test(type)) return jsonBody;
-  if (type === 'application/x-www-form-urlencoded') return (body) => parseForm(decodeUtf8(body));
-  if (type !== 'multipart/form-data' && type !== 'multipart/mixed') return undefined;
-  const boundary = /;\s*boundary="?([^";]+)"?/i.exec(match?.[2] ?? '')?.[1];
-  return (body) => {
-    if (boundary === undefined) throw new ServerCrash('multipart without boundary');
-    return parseMultipart(body, boundary);
-  };
 }
 
 /** The segment with percent escapes resolved; a broken escape raises ServerCrash, bytes that are no UTF-8 stay as they are. */
@@ -124,7 +117,9 @@ function assignAt(map: Map<string, JsonTerm>, path: readonly string[], value: Js
 }
 
 /** The text fields of a multipart body; a body that does not open with its boundary raises ServerCrash. */
-function parseMultipart(bytes: Buffer, boundary: string): TermMap {
+function parseMultipart(bytes: Buffer, parameters: string): TermMap {
+  const boundary = /;\s*boundary="?([^";]+)"?/i.exec(parameters)?.[1];
+  if (boundary === undefined) throw new ServerCrash('multipart without boundary');
   const params = new Map<string, JsonTerm>();
   const text = bytes.toString('latin1');
   const parts = `\r\n${text}`.split(`\r\n--${boundary}`).slice(1);

@@ -11,17 +11,14 @@ export function parseAddress(text: string): Address | undefined {
   return parseIpv4(text) ?? parseIpv6(text);
 }
 
-const widthsByCount: readonly (readonly number[])[] = [[], [32], [8, 24], [8, 8, 16], [8, 8, 8, 8]];
-
 /** The classic `inet_aton` forms: one to four fields, the last one filling the remaining octets. */
 function parseIpv4(text: string): Address | undefined {
   const fields = text.split('.');
-  const widths = widthsByCount[fields.length];
-  if (widths === undefined || widths.length === 0) return undefined;
+  if (fields.length > 4) return undefined;
   let value = 0;
   for (const [index, field] of fields.entries()) {
     const number = parseIpv4Field(field);
-    const width = widths[index] ?? 0;
+    const width = index < fields.length - 1 ? 8 : 8 * (5 - fields.length);
     if (number === undefined || number >= 2 ** width) return undefined;
     value = value * 2 ** width + number;
   }
@@ -45,11 +42,10 @@ function signed(digits: string, form: RegExp, base: number, longest: number): nu
 }
 
 function parseIpv6(text: string): Address | undefined {
-  const percent = text.indexOf('%');
-  const groups = parseGroups(percent < 0 ? text : text.slice(0, percent));
+  const [written = '', zone] = text.split(/%(.*)/s);
+  const groups = parseGroups(written);
   if (groups === undefined) return undefined;
-  if (percent < 0) return { family: 6, parts: groups };
-  return withZone(groups, text.slice(percent + 1));
+  return zone === undefined ? { family: 6, parts: groups } : withZone(groups, zone);
 }
 
 /** Zones exist for fe80 and ff02 only; the runtime keeps a numeric zone (written `0N`) in the second group. */

@@ -10,12 +10,10 @@ interface Inet {
 
 /** The mask is any integer, its size is not looked at (that is the database's business). */
 function parseInet(text: string): Inet | undefined {
-  const trimmed = trim(text);
-  const slash = trimmed.indexOf('/');
-  const address = parseAddress(slash < 0 ? trimmed : trimmed.slice(0, slash));
+  const [written = '', mask] = trim(text).split(/\/(.*)/s);
+  const address = parseAddress(written);
   if (address === undefined) return undefined;
-  if (slash < 0) return { address, mask: null };
-  const mask = trimmed.slice(slash + 1);
+  if (mask === undefined) return { address, mask: null };
   return /^[+-]?[0-9]+$/.test(mask) ? { address, mask: BigInt(mask.replace('+', '')) } : undefined;
 }
 
