@@ -25,12 +25,7 @@ export function respell(kind: Kind, path: Path, text: string, value: unknown): s
 }
 
 /** The members of a mapping in the order of the reference; those that it does not know go last. */
-export function orderFields<T>(
-  kind: Kind,
-  path: Path,
-  members: readonly T[],
-  keyOf: (member: T) => string,
-): readonly T[] {
+export function orderFields<T>(kind: Kind, path: Path, members: readonly T[], keyOf: (member: T) => string) {
   const fields = listFields(kind, path);
   const rank = (member: T): number => {
     const index = fields.indexOf(keyOf(member));

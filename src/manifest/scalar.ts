@@ -11,21 +11,14 @@ export function resolveScalar(text: string): ScalarValue {
   return text;
 }
 
-/** A text after substitution, the first name that has no value, and the first `${` that begins no name. */
-export interface Substituted {
-  readonly text: string;
-  readonly missing: string | null;
-  readonly malformed: string | null;
-  readonly changed: boolean;
-  /** Characters that came from values, left out or not. */
-  readonly length: number;
-}
-
 /** An escaped brace, a reference, or a brace that begins none. */
 const references = /\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}|\$\{[^}]{0,40}\}?/g;
 
-/** Replaces `${name}` by its value once; `$${` writes `${`. Values for which there is no `room` (characters) are left out. */
-export function substitute(text: string, values: ReadonlyMap<string, string>, room: number): Substituted {
+/**
+ * Replaces `${name}` by its value once; `$${` writes `${`. Values for which there is no `room` (characters) are left out. Tells the
+ * first name that has no value, the first `${` that begins no name, and how many characters came from values, left out or not.
+ */
+export function substitute(text: string, values: ReadonlyMap<string, string>, room: number) {
   if (!text.includes('${')) return { text, missing: null, malformed: null, changed: false, length: 0 };
   let missing: string | null = null;
   let malformed: string | null = null;

@@ -4,7 +4,6 @@ export interface Shape {
   readonly const?: string;
   readonly enum?: readonly string[];
   readonly pattern?: string;
-  readonly minLength?: number;
   readonly maxLength?: number;
   readonly minimum?: number;
   readonly maximum?: number;

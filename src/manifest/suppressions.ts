@@ -42,10 +42,7 @@ function coveredLines(lines: readonly string[]): readonly number[] {
 }
 
 /** Leaves out the warnings and notes that a comment in the manifests switches off. Errors always stay. */
-export function applySuppressions(
-  problems: readonly Problem[],
-  suppressions: readonly Suppression[],
-): readonly Problem[] {
+export function applySuppressions(problems: readonly Problem[], suppressions: readonly Suppression[]) {
   if (suppressions.length === 0) return problems;
   const covered = new Set(suppressions.map(({ file, code, line }) => keyOf(file, code, line)));
   return problems.filter(

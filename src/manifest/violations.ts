@@ -91,9 +91,9 @@ function findInScalar(shape: Shape, type: ScalarType = 'string', value: ScalarVa
   return isOfType && !Number.isNaN(value) ? none : wrongType(typeWords[type]);
 }
 
-function isTextOfForm({ pattern, minLength = 0, maxLength = Number.POSITIVE_INFINITY }: Shape, text: string): boolean {
+function isTextOfForm({ pattern, maxLength = Number.POSITIVE_INFINITY }: Shape, text: string): boolean {
   const isOfForm = pattern === undefined || getOrMake(patterns, pattern, () => new RegExp(pattern)).test(text);
-  return isOfForm && text.length >= minLength && text.length <= maxLength;
+  return isOfForm && text.length <= maxLength;
 }
 
 const patterns = new Map<string, RegExp>();
