@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { chmod, lstat, open, realpath, rename, rm } from 'node:fs/promises';
+import { chmod, lstat, realpath, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 
 /** Writes a file so that readers see the old content or the new; an existing mode and a link stay, unless `replaced`: they may be planted. Throws as the system. */
@@ -11,13 +11,7 @@ export async function replaceFile(file: string, text: string, mode = 0o644, link
   const mark = `${process.pid}-${randomBytes(4).toString('hex')}`;
   const temporary = path.join(path.dirname(target), `.${path.basename(target)}.${mark}.new`);
   try {
-    const handle = await open(temporary, 'wx', mode);
-    try {
-      await handle.writeFile(text);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
+    await writeFile(temporary, text, { flag: 'wx', mode, flush: true });
     if (existing?.isFile()) await chmod(temporary, existing.mode & 0o7777);
     await rename(temporary, target);
   } catch (error) {

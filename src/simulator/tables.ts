@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { EventEmitter } from 'node:events';
-import { appendFileSync, closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { appendFileSync, closeSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { makeClock } from './clock.ts';
 import { ConfigurationStore } from './configuration/store.ts';
 import type { Configuration, StoredUser, TableEvents } from './events.ts';
@@ -85,14 +85,11 @@ class DataFile {
   #compact(): void {
     this.close();
     const beside = `${this.#path}.new`;
-    const descriptor = openSync(beside, 'w', 0o600);
     const lines: Line[] = [{ configuration: this.#stores.configuration.row }];
     for (const id of this.#gone) lines.push({ deleted_user: id });
     for (const user of this.#stores.users.all()) lines.push({ user });
     for (const { shown } of this.#stores.rules.rows()) lines.push({ rule: shown });
-    writeFileSync(descriptor, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
-    fsyncSync(descriptor);
-    closeSync(descriptor);
+    writeFileSync(beside, lines.map((line) => `${JSON.stringify(line)}\n`).join(''), { mode: 0o600, flush: true });
     renameSync(beside, this.#path);
     this.#descriptor = openSync(this.#path, 'a', 0o600);
     this.#lines = this.#kept = lines.length;

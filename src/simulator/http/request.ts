@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { ServerCrash } from '../crash.ts';
 import { isMap, type JsonTerm, parseJson, type TermMap } from './json.ts';
 
@@ -66,15 +67,10 @@ function decodeSegment(segment: string): string {
   }
 }
 
-const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-
 /** Bytes to text; invalid UTF-8 raises ServerCrash as it does in the server's parsers. */
-function decodeUtf8(bytes: Uint8Array): string {
-  try {
-    return decoder.decode(bytes);
-  } catch {
-    throw new ServerCrash('invalid UTF-8');
-  }
+function decodeUtf8(bytes: Buffer): string {
+  if (!isUtf8(bytes)) throw new ServerCrash('invalid UTF-8');
+  return bytes.toString('utf8');
 }
 
 /** Percent-decodes a form component; a `%` without two hexadecimal digits stays as it is. */
