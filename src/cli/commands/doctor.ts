@@ -126,10 +126,7 @@ function examineToken(token: string, now: number): Findings[number] {
   return makeWarning('token-expires', `the token expires in ${formatAge(left)}; nothing can renew it`, hint);
 }
 
-async function examineConfiguration(
-  configuration: LiveConfiguration,
-  { settings, terminal }: Invocation,
-): Promise<Findings> {
+async function examineConfiguration(configuration: LiveConfiguration, { settings, terminal }: Invocation) {
   const found: (string | Problem)[] = [...diagnoseStored(configuration, readProfile(settings))];
   if (!settings.checkDiscovery) return found;
   for (const { id, discovery_document_uri: uri } of configuration.fields.openid_connect_providers) {
@@ -160,10 +157,7 @@ function diagnoseStored(configuration: LiveConfiguration, profile: Profile): rea
 }
 
 /** One line for each thing that is well, then the problems. */
-export function renderExamination(
-  { well, problems }: Awaited<ReturnType<typeof examineServer>>,
-  color: boolean,
-): string {
+export function renderExamination({ well, problems }: Awaited<ReturnType<typeof examineServer>>, color: boolean) {
   const paint = createPaint(color);
   const lines = well.map((text) => `${paint('strong', 'ok')} ${text}\n`).join('');
   return `${lines}${renderProblems(problems, color)}\n${formatProblemCounts(problems)}.\n`;

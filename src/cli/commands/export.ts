@@ -80,11 +80,7 @@ function readServer(invocation: Invocation, scope: Scope) {
 }
 
 /** The rules of the users asked for (an e-mail address, a UUID, or `nobody` for global rules); all without a wish. */
-function selectRules(
-  rules: readonly LiveRule[],
-  users: readonly LiveUser[],
-  wishes: readonly string[],
-): readonly LiveRule[] {
+function selectRules(rules: readonly LiveRule[], users: readonly LiveUser[], wishes: readonly string[]) {
   if (wishes.length === 0) return rules;
   const ids = new Set(
     wishes.map((wish) => {

@@ -53,7 +53,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
     const hint = `extend its set first: ${name.split('/')[0]}`;
     throw refuse(`${name} would end at ${formatInstant(latest)} all the same`, hint);
   }
-  await replaceFile(one.path, new TextDecoder('utf-8', { ignoreBOM: true }).decode(one.bytes));
+  await replaceFile(one.path, one.text);
   const text = `${one.shown}: ${name} ends at ${formatInstant(latest)}, not ${formatInstant(former)}`;
   return { text: () => `${escapeControls(text + tellEarlier(rulesNamed(after, name), latest))}\n` };
 }

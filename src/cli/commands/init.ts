@@ -63,11 +63,7 @@ async function initExample(invocation: Invocation, place: Place): Promise<Answer
 }
 
 /** Writes what is not there; manifests only where there is none yet, since those that are there may mean the same. */
-async function writeMissing(
-  place: Place,
-  manifests: readonly ExportedFile[],
-  bindings: readonly SecretBinding[],
-): Promise<string> {
+async function writeMissing(place: Place, manifests: readonly ExportedFile[], bindings: readonly SecretBinding[]) {
   const { folder } = place;
   const isNew = !existsSync(place.path) || listOtherManifests(place.path, []).length === 0;
   const below = isNew ? manifests.map(({ path, text }) => ({ path: `${policy}/${path}`, text })) : [];

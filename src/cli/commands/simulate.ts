@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { quoteForShell } from '../../adapters/source/git-access.ts';
 import { getErrorCode } from '../../model/result.ts';
@@ -20,10 +21,7 @@ export async function run({ settings, terminal }: Invocation): Promise<Answer> {
   stdout(`listening ${simulator.url}\n`);
   stdout(`export RECONCILE_BASE_URL=${simulator.url}\n`);
   stdout(`export RECONCILE_TOKEN_FILE=${quoteForShell(tokenFile)}\n`);
-  const asked = new Promise<undefined>((resolve) => {
-    if (stop.aborted) resolve(undefined);
-    stop.addEventListener('abort', () => resolve(undefined), { once: true });
-  });
+  const asked = stop.aborted ? undefined : once(stop, 'abort').then(() => undefined);
   const reason = await Promise.race([asked, simulator.exited]);
   if (reason !== undefined) {
     stderr(`the simulated server ended itself: ${reason}\n`);

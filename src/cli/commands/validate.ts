@@ -10,7 +10,7 @@ import { formatProblemCounts, renderProblems } from '../../report/problems.ts';
 import { makeProblemReport } from '../../report/run-report.ts';
 import { count } from '../../report/summary.ts';
 import { type Answer, chooseExitCode, type Invocation } from '../command.ts';
-import { applyStrict, buildFiles, buildOffline, type OfflineBuild } from '../manifests.ts';
+import { applyStrict, buildFiles, buildOffline } from '../manifests.ts';
 import { readManifestFiles, readPathOperand } from '../path-operand.ts';
 import { readProfile } from '../plan-settings.ts';
 
@@ -43,9 +43,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
 }
 
 /** The directory, or single files (`-`: stdin) without those beside them. `root`: what places are relative to; null for files. */
-async function build(
-  invocation: Invocation,
-): Promise<OfflineBuild & { readonly written: string; readonly root: string | null }> {
+async function build(invocation: Invocation) {
   const { operands, terminal } = invocation;
   const { path, written } = readPathOperand(invocation, 'validate');
   const isFile = written === '-' || statSync(path, { throwIfNoEntry: false })?.isFile() === true;
