@@ -12,12 +12,9 @@ const harmless =
 const broken: ReadonlySet<string> = new Set(['invalid-yaml', 'too-deep', 'too-expensive']);
 
 /** Adds the manifest line to problems that have a place, except a line that may hold a secret. */
-export function addExcerpts(
-  problems: readonly Problem[],
-  textOf: (file: string) => string | undefined,
-): readonly Problem[] {
+export function addExcerpts(problems: readonly Problem[], textOf: (file: string) => string | undefined) {
   const files = new Map<string, { readonly lines: readonly string[]; readonly isSuspicious: boolean }>();
-  return problems.map((problem) => {
+  return problems.map((problem): Problem => {
     const { code, place } = problem;
     if (place === undefined || code === 'not-utf8') return problem;
     const { lines, isSuspicious } = getOrMake(files, place.file, () => {

@@ -78,9 +78,7 @@ function renderReport(report: RunReport, title: string, parts: Readonly<Record<'
 type OtherAnswer = { readonly table?: readonly (readonly string[])[]; readonly text?: string };
 
 /** A whole document; `head` may hold a policy. */
-export function renderFrame(
-  page: Readonly<Record<'head' | 'body', Markup> & Record<'title' | 'script', string>>,
-): string {
+export function renderFrame(page: Readonly<Record<'head' | 'body', Markup> & Record<'title' | 'script', string>>) {
   return `${html`<!doctype html>
 <html lang="en">
 <head>

@@ -50,12 +50,9 @@ function reasonOf(code: string): string {
 }
 
 /** The server's clock from the Date header of any answer (NaN without one), and the round trip, ms; null without an answer. No token is sent. */
-export async function readServerTime(
-  url: URL,
-  { caFile, signal, timeoutMs, now }: Probe & { readonly now: () => number },
-): Promise<{ readonly serverTime: number; readonly tookMs: number } | null> {
+export async function readServerTime(url: URL, { now, ...probe }: Probe & { readonly now: () => number }) {
   const started = now();
-  const answer = await get(url, { caFile, timeoutMs, signal });
+  const answer = await get(url, probe);
   return answer.ok ? { serverTime: Date.parse(String(answer.value.headers['date'])), tookMs: now() - started } : null;
 }
 

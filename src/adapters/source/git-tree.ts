@@ -21,11 +21,7 @@ interface Folder extends TreeListing {
 }
 
 /** The listing of each of these trees; each distinct one is read once. Throws a `RangeError` beyond `maxTreeBytes` together. */
-export async function listManifestEntries(
-  repository: GitRepository,
-  trees: readonly string[],
-  limits: Limits,
-): Promise<readonly Result<TreeListing, Problem>[]> {
+export async function listManifestEntries(repository: GitRepository, trees: readonly string[], limits: Limits) {
   const folders = await readFolders(repository, trees, limits);
   return trees.map((tree) => (folders.ok ? listTree(folders.value, tree, limits) : folders));
 }
