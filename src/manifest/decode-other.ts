@@ -40,13 +40,12 @@ export function decodeNetwork(decoding: Decoding, root: Node): NetworkManifest {
 
 export function decodePolicyTest(decoding: Decoding, root: Node): PolicyTestManifest {
   const named = readName(decoding, root);
-  const cases = findChild(findChild(root, 'spec'), 'cases');
+  const written = findChild(findChild(root, 'spec'), 'cases');
+  const items = written?.type === 'seq' ? written.items : [];
   const timezone = readTimezone(decoding, root);
-  const decoded = (cases?.type === 'seq' ? cases.items : []).flatMap((node, index) => {
-    const one = decodeCase(decoding, node, `${named.name}/${index + 1}`, timezone);
-    return one === null ? [] : [one];
-  });
-  return { kind: 'PolicyTest', ...named, cases: decoded };
+  const nameOf = (index: number): string => `${named.name}/${index + 1}`;
+  const cases = items.flatMap((node, index) => decodeCase(decoding, node, nameOf(index), timezone) ?? []);
+  return { kind: 'PolicyTest', ...named, cases };
 }
 
 function decodeCase(decoding: Decoding, node: Node, fallbackName: string, timezone: string): PolicyCaseTemplate | null {
