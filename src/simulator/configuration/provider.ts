@@ -99,11 +99,8 @@ export function checkUri(text: string): string | undefined {
   const wrong = invalidCharacter(text.slice(scheme.length), scheme === '');
   // What fails as an absolute URI is read again as a relative one, which fails at the colon.
   if (wrong !== undefined) return `is invalid. Error at ${scheme === '' ? wrong : ':'}`;
-  const host =
-    /^\/\/([^/?#]*)/
-      .exec(text.slice(scheme.length))?.[1]
-      ?.replace(/^.*@/, '')
-      .replace(/:[0-9]*$/, '') ?? '';
+  const [, authority = ''] = /^\/\/([^/?#]*)/.exec(text.slice(scheme.length)) ?? [];
+  const host = authority.replace(/^.*@/, '').replace(/:[0-9]*$/, '');
   if (host === '') return 'does not contain a scheme or a host';
   if (scheme === '') return 'does not contain a scheme';
   return /^https?:$/.test(scheme) ? undefined : 'only http, https schemes are supported';

@@ -28,10 +28,7 @@ function parseIpv4(text: string): Address | undefined {
 /** One field: `0x` hexadecimal (8 digits at most), a leading `0` octal (11), else decimal (10), each with a sign. */
 function parseIpv4Field(field: string): number | undefined {
   if (/^0x/i.test(field)) return signed(field.slice(2).replace(/^0+/, ''), /^[+-]?[0-9a-f]+$/i, 16, 8);
-  if (field.startsWith('0')) {
-    const digits = field.replace(/^0+/, '');
-    return digits === '' ? 0 : /^[0-7]{1,11}$/.test(digits) ? Number.parseInt(digits, 8) : undefined;
-  }
+  if (field.startsWith('0')) return /^0+(?:[1-7][0-7]{0,10})?$/.test(field) ? Number.parseInt(field, 8) : undefined;
   return signed(field, /^[+-]?[0-9]+$/, 10, 10);
 }
 
