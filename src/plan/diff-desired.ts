@@ -3,7 +3,8 @@ import { groupBy } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { createTouches } from '../model/intervals.ts';
 import { formatCount } from '../model/printable.ts';
-import { type DesiredRule, findDifferences, type Rule, selectRulesAt } from '../model/rule.ts';
+import { omitUndefined } from '../model/result.ts';
+import { type DesiredRule, findDifferences, formatRuleKey, type Rule, selectRulesAt } from '../model/rule.ts';
 import { type DesiredState, listBoundaries } from '../model/state.ts';
 import { computeOwnEffect } from '../policy/effect.ts';
 import type { Effect } from '../policy/traffic.ts';
@@ -109,19 +110,22 @@ const timeFields = [
   ['expires', 'expires'],
 ] as const;
 
-/** How the rules of one state, in force now or later, became those of another. */
-export function findChanges(before: DesiredState, after: DesiredState) {
+/** How the rules of one state, in force now or later, became those of another. `stays`: beside both, until a rule like it ends. */
+export function findChanges(before: DesiredState, after: DesiredState, stays: readonly DesiredRule[] = []) {
   const listRules = ({ rules, upcoming = [] }: DesiredState) => [...rules, ...upcoming];
-  return findDifferences(listRules(before), listRules(after));
+  const ends = new Map(after.upcoming?.map(({ rule, expires }) => [formatRuleKey(rule), omitUndefined({ expires })]));
+  const ending = stays.map((one) => ({ ...one, ...ends.get(formatRuleKey(one.rule)) }));
+  const changes = findDifferences([...stays, ...listRules(before)], [...ending, ...listRules(after)]);
+  return { ...changes, isNew: listRules(before).length === 0 };
 }
 
 /** The traffic that differs at this time (ms since 1970) between rules that have times, and what differs later; null: too many looks. */
-export function compareTimes({ kept, left, changed }: ReturnType<typeof findDifferences>, at: number) {
+export function compareTimes({ kept, left, changed, isNew }: ReturnType<typeof findChanges>, at: number) {
   const users = new Set([...kept, ...left, ...changed].flatMap(({ rule }) => rule.userId ?? []));
   const all = { before: [...kept, ...left], after: [...kept, ...changed], users: [...users] };
   const sides = selectNear(all, [...left, ...changed]);
   const effect = computeEffectAt(sides, at);
-  if (all.before.length > 0) return { effect, later: findLaterEffects(sides, at, effect) };
+  if (!isNew) return { effect, later: findLaterEffects(sides, at, effect) };
   // Without rules before everything passed, and nothing would open later.
   const inForce = selectRulesAt(sides.after, at).map(({ notBefore: _, expires: __, ...rule }) => rule);
   return { effect, later: findLaterEffects({ ...sides, before: inForce }, at, { opens: [], closes: [] }) };

@@ -11,7 +11,7 @@ import { listOperations } from './operations.ts';
 import { findExposure } from './order/exposure.ts';
 import { orderOperations } from './order/order.ts';
 import { breakCircles } from './order/sharing.ts';
-import { type Change, type ConfigureStep, formatStepId, type LaterEffect, type Plan, type RuleChange } from './plan.ts';
+import { type Change, type ConfigureStep, formatStepId, type Plan, type RuleChange } from './plan.ts';
 
 /** The plan from live to desired: changes, ordered writes, traffic, refusals. A function of its input alone, in any order. */
 export function makePlan(input: PlanInput): Plan {
@@ -27,15 +27,17 @@ export function makePlan(input: PlanInput): Plan {
   const unbound = warnOfUnbound(input, configuration);
   const found = [...(configuration?.problems ?? []), ...unbound, ...modifiedInPlace(rules, input)];
   const guarded = { input, changes, configuration, effect, exposure };
-  const plan = judgePlan(guarded, findLater(input), { steps, problems: found.sort(compareProblems) });
+  const plan = judgePlan(guarded, findLater(input, rules), { steps, problems: found.sort(compareProblems) });
   return { ...plan, ...findNext(input.desired) };
 }
 
-/** What a revision changes later, compared with the one before. Where that was applied, its times are looked at as they come. */
-function findLater({ base, baseApplied = false, desired, scope }: PlanInput): readonly LaterEffect[] | null {
+/** What a revision changes later beside live rules that stay. Where the one before was applied, its times are looked at as they come. */
+function findLater({ base, baseApplied = false, desired, scope }: PlanInput, changes: readonly RuleChange[]) {
   const at = desired.at ?? base?.at;
   if (base === null || baseApplied || at === undefined || !scope.rules) return [];
-  return compareTimes(findChanges(base, desired), at).later;
+  const skipped = changes.flatMap(({ action, live }) => (action === 'skip' ? (live ?? []) : []));
+  const stays = skipped.map(({ id, rule }) => ({ name: `live ${id}`, rule, place: { file: '', line: 0, column: 0 } }));
+  return compareTimes(findChanges(base, desired, stays), at).later;
 }
 
 /** The rules of the server that stay, and all of them before and after; one that stays is the same object in each. */

@@ -124,6 +124,32 @@ describe('times on the command line', () => {
     expect((await world.cli(['plan', 'n', '--base', 'base', '--fail-on', 'opens'])).code).toBe(0);
   });
 
+  it.each([
+    ['outside the scope', 'scope: {networks: [10.20.0.0/16]}\n', []],
+    ['with --prune none', '{}\n', ['--prune', 'none']],
+  ])('a live rule that stays, %s, is what a rule opens later too', async (_, settings, flags) => {
+    const [access, later] = ['action: accept, destination: 10.20.2.0/24', ', notBefore: 2099-01-01'];
+    world.write('m/a.yaml', closed);
+    await world.cli(['m']);
+    const team = rule('team', 'action: accept, destination: 10.20.1.0/24');
+    world.write('base/a.yaml', team);
+    world.write('new/README', 'no manifests yet');
+    const protect = 'protect: [{destination: 10.20.2.0/24}]\n';
+    world.write('s.yaml', settings === '{}\n' ? protect : settings + protect);
+    expect((await world.cli(['apply', 'base', '--yes', '--config', 's.yaml', ...flags])).code).toBe(0);
+    const plan = (base: string) =>
+      world.cli(['plan', 'n', '--config', 's.yaml', ...flags, '--base', base, '--fail-on', 'opens']);
+    world.write('n/a.yaml', team + rule('n', access + later));
+    for (const base of ['base', 'new']) {
+      const { code, out } = await plan(base);
+      expect([code, out]).toEqual([3, expect.stringMatching(/\[protected-traffic\].*\[fail-on-opens\]/s)]);
+      expect(out).toMatch(/From 2099-01-01T00:00:00Z: opens for everyone; closes nothing\n {2}opens {4}10\.20\.2\.0/);
+    }
+    // What stays under the same drop opens nothing, and neither does a drop that goes.
+    world.write('n/a.yaml', team + rule('n', `${access.replace('accept', 'drop')}${later}, expires: 2099-02-01`));
+    expect((await plan('base')).out).not.toMatch(/opens for|protected-traffic|fail-on-opens/);
+  });
+
   it('explain says of a rule that is not in force when it is', async () => {
     world.write('m/a.yaml', guest('2020-01-01') + closed);
     const run = await world.cli(['explain', '--rule', 'guest', 'm']);
