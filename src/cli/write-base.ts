@@ -72,7 +72,7 @@ async function findBase(context: RepositoryContext, head: string): Promise<strin
   const safely = ['--upload-pack=git-upload-pack', '--no-write-fetch-head', '--end-of-options'];
   const args = ['fetch', '--no-tags', '--depth=1', ...safely, 'origin', name];
   const call = { ...context, args, timeoutMs: 30_000, maxOutput: 64_000 };
-  if ((await repository.commitOf(name)) === null)
+  if (/^[0-9a-f]{40,64}$/.test(name) && (await repository.commitOf(name)) === null)
     await runGit({ ...call, connection: { protocol: 'https:file', env: {}, config: [] } });
   const commit = await repository.commitOf(name);
   return commit === null || commit === name ? commit : await repository.mergeBaseOf(commit, head);
@@ -142,7 +142,7 @@ async function copySettings(git: Omit<RepositoryContext, 'gitDir'>, file: string
   const [bytes] = commit === null ? [] : await readFileAt(repository, [commit], inside).catch(() => []);
   if (!bytes) {
     const hint = 'commit it there, and fetch it (fetch-depth: 0)';
-    throw new Error(`${given.config} is read from ${where} and is not there: ${hint}`);
+    throw new Error(`${given.config} is read from ${where.replace('refs/remotes/', '')} and is not there: ${hint}`);
   }
   const copy = join(folder, `.${basename(file)}.reviewed`);
   rmSync(copy, { force: true, recursive: true });

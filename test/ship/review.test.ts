@@ -385,6 +385,35 @@ describe('the Action', () => {
     expect([missing.code, missing.output]).toEqual([1, expect.stringContaining('is read from origin/gone')]);
   });
 
+  it('threat 39: takes neither a tag nor a branch that is called origin/main for the main branch', async () => {
+    const { head, start, checkOut } = openRequest(opens);
+    world.sim.seed([{ action: 'drop', destination: '192.0.2.0/24' }]);
+    const clone = checkOut('feature', 'whole');
+    gitAt(clone, 'checkout', '-q', '--detach', start);
+    writeFileSync(path.join(clone, 'settings.yaml'), `baseUrl: ${world.sim.url}\nmaxDeletes: 0\n`);
+    gitAt(clone, 'add', '-A');
+    gitAt(clone, 'commit', '-q', '-m', 'settings');
+    gitAt(clone, 'update-ref', 'refs/remotes/origin/main', 'HEAD');
+    writeFileSync(path.join(clone, 'settings.yaml'), `baseUrl: ${world.sim.url}\nmaxDeletes: 100\n`);
+    gitAt(clone, 'commit', '-q', '-am', 'theirs');
+    for (const kind of ['heads', 'tags']) gitAt(clone, 'update-ref', `refs/${kind}/origin/main`, 'HEAD');
+    gitAt(clone, 'checkout', '-q', '--detach', 'refs/remotes/origin/main');
+    const inputs = { INPUT_PATH: 'p_1', INPUT_CONFIG: 'settings.yaml', INPUT_BASE_URL: '' };
+    const event = { repository: { default_branch: 'main' } };
+    const push = { ...environment(event, inputs), GITHUB_REF: 'refs/heads/main' };
+    const limited = [3, expect.stringContaining('--max-deletes')];
+    const pushed = await run('github', push, clone);
+    expect([pushed.code, pushed.output]).toEqual(limited);
+    const given = { RECONCILE_TOKEN: apiToken, RECONCILE_PATH: 'p_1', RECONCILE_CONFIG: 'settings.yaml' };
+    const job = await run('gitlab', { ...given, CI_DEFAULT_BRANCH: 'main' }, clone);
+    expect([job.code, job.output]).toEqual(limited);
+    gitAt(clone, 'checkout', '-qf', '--detach', head);
+    for (const kind of ['heads', 'tags']) gitAt(clone, 'update-ref', `refs/${kind}/origin/main`, head);
+    const review = { ...environment(requestOf(head), { INPUT_PATH: 'p_1' }), ...onMain };
+    await run('github', review, clone);
+    expect(forge.comments[1]?.body).toContain('This revision: 1 change.');
+  });
+
   const stranger = { id: 9, login: 'stranger', type: 'User' };
   const person = { id: 2, login: 'ci', type: 'User' };
   it.each([
