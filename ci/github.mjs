@@ -23,16 +23,18 @@ async function main() {
   const event = (env.GITHUB_EVENT_PATH && JSON.parse(readFileSync(env.GITHUB_EVENT_PATH, 'utf8'))) || {};
   const review = event.pull_request !== undefined;
   const auto = input('mode') === 'auto' || input('mode') === '';
-  const mode = auto ? (review || !onMain(event) ? 'plan' : 'apply') : input('mode');
-  if (auto && mode === 'plan' && !review)
-    say(`::notice::${env.GITHUB_REF} is not the default branch, so it is only planned; \`mode: apply\` applies it.`);
+  const { base, names, settings, variables, isForeign } = prepared(input('prepared'));
+  const mode = auto ? (review || isForeign || !onMain(event) ? 'plan' : 'apply') : input('mode');
+  if (auto && mode === 'plan' && !review) {
+    const what = isForeign ? `The checkout, ${variables.RECONCILE_REVISION},` : env.GITHUB_REF;
+    say(`::notice::${what} is not the default branch, so it is only planned; \`mode: apply\` applies it.`);
+  }
   if (mode !== 'plan' && mode !== 'apply') return fail(`mode must be auto, plan or apply, not ${mode}`);
   if (review && mode === 'apply') return fail('a pull request is never applied: run on a push to the main branch');
   const fromFork = review && event.pull_request.head?.repo?.full_name !== env.GITHUB_REPOSITORY;
   const snapshot = input('snapshot');
   const offline = fromFork || (mode === 'plan' && input('token') === '');
   const path = input('path') || '.';
-  const { base, names, settings, variables } = prepared(input('prepared'));
   const hasSnapshot = snapshot !== '' && existsSync(snapshot);
   if (offline && !hasSnapshot && base.length === 0) {
     return fail(

@@ -62,6 +62,7 @@ export function prepared(folder) {
       folder !== '' && existsSync(join(folder, 'config'))
         ? ['--config', readFileSync(join(folder, 'config'), 'utf8')]
         : [],
+    isForeign: folder !== '' && existsSync(join(folder, 'foreign')),
     variables: { RECONCILE_REVISION: existsSync(revision) ? readFileSync(revision, 'utf8') : 'not known' },
   };
 }

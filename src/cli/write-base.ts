@@ -19,6 +19,7 @@ import { readSettingsFile } from './settings-file.ts';
 // The first step of a review in CI, run with no secret in its environment: it alone starts git, in a checkout that a stranger
 // may have prepared. The second step has the token, and gets what this one wrote:
 //   OUT/revision   COMMIT (BRANCH)
+//   OUT/foreign    where HEAD is neither --sha nor in the history of --config-ref: nobody merged that
 //   OUT/tree/      the manifests of --base, where the clone holds it, the files they name and those of --values, as the repository has them
 //   OUT/base       the path of the manifests there
 //   OUT/config     the path of the settings file as --config-ref has it: a pull request does not choose its own settings
@@ -29,6 +30,7 @@ const { values: given } = parseArgs({
     branch: { type: 'string', default: '' },
     base: { type: 'string', default: '' }, // the commit that HEAD is compared with, or the branch that it left
     head: { type: 'string', default: '' }, // the last commit of a pull request; HEAD may be a merge of it
+    sha: { type: 'string', default: '' }, // the commit of the event: of the branch that runs, or the forge's own merge of a request
     annotate: { type: 'boolean', default: false }, // in the form that GitHub shows beside a run
     config: { type: 'string', default: '' },
     'config-ref': { type: 'string', default: '' },
@@ -48,27 +50,46 @@ async function main(): Promise<void> {
   const settingsFile = given.config === '' ? '' : await copySettings(git, resolve(given.config));
   if (settingsFile !== '') writeFileSync(join(out, 'config'), settingsFile);
   if (!existsSync(`${directory}/`)) return; // not there, or one file: the plan says it
-  const found = findRepository(directory);
+  const { gitDir, path, where } = findRepository(directory);
   const { values, failOn } = settleSecondStep(settingsFile);
   // What opens later is only seen beside the base.
   const code = given.base !== '' && (failOn.length > 0 || given.arguments.includes('--fail-on')) ? 1 : 0;
-  if (typeof found === 'string') return say(`${given.path} is ${found}: the plan is not compared with a base`, code);
-  const repository = { ...git, gitDir: found.gitDir };
-  const head = await new GitRepository(repository).commitOf('HEAD');
-  writeFileSync(join(out, 'revision'), `${head ?? 'no commit'}${given.branch === '' ? '' : ` (${given.branch})`}`);
-  if (given.base === '' || head === null) return;
-  const commit = await findBase(repository, head);
+  const repository = new GitRepository({ ...git, gitDir });
+  const head = gitDir === '' ? '' : await readHead(repository, out);
+  const name = await nameBase(repository, head);
+  if (path === null) return say(`${given.path} is ${where}: the plan is not compared with a base`, code);
+  if (name === '' || head === '') return;
+  const commit = await findBase({ ...git, gitDir }, head, name);
   if (commit === null) return say(`the plan is not compared with its base, which this clone lacks; ${fetchAll}`, code);
-  await writeBase({ ...git, directory, ref: commit, files: values }, found.path, out);
+  await writeBase({ ...git, directory, ref: commit, files: values }, path, out);
+}
+
+/** Gives the commit that is checked out, and writes whose it is. */
+async function readHead(repository: GitRepository, out: string): Promise<string> {
+  const head = (await repository.commitOf('HEAD')) ?? '';
+  const isOurs = [head, ''].includes(given.sha) || (await repository.isAncestor(head, given['config-ref']));
+  if (!isOurs) writeFileSync(join(out, 'foreign'), '');
+  const branch = isOurs || given.head !== '' ? given.branch : '';
+  writeFileSync(join(out, 'revision'), `${head || 'no commit'}${branch && ` (${branch})`}`);
+  return head;
+}
+
+/** What HEAD is compared with; throws where a review has checked out something else than what is reviewed. */
+async function nameBase(repository: GitRepository, head: string): Promise<string> {
+  if ([head, ''].includes(given.head) || head === '') return given.base;
+  // As it is stored: a shallow clone hides the parents.
+  const stored = String(await repository.readCommit(head).catch(() => ''));
+  const [, into = '', merged] = /^tree \S+\nparent (\S+)\nparent (\S+)\n/.exec(stored) ?? [];
+  const hint = `give actions/checkout "ref: \${{ github.event.pull_request.head.sha }}" and "fetch-depth: 0"`;
+  if (merged !== given.head)
+    throw new Error(`${head} is checked out, neither ${given.head} of the pull request nor a merge of it: ${hint}`);
+  // The author of a request can write such a merge too; that of the event is the forge's.
+  return head === given.sha ? into : given.base;
 }
 
 /** The commit that HEAD started from, though a branch moved on since; null: it is not here, and origin does not give it. */
-async function findBase(context: RepositoryContext, head: string): Promise<string | null> {
+async function findBase(context: RepositoryContext, head: string, name: string): Promise<string | null> {
   const repository = new GitRepository(context);
-  // As it is stored: a shallow clone hides the parents.
-  const stored = String(await repository.readCommit(head).catch(() => ''));
-  const [, into, merged] = /^tree \S+\nparent (\S+)\nparent (\S+)\n/.exec(stored) ?? [];
-  const name = (merged === given.head && into) || given.base;
   const safely = ['--upload-pack=git-upload-pack', '--no-write-fetch-head', '--end-of-options'];
   const args = ['fetch', '--no-tags', '--depth=1', ...safely, 'origin', name];
   const call = { ...context, args, timeoutMs: 30_000, maxOutput: 64_000 };
@@ -110,15 +131,16 @@ function settleSecondStep(settingsFile: string): Settings {
   return settle({ flags: values.length === 0 ? {} : { values }, env: {}, cwd: process.cwd(), file });
 }
 
-/** Where Git keeps the repository of a folder, or what that is instead. */
+/** Where Git keeps the checkout of a folder, and the path there; null: it has none, for it is `where`. */
 function findRepository(directory: string) {
   const all = listRepositories(directory);
   const [found, checkout, outer] = [findWorkTree(directory), findCheckout(all), all.at(-1)];
   const top = checkout === null ? '' : realpathSync(checkout);
   if (outer !== undefined && relative(realpathSync(outer), realpathSync(directory)).split(sep)[0] === '..')
     throw new Error(`${given.path} is a link out of the checkout, and is not read`);
-  if (found?.root === top) return found;
-  return top === '' ? 'not in a Git work tree' : 'in a submodule';
+  if (found?.root === top) return { ...found, where: '' };
+  const where = top === '' ? 'not in a Git work tree' : 'in a submodule';
+  return { gitDir: top && join(top, '.git'), path: null, where };
 }
 
 /** The one that was checked out: a pull request can make any folder below it a submodule, whose `.git` is a file. */

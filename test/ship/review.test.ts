@@ -125,6 +125,7 @@ function openRequest(spec: string) {
   gitAt(work, 'checkout', '-q', 'main');
   const target = commit('second', 'action: accept, destination: 10.3.0.0/16');
   gitAt(work, 'merge', '-q', '--no-ff', '-m', 'merge', 'feature');
+  const merge = gitAt(work, 'rev-parse', 'HEAD');
   gitAt(work, 'push', '-q', origin, 'HEAD:refs/pull/7/merge', 'feature');
   gitAt(work, 'reset', '-q', '--hard', target);
   commit('third', 'action: accept, destination: 10.4.0.0/16');
@@ -139,7 +140,7 @@ function openRequest(spec: string) {
     gitAt(clone, 'checkout', '-q', '--detach', 'refs/remotes/job');
     return clone;
   };
-  return { start, head, target, checkOut };
+  return { start, head, merge, target, checkOut };
 }
 
 const opens = 'action: accept, destination: 10.2.0.0/16';
@@ -267,7 +268,8 @@ describe('the Action', () => {
 
   const onMain = { GITHUB_BASE_REF: 'main', GITHUB_REF: 'refs/pull/7/merge' };
   const requestOf = (head: string, full_name = 'team/policy'): object => ({
-    pull_request: { number: 7, head: { sha: head, repo: { full_name } } },
+    repository: { default_branch: 'main' },
+    pull_request: { number: 7, base: { ref: 'main' }, head: { sha: head, repo: { full_name } } },
   });
 
   it.each([
@@ -275,28 +277,29 @@ describe('the Action', () => {
     ['merged, in a shallow clone', 'refs/pull/7/merge', 'shallow'],
     ['by its head, in a whole clone', 'feature', 'whole'],
   ] as const)('blames a pull request for nothing that others merged since: checked out %s', async (_, ref, how) => {
-    const { head, checkOut } = openRequest(opens);
+    const { head, merge, checkOut } = openRequest(opens);
+    const job = { ...onMain, GITHUB_SHA: merge };
     world.sim.seed([
       { action: 'drop', destination: '10.0.0.0/8' },
       { action: 'accept', destination: '10.3.0.0/16' },
       { action: 'accept', destination: '10.4.0.0/16' },
     ]);
     const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: '--max-deletes 2 --max-changes 2' };
-    const ran = await run('github', { ...environment(requestOf(head), inputs), ...onMain }, checkOut(ref, how));
+    const ran = await run('github', { ...environment(requestOf(head), inputs), ...job }, checkOut(ref, how));
     expect(ran.code, ran.output).toBe(0);
     expect(forge.comments[1]?.body).toMatch(/compared with the base\n[\s\S]*This revision: 1 change\./);
     expect(forge.comments[1]?.body).not.toContain(tmpdir());
-    const fork = { ...environment(requestOf(head, 'stranger/policy'), inputs), ...onMain };
+    const fork = { ...environment(requestOf(head, 'stranger/policy'), inputs), ...job };
     expect(await run('github', fork, checkOut(ref, how))).toMatchObject({ code: 0 });
     expect(summary()).toMatch(/### reconcile diff: 1 to create, [12] unchanged[\s\S]*10\.2\.0\.0\/16/);
     expect(summary()).not.toMatch(/10\.[34]\.0\.0/);
   });
 
   it('refuses what opens later in a shallow clone too, and says so where nothing can be compared', async () => {
-    const { head, checkOut } = openRequest(opensLater);
+    const { head, merge, checkOut } = openRequest(opensLater);
     const clone = checkOut('refs/pull/7/merge', 'shallow');
     const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: '--fail-on opens' };
-    const variables = { ...environment(requestOf(head), inputs), ...onMain };
+    const variables = { ...environment(requestOf(head), inputs), ...onMain, GITHUB_SHA: merge };
     const refused = await run('github', variables, clone);
     expect([refused.code, refused.output]).toEqual([3, expect.stringContaining('fail-on-opens')]);
     for (const ref of ['refs/pull/7/merge', 'feature']) {
@@ -310,7 +313,7 @@ describe('the Action', () => {
   });
 
   it('threat 33: fetches the base without running what the configuration of the clone names', async () => {
-    const { head, checkOut } = openRequest(opens);
+    const { head, merge, checkOut } = openRequest(opens);
     const clone = checkOut('refs/pull/7/merge', 'shallow');
     const canary = path.join(folder, 'canary');
     const trap = path.join(folder, 'trap');
@@ -321,7 +324,7 @@ describe('the Action', () => {
       gitAt(clone, 'config', name, trap);
     gitAt(clone, 'config', 'credential.helper', `!${trap}`);
     gitAt(clone, 'config', 'core.hooksPath', path.join(folder, 'hooks'));
-    const variables = { ...environment(requestOf(head), { INPUT_PATH: 'p_1' }), ...onMain };
+    const variables = { ...environment(requestOf(head), { INPUT_PATH: 'p_1' }), ...onMain, GITHUB_SHA: merge };
     const ran = await run('github', variables, clone);
     expect([ran.code, ran.output, existsSync(canary)]).toEqual([0, expect.stringContaining('1 change.'), false]);
     const other = checkOut('refs/pull/7/merge', 'shallow');
@@ -383,6 +386,63 @@ describe('the Action', () => {
       clone,
     );
     expect([missing.code, missing.output]).toEqual([1, expect.stringContaining('is read from origin/gone')]);
+  });
+
+  it('threat 39: compares only what a pull request has, and with no base that its author made', async () => {
+    const { head, start, target, merge, checkOut } = openRequest('action: drop, destination: 192.0.2.0/24');
+    const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: '--fail-on opens' };
+    const onTarget = { ...environment(requestOf(head, 'stranger/policy'), inputs), GITHUB_SHA: target, ...onMain };
+    const other = await run('github', onTarget, checkOut('main', 'whole'));
+    expect([other.code, other.output]).toEqual([1, expect.stringMatching(/^::error::.*is checked out.*head\.sha/)]);
+    // The first parent of their merge opens what the merge does: seen from there it opens nothing.
+    const clone = checkOut('feature', 'whole');
+    writeFileSync(path.join(clone, 'p_1/theirs.yaml'), named('theirs', opens));
+    gitAt(clone, 'add', '-A');
+    const tree = gitAt(clone, 'write-tree');
+    const first = gitAt(clone, 'commit-tree', '-p', start, '-m', 'first', tree);
+    gitAt(clone, 'checkout', '-qf', '--detach', gitAt(clone, 'commit-tree', '-p', first, '-p', head, '-m', 'm', tree));
+    const theirs = { ...environment(requestOf(head, 'stranger/policy'), inputs), GITHUB_SHA: merge };
+    for (const event of [{ GITHUB_EVENT_NAME: 'pull_request_review' }, onMain]) {
+      const ran = await run('github', { ...theirs, ...event }, clone);
+      expect([ran.code, ran.output]).toEqual([3, expect.stringContaining('10.2.0.0/16')]);
+    }
+  });
+
+  it('compares a merge queue with the commit that it starts from', async () => {
+    const { merge, target, checkOut } = openRequest(opensLater);
+    const event = { repository: { default_branch: 'main' }, merge_group: { base_sha: target } };
+    const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: '--fail-on opens' };
+    const queue = { GITHUB_REF: 'refs/heads/gh-readonly-queue/main/pr-7-abc', GITHUB_SHA: merge };
+    const ran = await run(
+      'github',
+      { ...environment(event, inputs), ...queue },
+      checkOut('refs/pull/7/merge', 'shallow'),
+    );
+    expect([ran.code, ran.output]).toEqual([3, expect.stringContaining('fail-on-opens')]);
+  });
+
+  it('only plans a checkout that the default branch does not hold, and does not call it that', async () => {
+    const { head, target, start, checkOut } = openRequest(opens);
+    const event = { repository: { default_branch: 'main' } };
+    const job = { GITHUB_REF: 'refs/heads/main', GITHUB_REF_NAME: 'main', GITHUB_SHA: target };
+    const variables = { ...environment(event, { INPUT_PATH: 'p_1' }), ...job };
+    for (const ref of ['refs/pull/7/merge', 'feature']) {
+      const ran = await run('github', variables, checkOut(ref, 'whole'));
+      expect([ran.code, ran.output]).toEqual([
+        0,
+        expect.stringMatching(/::notice::The checkout, \w+, is not the default/),
+      ]);
+      expect([ran.output.includes('(main)'), world.live()]).toEqual([false, []]);
+    }
+    const clone = checkOut('feature', 'whole');
+    for (const [commit, own] of [
+      [start, {}],
+      [head, { GITHUB_SHA: head }],
+    ] as const) {
+      gitAt(clone, 'checkout', '-q', '--detach', commit);
+      await run('github', { ...variables, ...own }, clone);
+      expect(world.live()).toHaveLength(commit === start ? 1 : 2);
+    }
   });
 
   it('threat 39: takes neither a tag nor a branch that is called origin/main for the main branch', async () => {
