@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { systemClock } from '../adapters/clock.ts';
 import { StateFiles } from '../adapters/state-files.ts';
 import { fail, getErrorCode, ok, type Result } from '../model/result.ts';
+import { formatRuleKey } from '../model/rule.ts';
 import type { BackOrder } from '../pass/go-back.ts';
 import {
   type ApplyOrigin,
@@ -26,6 +27,13 @@ export type OnRecord = (record: ApplyRecord, plan: Plan) => Promise<void>;
 
 /** Records that are kept, and bytes of all but the newest; older ones are removed as new ones are written. */
 const [mostRecords, mostBytes] = [50, 500_000_000];
+
+/** What is known of rules before an apply goes back: what the apply that it takes back created ends as that one's record says. */
+function lookUpTaken(lookUp: LookUpFormer, back?: BackOrder): LookUpFormer {
+  if (!back?.goesBack) return lookUp;
+  const created = new Set(back.record.created.map(({ rule }) => formatRuleKey(rule)));
+  return (rule) => (created.has(formatRuleKey(rule)) ? back.record.said.get(formatRuleKey(rule)) : lookUp(rule));
+}
 
 /**
  * Writes the history of one apply: before its first write what it is about to change, and at its end what it did. Nothing depends on
@@ -60,7 +68,7 @@ export function createHistoryWriter(
         let earlier: ApplyRecord | null = null;
         return (plan: Plan, apply: PassResult['apply'], newest: ApplyRecord | null = null): ApplyRecord => {
           earlier = newest ?? earlier;
-          return makeApplyRecord(origin, plan, apply, { lookUp, earlier });
+          return makeApplyRecord(origin, plan, apply, { lookUp: lookUpTaken(lookUp, back), earlier });
         };
       };
       end = async ({ end: how, plan, digest }) => {
@@ -104,7 +112,7 @@ async function addRecord(files: StateFiles, over: string | null, make: (newest: 
     // Another process may take the same number at this moment: then its record is the newest.
     if (!(await files.add(`${number}.json`, encodeApplyRecord(record)))) continue;
     // What has no changes was there for its ends, which this one has too.
-    const spent = newest !== null && countChanges(newest) === 0 ? [newest.number] : [];
+    const spent = newest !== null && countChanges(newest) === 0 && countChanges(record) === 0 ? [newest.number] : [];
     let bytes = 0;
     for (const [index, old] of known.entries()) {
       bytes += (await stat(files.locate(`${old}.json`)).catch(() => ({ size: 0 }))).size;

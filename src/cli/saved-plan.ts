@@ -84,12 +84,7 @@ function stale(summary: string, hint: string): Problem {
 export const movedMeanwhile = stale('the server or the manifests changed while the question stood', again);
 
 /** Why a saved plan cannot be trusted with this server and token; null when it can. `approved`: a person named its digest. */
-function distrust(
-  { sealed, digest: saved }: SavedPlan,
-  now: PlanDigest,
-  origin: PlanOrigin,
-  approved: boolean,
-): Problem | null {
+function distrust({ sealed, digest: saved }: SavedPlan, now: PlanDigest, origin: PlanOrigin, approved: boolean) {
   if (sealed === null) {
     if (approved) return null;
     const summary =

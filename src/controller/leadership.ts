@@ -148,6 +148,15 @@ export class Leadership {
     return unconfirmedBefore;
   }
 
+  /** Finds what was in effect, after what nobody confirmed is given up. The newest revision, or '' without; null: that could not be recorded. */
+  async #takeUp(reading: SourceReading, isLate: boolean): Promise<string | null> {
+    const { revision: newest = '' } = reading.content ?? {};
+    await this.#recall(reading, isLate);
+    const lost = await this.#abandon(newest === this.record.confirmedRevision);
+    if (lost === unconfirmedBefore) await this.#recall(reading, isLate);
+    return lost === notRecorded ? null : newest;
+  }
+
   /**
    * Chooses what is to be in effect: a revision that waits to be confirmed stays, and one that nobody confirmed is not tried again.
    * It is taken back once that is recorded: then nobody applies it again. `observed`: the newest revision that was seen. `isLate`: the
@@ -156,11 +165,8 @@ export class Leadership {
   async choose(reading: SourceReading, observed: string | null, isLate: boolean): Promise<RevisionSelection> {
     this.#takeUpBy = Number.POSITIVE_INFINITY;
     await this.#observe(observed);
-    await this.#recall(reading, isLate);
-    const newest = reading.content?.revision ?? '';
-    const lost = await this.#abandon(newest === this.record.confirmedRevision);
-    if (lost === notRecorded) return { content: null, complaint: lost, settlingMs: null };
-    if (lost !== null) await this.#recall(reading, isLate);
+    const newest = await this.#takeUp(reading, isLate);
+    if (newest === null) return { content: null, complaint: notRecorded, settlingMs: null };
     const { appliedRevision, pendingRevision: pending, givenUp } = this.record;
     const { lastGood } = this.history;
     const back = this.takenBack;

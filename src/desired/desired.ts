@@ -129,7 +129,7 @@ function expandManifests(files: readonly FileManifests[], users: KnownUsers | nu
   const layered = applyLayers(files, context.overlay ?? null);
   const names = new Names(layered.manifests, context.profile, users);
   const problems: Problem[] = [...layered.files.flatMap((file) => file.problems), ...layered.problems];
-  const rules = linkTimes(expandAll(layered.manifests, names, context.now));
+  const rules = linkTimes(expandAll(layered.manifests, names, context.now), context.now);
   keepFirst(
     rules,
     ({ name }) => name,
@@ -160,10 +160,12 @@ function expandAll(manifests: readonly Manifest[], names: Names, now: number): D
 }
 
 /** The rules; those that others with the same content follow know until when it stays. */
-function linkTimes(rules: readonly DesiredRule[]): readonly DesiredRule[] {
+function linkTimes(rules: readonly DesiredRule[], now: number): readonly DesiredRule[] {
   const following = new Map<string, DesiredRule>();
   const linked = new Map<DesiredRule, DesiredRule>();
-  for (const one of rules.filter(hasTimes).sort((a, b) => (b.notBefore ?? 0) - (a.notBefore ?? 0))) {
+  // What has ended is followed by nothing.
+  const timed = rules.filter((one) => hasTimes(one) && (one.expires === undefined || one.expires > now));
+  for (const one of timed.sort((a, b) => (b.notBefore ?? 0) - (a.notBefore ?? 0))) {
     const key = formatRuleKey(one.rule);
     const { notBefore: begins, expires = Number.POSITIVE_INFINITY, staysUntil = expires } = following.get(key) ?? {};
     const isFollowed = begins !== undefined && one.expires !== undefined && begins <= one.expires;

@@ -73,10 +73,7 @@ class Converter {
     return { type: 'seq', items, start };
   }
 
-  #entries(
-    pairs: readonly { readonly key: Scalar.Parsed; readonly value: YamlNode | null }[],
-    depth: number,
-  ): readonly Entry[] {
+  #entries(pairs: readonly { readonly key: Scalar.Parsed; readonly value: YamlNode | null }[], depth: number) {
     const entries: Entry[] = [];
     const seen = new Map<string, number>();
     for (const { key: keyNode, value } of pairs) {

@@ -87,10 +87,7 @@ export class Clone extends GitRepository {
     return this.#fetch([commitsOnly, how, '--end-of-options', 'origin', `+${fetchName}:${incoming}`]);
   }
 
-  async #fetch(
-    args: readonly string[],
-    { config = [], ...given }: Pick<Call, 'stdin' | 'config'> = {},
-  ): GitAnswer<null> {
+  async #fetch(args: readonly string[], { config = [], ...given }: Pick<Call, 'stdin' | 'config'> = {}) {
     const { gitDir } = this.context;
     const all = ['remote.origin.promisor=true', ...config];
     const fetched = await this.#ask({ ...given, gitDir, args: ['fetch', ...quiet, ...args], config: all });
