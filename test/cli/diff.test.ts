@@ -291,37 +291,6 @@ describe('revisions', () => {
     }
   });
 
-  it('with a link to a hidden folder, which a work tree reads, are refused, and those with other links are not', async () => {
-    history();
-    put('net/.shared/b.yaml', rulesText(web).replace('name: lab', 'name: b'));
-    put(
-      'net/sub/c.yaml',
-      rulesText('name: c, action: drop, destination: 172.17.0.0/16').replace('name: lab', 'name: c'),
-    );
-    symlinkSync('sub', join(folder, 'net/again'));
-    symlinkSync('../.lint.json', join(folder, 'net/lint'));
-    symlinkSync('../README.md', join(folder, 'net/README.md'));
-    git('add', '.');
-    git('commit', '-qm', 'links');
-    expect(await diff(['HEAD', 'net'])).toMatchObject({ err: '', out: expect.stringContaining('No differences') });
-    for (const [name, target] of [
-      ['net/extra', '.shared'],
-      ['net/sub/extra', '../.shared'],
-      ['net/sub/extra', '../../net/.shared'],
-    ] as const) {
-      symlinkSync(target, join(folder, name));
-      git('add', '.');
-      git('commit', '-qm', `link to ${target}`);
-      for (const sides of ['HEAD', 'HEAD~1..HEAD']) {
-        const { code, out, err } = await diff([sides, 'net', '--fail-on', 'opens']);
-        expect([target, code, out]).toEqual([target, 1, '']);
-        expect(err).toContain('extra is a symbolic link, which is not followed');
-      }
-      git('rm', '-q', name);
-      git('commit', '-qm', 'no link');
-    }
-  });
-
   it('an empty folder is one from before the manifests', async () => {
     mkdirSync(join(folder, 'none'));
     put('net/rules.yaml', rulesText('name: wall, action: drop, destination: 10.0.0.0/8'));

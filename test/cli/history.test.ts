@@ -507,9 +507,8 @@ describe('undo', () => {
     expect((await run('m')).code).toBe(0);
     const { expires } = JSON.parse(readFileSync(join(folder, '3.json'), 'utf8')) as { expires: object };
     expect(expires).toMatchObject({ 'accept 10.1.0.1 *': sooner });
-    expect((await run('history', 'show', '2')).code).toBe(1);
-    // It does not count among the last 50.
-    expect(readdirSync(folder).sort()).toEqual(['1.json', '3.json']);
+    // An apply that is taken back later needs what was known before it.
+    expect(readdirSync(folder).sort()).toEqual(['1.json', '2.json', '3.json']);
   });
 
   it.each([

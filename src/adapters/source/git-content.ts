@@ -124,9 +124,7 @@ export function makeFiles(
   for (const { path, id, type } of entries) {
     const bytes = contents.get(id) ?? Buffer.alloc(0);
     if (type === 'link') {
-      const target = bytes.toString();
-      // What is not hidden is read under its own name.
-      if (regular.has(findTarget(path, target)) || !(isManifestPath(path) || isHidden(path, target))) continue;
+      if (regular.has(findTarget(path, bytes.toString()))) continue; // it is read under its own name
       const summary = `${path} is a symbolic link, which is not followed`;
       return fail(makeError('not-a-regular-file', summary, 'commit the file itself'));
     }
@@ -142,13 +140,6 @@ function findTarget(path: string, target: string): string {
   const parts = target.split('/');
   const down = parts.findIndex((part) => part !== '.' && part !== '..');
   return parts[0] === '' || parts.indexOf('..', down) >= 0 ? '' : posix.join(posix.dirname(path), target);
-}
-
-/** Whether a link leads to a folder that the work tree reads through it alone. */
-function isHidden(path: string, target: string): boolean {
-  // A name beside the root is of no manifest.
-  const isBeside = /^(?:\.\.\/)+[^/]+$/.test(target) && posix.join(posix.dirname(path), target).startsWith('../');
-  return !isBeside && target.split('/').some((part) => part.startsWith('.') && part !== '.' && part !== '..');
 }
 
 /** The tree of a folder in each of these commits; null where there is none. */

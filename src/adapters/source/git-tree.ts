@@ -9,7 +9,7 @@ import { isJsonPath, mostJson, refuseBeyond, refuseTooLarge } from './limits.ts'
 export const maxTreeBytes = 32 * 1024 * 1024;
 const maxTrees = 100_000;
 
-/** What lies below a tree, sorted by path: all of a manifest's name, submodules, links, and JSON files. */
+/** What lies below a tree, sorted by path: all of a manifest's name, submodules, and JSON files. */
 export interface TreeListing {
   readonly manifests: readonly TreeEntry[];
   readonly json: readonly TreeEntry[];
@@ -81,9 +81,9 @@ function sortEntries(entries: Iterable<TreeEntry>): Folder {
   const folder: Record<keyof Folder, TreeEntry[]> = { folders: [], manifests: [], json: [] };
   for (const entry of entries) {
     if (entry.type === 'tree' && !entry.path.startsWith('.')) folder.folders.push(entry);
-    // Behind a submodule or a link there may be manifests that are not here: left out in silence, their rules would be deleted.
-    const mayHide = ['submodule', 'link'].includes(entry.type) && !entry.path.startsWith('.');
-    if (entry.type !== 'tree' && (isManifestPath(entry.path) || mayHide)) folder.manifests.push(entry);
+    // A submodule may hold manifests that this commit does not: left out in silence, their rules would be deleted.
+    const isWanted = isManifestPath(entry.path) || (entry.type === 'submodule' && !entry.path.startsWith('.'));
+    if (entry.type !== 'tree' && isWanted) folder.manifests.push(entry);
     if (entry.type === 'file' && isJsonPath(entry.path)) folder.json.push(entry);
   }
   return folder;
