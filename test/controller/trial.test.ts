@@ -98,6 +98,16 @@ async function pushUnconfirmed(): Promise<void> {
   await fake.clock.until(() => ready().reason === 'AwaitingConfirmation');
 }
 
+/** The server refuses to take back what was not confirmed; gives how it answered before. */
+function refuseBack(status: number): typeof fake.answer {
+  const { answer } = fake;
+  fake.answer = (request) =>
+    request.back === 'confirmed'
+      ? { kind: 'apply', plan: planOf(['+10.0.0.9']), end: 'failed', status }
+      : answer(request);
+  return answer;
+}
+
 beforeEach(() => begin());
 afterEach(end);
 
@@ -460,11 +470,7 @@ describe('going back', () => {
 
   it('is tried again as long as it fails, says what is open, and does not hold up the next commit for good', async () => {
     await pushUnconfirmed();
-    const { answer } = fake;
-    fake.answer = (request) =>
-      request.back === 'confirmed'
-        ? { kind: 'apply', plan: planOf(['+10.0.0.9']), end: 'failed', status: 403 }
-        : answer(request);
+    refuseBack(403);
     await fake.clock.until(() => ready().reason === 'NotConfirmed');
     expect(ready().message).toContain('what it changed is not taken back yet: POST /v0/rules: 403');
     const tries = () => fake.requests.filter(({ back }) => back === 'confirmed').length;
@@ -478,11 +484,7 @@ describe('going back', () => {
 
   it('that the server refused for good is tried again with the next commit that fails too', async () => {
     await pushUnconfirmed();
-    const { answer } = fake;
-    fake.answer = (request) =>
-      request.back === 'confirmed'
-        ? { kind: 'apply', plan: planOf(['+10.0.0.9']), end: 'failed', status: 422 }
-        : answer(request);
+    const answer = refuseBack(422);
     await fake.clock.until(() => ready().reason === 'NotConfirmed');
     await push('r3');
     await fake.clock.until(() => saved().pendingRevision === 'r3');
