@@ -28,11 +28,10 @@ export type OnRecord = (record: ApplyRecord, plan: Plan) => Promise<void>;
 /** Records that are kept, and bytes of all but the newest; older ones are removed as new ones are written. */
 const [mostRecords, mostBytes] = [50, 500_000_000];
 
-/** What is known of rules before an apply goes back: what the apply that it takes back created ends as that one's record says. */
-function lookUpTaken(lookUp: LookUpFormer, back?: BackOrder): LookUpFormer {
-  if (!back?.goesBack) return lookUp;
-  const created = new Set(back.record.created.map(({ rule }) => formatRuleKey(rule)));
-  return (rule) => (created.has(formatRuleKey(rule)) ? back.record.said.get(formatRuleKey(rule)) : lookUp(rule));
+/** What is known of rules after an apply: what that created ends as its record says. */
+function lookUpAfter(record: ApplyRecord | null, lookUp: LookUpFormer): LookUpFormer {
+  const created = new Set(record?.created.map(({ rule }) => formatRuleKey(rule)));
+  return (rule) => (created.has(formatRuleKey(rule)) ? record?.said.get(formatRuleKey(rule)) : lookUp(rule));
 }
 
 /**
@@ -47,7 +46,7 @@ export function createHistoryWriter(
   lookUp: LookUpFormer,
   back?: BackOrder,
 ) {
-  const over = back?.goesBack ? back.record.at : null;
+  const taken = back?.goesBack ? back.record : null;
   const files = stateFolder === null ? null : new StateFiles(stateFolder, 'history');
   const attempt = async <T>(write: (into: StateFiles) => Promise<T>): Promise<T | undefined> => {
     if (files === null) return undefined;
@@ -68,18 +67,19 @@ export function createHistoryWriter(
         let earlier: ApplyRecord | null = null;
         return (plan: Plan, apply: PassResult['apply'], newest: ApplyRecord | null = null): ApplyRecord => {
           earlier = newest ?? earlier;
-          return makeApplyRecord(origin, plan, apply, { lookUp: lookUpTaken(lookUp, back), earlier });
+          const ends = taken?.endsBefore ?? listEnds(earlier);
+          return makeApplyRecord(origin, plan, apply, { lookUp: lookUpAfter(taken ?? earlier, lookUp), ends });
         };
       };
       end = async ({ end: how, plan, digest }) => {
         const make = begin(digest);
         if (how === 'in-sync' && plan !== null)
-          await attempt((into) => addRecord(into, over, (one) => make(plan, null, one)));
+          await attempt((into) => addRecord(into, (one) => make(plan, null, one)));
       };
       return async (plan, desired, digest) => {
         if (!(await approve(plan, desired, digest))) return false;
         const make = begin(digest);
-        const number = await attempt((into) => addRecord(into, over, (newest) => make(plan, null, newest)));
+        const number = await attempt((into) => addRecord(into, (newest) => make(plan, null, newest)));
         end = async ({ plan: carriedOut, apply }) => {
           if (carriedOut === null || apply === null) return;
           const record = make(carriedOut, apply);
@@ -89,7 +89,7 @@ export function createHistoryWriter(
             const held = await loadRecord(into, number);
             // Where all were pruned meanwhile, another apply may have its number.
             if (held.ok && held.value.at === record.at) await into.write(`${number}.json`, encodeApplyRecord(record));
-            else await addRecord(into, over, (newest) => make(carriedOut, apply, newest));
+            else await addRecord(into, () => record);
           });
         };
         await onRecord(make(plan, null), plan);
@@ -101,43 +101,35 @@ export function createHistoryWriter(
   };
 }
 
-/** Adds what `make` makes of the newest record but for `over`, and removes what is too old. Returns its number; undefined: nothing new. */
-async function addRecord(files: StateFiles, over: string | null, make: (newest: ApplyRecord | null) => ApplyRecord) {
+/** Adds what `make` makes of the newest record, and removes what is too old. Returns its number; undefined: nothing new. */
+async function addRecord(files: StateFiles, make: (newest: ApplyRecord | null) => ApplyRecord) {
   for (let tries = 0; ; tries++) {
     const known = await listRecords(files);
     const number = (known[0] ?? 0) + 1 + tries;
     const newest = await loadNewest(files, known);
-    const record = make(over === null ? newest : await loadNewest(files, known, over));
+    const record = make(newest);
     if (countChanges(record) === 0 && isDeepStrictEqual(record.said, listEnds(newest))) return undefined;
     // Another process may take the same number at this moment: then its record is the newest.
     if (!(await files.add(`${number}.json`, encodeApplyRecord(record)))) continue;
     // What has no changes was there for its ends, which this one has too.
-    const spent = newest !== null && countChanges(newest) === 0 && countChanges(record) === 0 ? [newest.number] : [];
-    let bytes = 0;
-    for (const [index, old] of known.entries()) {
+    const spent = newest !== null && countChanges(newest) === 0 ? newest.number : null;
+    let [bytes, applies] = [0, countChanges(record) === 0 ? 0 : 1];
+    for (const old of known) {
       bytes += (await stat(files.locate(`${old}.json`)).catch(() => ({ size: 0 }))).size;
-      if (index >= mostRecords - 1 || bytes > mostBytes || spent.includes(old)) await files.remove(`${old}.json`);
+      if (old !== spent) applies++;
+      if (old === spent || applies > mostRecords || bytes > mostBytes) await files.remove(`${old}.json`);
     }
     return number;
   }
 }
 
-/** The newest that can be read; with `over` the newest before the apply that began then, as far as that is here. */
-export async function loadNewest(
-  files: StateFiles,
-  numbers?: readonly number[],
-  over: string | null = null,
-): Promise<NumberedRecord | null> {
-  let first: NumberedRecord | null = null;
-  let isPast = over === null;
+/** The newest that can be read. */
+export async function loadNewest(files: StateFiles, numbers?: readonly number[]): Promise<NumberedRecord | null> {
   for (const number of numbers ?? (await listRecords(files))) {
     const record = await loadRecord(files, number);
-    if (!record.ok) continue;
-    if (isPast) return record.value;
-    first ??= record.value;
-    isPast = record.value.at === over;
+    if (record.ok) return record.value;
   }
-  return isPast ? null : first;
+  return null;
 }
 
 /** When rules end by the newest record, where that is of this server, and was written after `since` (ms since 1970). */

@@ -38,6 +38,8 @@ export interface ApplyRecord extends ApplyOrigin {
    * live are here too: the newest record knows all.
    */
   readonly said: ReadonlyMap<string, SaidOfRule>;
+  /** What the record before it knew of rules that end: going back knows that again, though that record is removed. */
+  readonly endsBefore: ReadonlyMap<string, SaidOfRule>;
   /** Fields of the Configuration that it wrote. */
   readonly fields: readonly ConfigurationField[];
   readonly before: LiveConfiguration | null;
@@ -52,10 +54,10 @@ export type LookUpFormer = (rule: Rule) => Parameters<typeof describeRule>[0] | 
 /** The place of what no manifest names, but the record of an apply: what that does not say of a rule is not known. */
 export const nowhere: Place = { file: 'the record of the apply', line: 0, column: 0 };
 
-/** What is known of rules before a plan: by the state that it starts from, and by the newest record, or that before what it takes back. */
+/** What is known of rules before a plan, and of rules that end by the newest record, or by that before what it takes back. */
 interface FormerRules {
   readonly lookUp: LookUpFormer;
-  readonly earlier: ApplyRecord | null;
+  readonly ends: ApplyRecord['said'];
 }
 
 /** The record of a plan that is about to be applied (without `apply`), or of what was carried out of it; of one without steps, the ends. */
@@ -82,6 +84,7 @@ export function makeApplyRecord(
     end: apply?.end ?? (plan.steps.length === 0 ? 'converged' : 'started'),
     ...rules,
     said: describeRules([...rules.deleted, ...rules.created], plan, former),
+    endsBefore: former.ends,
     fields: before === null ? [] : [...new Set(configured.flatMap(({ fields }) => fields))],
     before,
     after: before === null ? null : { ...before, fields: { ...before.fields, ...change?.desired.fields } },
@@ -114,14 +117,12 @@ function sumUp(changes: readonly (ChangedRules & Pick<ApplyRecord, 'end'>)[]): C
 }
 
 /** The manifests of this plan are believed before the newest record, which is believed before the state that the plan starts from. */
-function describeRules(rules: readonly LiveRule[], plan: Plan, { lookUp, earlier }: FormerRules): ApplyRecord['said'] {
+function describeRules(rules: readonly LiveRule[], plan: Plan, { lookUp, ends }: FormerRules): ApplyRecord['said'] {
   const keys = new Set(rules.map(({ rule }) => formatRuleKey(rule)));
-  const ends = listEnds(earlier);
   // Keys cost more than destinations, and most rules of a plan are none of these.
   const near = new Set([...keys, ...ends.keys()].map((key) => key.split(' ')[1]));
   const before = rules.map(({ rule }): Saying => [formatRuleKey(rule), describeRule(lookUp(rule) ?? { name: null })]);
-  const made = new Set(earlier?.created.map(({ rule }) => formatRuleKey(rule)));
-  const isKnown = (key: string, rule: Rule) => ends.has(key) || made.has(key) || lookUp(rule) !== undefined;
+  const isKnown = (key: string, rule: Rule) => ends.has(key) || lookUp(rule) !== undefined;
   const [now, named]: [Saying[], Saying[]] = [[], []];
   for (const change of plan.changes) {
     if (change.kind !== 'Rule') continue;
@@ -185,6 +186,7 @@ export function joinApplyRecords(records: readonly ApplyRecord[]): ApplyRecord |
     at: first.at,
     ...sumUp(records),
     said: joinSaid(records.flatMap(({ said }) => [...said])),
+    endsBefore: first.endsBefore,
     fields: [...new Set(records.flatMap(({ fields }) => fields))],
     before: before && { ...before, fields: { ...before.fields, ...Object.fromEntries(former) } },
     after,
@@ -200,16 +202,31 @@ const version = '1.0';
 
 /** The record as a JSON value. */
 export function encodeApplyRecord(record: ApplyRecord): unknown {
-  const { at, by, server, revision, digest, end, fields, said } = record;
+  const { at, by, server, revision, digest, end, fields, said, endsBefore } = record;
   return {
     format_version: version,
     kind: 'apply-record',
     ...{ at, by, server, revision, digest, end, fields },
-    names: Object.fromEntries([...said].map(([key, { name }]) => [key, name ?? undefined])),
-    expires: Object.fromEntries([...said].map(([key, { expires }]) => [key, expires])),
+    ...encodeSaid(said),
+    ends_before: encodeSaid(endsBefore),
     before: encodeSnapshot({ rules: record.deleted, configuration: record.before }, [], at),
     after: encodeSnapshot({ rules: record.created, configuration: record.after }, [], at),
   };
+}
+
+function encodeSaid(said: ApplyRecord['said']) {
+  return {
+    names: Object.fromEntries([...said].map(([key, { name }]) => [key, name ?? undefined])),
+    expires: Object.fromEntries([...said].map(([key, { expires }]) => [key, expires])),
+  };
+}
+
+function decodeSaid({ names, expires }: Readonly<Record<string, unknown>>): ApplyRecord['said'] {
+  const toTime = (end: unknown): number => (typeof end === 'number' ? end : Number.NaN);
+  return joinSaid([
+    ...listEntries(names).map(([key, name]) => [key, { name: textOrNull(name) }] as const),
+    ...listEntries(expires).map(([key, end]) => [key, { name: null, expires: toTime(end) }] as const),
+  ]);
 }
 
 const listEntries = (value: unknown) => Object.entries(isObject(value) ? value : {});
@@ -223,9 +240,10 @@ export function decodeApplyRecord(value: unknown): Result<ApplyRecord, string> {
   const after = decodeSnapshot(value['after']);
   if (!before.ok) return before;
   if (!after.ok) return after;
-  if (listEntries(value['expires']).some(([, end]) => typeof end !== 'number' || !(Math.abs(end) <= 8.64e15)))
+  const { fields, ends_before } = value;
+  const [said, endsBefore] = [decodeSaid(value), decodeSaid(isObject(ends_before) ? ends_before : {})];
+  if ([...said.values(), ...endsBefore.values()].some(({ expires = 0 }) => !(Math.abs(expires) <= 8.64e15)))
     return fail('an `expires` in it is not a time');
-  const { fields } = value;
   const ends: readonly ApplyRecord['end'][] = ['started', 'converged', 'not-converged', 'stopped', 'failed'];
   return ok({
     at: textOrNull(value['at']) ?? '',
@@ -234,10 +252,8 @@ export function decodeApplyRecord(value: unknown): Result<ApplyRecord, string> {
     revision: textOrNull(value['revision']),
     digest: textOrNull(value['digest']),
     end: ends.find((end) => end === value['end']) ?? 'started',
-    said: joinSaid([
-      ...listEntries(value['names']).map(([key, name]) => [key, { name: textOrNull(name) }] as const),
-      ...listEntries(value['expires']).map(([key, end]) => [key, { name: null, expires: Number(end) }] as const),
-    ]),
+    said,
+    endsBefore,
     fields: configurationFields.filter((field) => Array.isArray(fields) && fields.includes(field)),
     deleted: before.value.live.rules,
     created: after.value.live.rules,

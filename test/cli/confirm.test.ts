@@ -386,6 +386,24 @@ describe('going back', () => {
     expect(back.err).toContain('Went back: all else that the apply changed is as it was before.');
   });
 
+  it('going back × history --prune meanwhile: an end that the apply removed is known again', async () => {
+    const expires = 1000 * Math.floor(Date.now() / 1000 + 3600);
+    const spec = 'action: accept, destination: 10.7.0.1';
+    world.write('m/soon.yaml', rule('soon', `${spec}, expires: "${new Date(expires).toISOString()}"`));
+    expect((await run('m')).code).toBe(0);
+    world.write('m/soon.yaml', rule('soon', spec));
+    world.write('m/more.yaml', rule('more', 'action: drop, destination: 10.8.0.0/16'));
+    const pruned = async (): Promise<string> => {
+      expect((await run('history', '--prune')).code).toBe(0);
+      return 'n';
+    };
+    expect((await onTrial(pruned)).code).toBe(3);
+    const folder = join(world.folder, 'state/reconcile/history');
+    const newest = Math.max(...readdirSync(folder).map((name) => Number.parseInt(name, 10)));
+    const ends = { 'accept 10.7.0.1 *': expires };
+    expect(JSON.parse(readFileSync(join(folder, `${newest}.json`), 'utf8'))).toMatchObject({ expires: ends });
+  });
+
   it('going back × expires: a rule that expired meanwhile is not made again, and is named', async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
     const spec = (destination: string, hours: number): string =>

@@ -110,6 +110,7 @@ it('what a revision changed while it waited belongs to it, also what ended, and 
     digest: null,
     end: 'converged',
     said: new Map(),
+    endsBefore: new Map(),
     fields: [],
     before: null,
     after: null,

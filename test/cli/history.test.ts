@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { StateFiles } from '../../src/adapters/state-files.ts';
 import { loadRecord, pruneHistory, walkHistory } from '../../src/cli/history.ts';
 import { encodeApplyRecord } from '../../src/pass/history.ts';
@@ -16,7 +16,10 @@ beforeEach(async () => {
   env = { RECONCILE_STATE_DIR: join(world.folder, 'state'), USER: 'carol' };
 });
 
-afterEach(() => world.close());
+afterEach(() => {
+  vi.useRealTimers();
+  return world.close();
+});
 
 const run = (...args: readonly string[]) => world.cli(args, { env });
 const live = (): readonly string[] =>
@@ -507,8 +510,27 @@ describe('undo', () => {
     expect((await run('m')).code).toBe(0);
     const { expires } = JSON.parse(readFileSync(join(folder, '3.json'), 'utf8')) as { expires: object };
     expect(expires).toMatchObject({ 'accept 10.1.0.1 *': sooner });
-    // An apply that is taken back later needs what was known before it.
-    expect(readdirSync(folder).sort()).toEqual(['1.json', '2.json', '3.json']);
+    expect(readdirSync(folder).sort()).toEqual(['1.json', '3.json']);
+  });
+
+  it('keeps the last 50 applies, however often only ends were noted between them', async () => {
+    const soon = (hours: number): string =>
+      rule(
+        'soon',
+        `action: accept, destination: 10.1.0.1, expires: "${new Date(Date.now() + 3.6e6 * hours).toISOString()}"`,
+      );
+    manifests(['drop 10.9.0.0/16']);
+    world.write('m/soon.yaml', soon(1));
+    expect((await run('m')).code).toBe(0);
+    const folder = join(world.folder, 'state', 'reconcile', 'history');
+    for (let number = 2; number <= 50; number++) cpSync(join(folder, '1.json'), join(folder, `${number}.json`));
+    world.write('m/soon.yaml', soon(2));
+    expect((await run('m')).code).toBe(0);
+    expect(readdirSync(folder)).toEqual(expect.arrayContaining(['1.json', '50.json', '51.json']));
+    manifests(['drop 10.9.0.0/16', 'drop 10.8.0.0/16']);
+    expect((await run('m')).code).toBe(0);
+    const numbers = readdirSync(folder).map((name) => Number.parseInt(name, 10));
+    expect(numbers.sort((a, b) => a - b)).toEqual([...Array.from({ length: 49 }, (_, at) => at + 2), 52]);
   });
 
   it.each([
@@ -591,6 +613,7 @@ describe('undo', () => {
     const keys = numbers.map((number) => `accept 10.1.0.${number} *`);
     const notes = {
       said: new Map(keys.map((key) => [key, { name: `of ${key}`, expires: Date.now() + 3_600_000 }])),
+      endsBefore: new Map(),
     };
     const origin = { at: new Date().toISOString(), by: 'carol', server: null, revision: null, digest: null };
     const nothing = { fields: [], before: null, after: null, deleted: [], end: 'converged' } as const;

@@ -49,6 +49,7 @@ function recordOf(before: readonly Rule[], after: readonly Rule[]): ApplyRecord 
     created: live(after.filter((one) => !before.includes(one))),
     ...{
       said: new Map([[formatRuleKey(universe[0] as Rule), { name: 'first' }]]),
+      endsBefore: new Map([[formatRuleKey(universe[1] as Rule), { name: null, expires: 7 }]]),
       fields: [],
       before: null,
       after: null,
@@ -183,7 +184,7 @@ describe('going back', () => {
           inject(faults[0]);
           const record = makeRecord(origin, plan, plan.steps.length === 0 ? null : await run.apply(plan), {
             lookUp: former,
-            earlier: null,
+            ends: new Map(),
           });
           simulator.faults.clear();
           simulator.seed([{ action: 'accept', destination: '172.16.0.0/12' }]);
@@ -250,7 +251,7 @@ describe('the record of an apply that replaces a rule', () => {
     ['put it back', applied('failed', 'done'), []],
     ['was seen to put it back', applied('converged', 'unknown'), []],
   ])('names it as deleted where it %s', (_, apply, deleted) => {
-    const record = makeRecord(origin, plan, apply, { lookUp: () => undefined, earlier: null });
+    const record = makeRecord(origin, plan, apply, { lookUp: () => undefined, ends: new Map() });
     expect([record.deleted.map((one) => formatRuleKey(one.rule)), record.created]).toEqual([deleted, []]);
   });
 });
