@@ -135,8 +135,10 @@ function describeRules(rules: readonly LiveRule[], plan: Plan, { lookUp, ends }:
       // The end of a rule that was known is the one that was in force: not one that this plan brings.
       (isOurs ? now : before).push([key, desired === null && !isKnown(key, live.rule) ? { name, expires } : { name }]);
     }
-    if (desired !== null && (desired.expires !== undefined || near.has(desired.rule.destination.text)))
-      (desired.place === nowhere ? now : named).push([formatRuleKey(desired.rule), { ...describeRule(desired), name }]);
+    if (desired === null || (desired.expires === undefined && !near.has(desired.rule.destination.text))) continue;
+    // A record knows of what it puts back, and not of what stays.
+    const isStaying = desired.place === nowhere && live !== null;
+    (isStaying ? now : named).push([formatRuleKey(desired.rule), { ...describeRule(desired), name }]);
   }
   const said = joinSaid([...before, ...ends, ...now]);
   // Where a manifest says no end, there is none any more.

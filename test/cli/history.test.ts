@@ -560,6 +560,27 @@ describe('undo', () => {
     },
   );
 
+  it('undo × expires: a rule that had no end comes back for good, though it ended by other lines since, as often as it is tried', async () => {
+    const spec = 'action: accept, destination: 10.1.0.1';
+    const apply = async (more: string, ...flags: readonly string[]): Promise<number> => {
+      world.write('m/soon.yaml', more);
+      return (await run('apply', '--yes', ...flags, 'm')).code;
+    };
+    manifests(['drop 10.9.0.0/16']);
+    expect([await apply(rule('r', spec)), await apply('')]).toEqual([0, 0]);
+    const soon = new Date(Date.now() + 3_600_000).toISOString();
+    expect(await apply(rule('r', `${spec}, expires: "${soon}"`))).toBe(0);
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 7_200_000 });
+    env = { ...env, PATH: process.env['PATH'] ?? '' };
+    expect(
+      await apply(rule('r', spec.replace('10.1', '10.2')), '--confirm-with', 'false', '--confirm-within', '99ms'),
+    ).toBe(3);
+    // It ended, and neither the trial nor its end put it back; the state before the second apply did hold it.
+    expect(live()).toEqual(['drop 10.9.0.0/16']);
+    for (const args of [['undo', '2'], ['undo'], ['undo']]) expect((await run(...args)).code).toBe(0);
+    expect(live()).toContain('accept 10.1.0.1');
+  });
+
   it('undo × expires: an undo of other rules leaves what is known of the end of a rule that stays', async () => {
     const ends = 1000 * Math.floor(Date.now() / 1000 + 3600);
     world.write(
