@@ -35,10 +35,12 @@ export async function applyOnTrial(invocation: Invocation, request: PassRequest)
 }
 
 /** Asks before each write whether a holder of the lease, unless suspended, would write too; throws a `Failure` where one does now. */
-async function watchLease(invocation: Invocation): Promise<() => Promise<boolean | null>> {
+async function watchLease(invocation: Invocation, goesBack = false): Promise<() => Promise<boolean | null>> {
   const { settings } = invocation;
   const holder = await lookAtLease(invocation).catch((error: unknown) => {
     if (error instanceof Failure) throw error;
+    // Going back tries again, as one does that began when the lease could be read.
+    if (goesBack) return null;
     const summary = `nobody knows who holds the lease ${settings.lease}: it cannot be read`;
     throw makeFailure('state', summary, 'check --lease');
   });
@@ -123,7 +125,7 @@ export async function settleEarlier(invocation: Invocation): Promise<Answer | nu
   await refuseOwned(files, leftMs);
   // A full disk keeps nobody from going back.
   await ownPending(files).catch(() => undefined);
-  const alone = { ...invocation, mayWrite: await watchLease(invocation) };
+  const alone = { ...invocation, mayWrite: await watchLease(invocation, true) };
   if (stage === 'goesBack') return await takeBack(alone, earlier, 'An earlier run was ended while it went back');
   const what = `The apply of ${record.at.slice(0, 19)}Z by ${record.by} was never confirmed, and its process is gone.`;
   const left = leftMs === 0 ? '' : ` Going back in ${describeLeft(leftMs)}; to keep it: reconcile confirm`;

@@ -57,6 +57,19 @@ async function record(fields: Readonly<Record<string, unknown>>): Promise<void> 
   expect(await holder.record?.write(JSON.stringify({ ...empty, ...fields }))).toBe(true);
 }
 
+/** An apply whose process was killed while it waited, and whose time is over. */
+async function killedInTime(): Promise<void> {
+  await record({ suspended: true });
+  const flags = ['apply', '--yes', '--confirm-with', 'false', '--confirm-within', '60s', 'm'];
+  const given = { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
+  const child = spawnReconcile(flags, { cwd: world.folder, env: given });
+  const end = ended(child);
+  await until(() => existsSync(pendingFile()) && JSON.parse(readFileSync(pendingFile(), 'utf8')).until !== null);
+  child.kill('SIGKILL');
+  await end;
+  writeFileSync(pendingFile(), JSON.stringify({ ...JSON.parse(readFileSync(pendingFile(), 'utf8')), until: 1 }));
+}
+
 describe('a Lease of Kubernetes that another process holds', () => {
   it('an apply to be confirmed × a sidecar that holds the lease: it is refused, and nothing is written', async () => {
     const refused = await apply();
@@ -114,15 +127,7 @@ describe('a Lease of Kubernetes that another process holds', () => {
   });
 
   it('waiting, going back × kill -9, and a sidecar that took the lease: refused until that one is suspended', async () => {
-    await record({ suspended: true });
-    const flags = ['apply', '--yes', '--confirm-with', 'false', '--confirm-within', '60s', 'm'];
-    const given = { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
-    const child = spawnReconcile(flags, { cwd: world.folder, env: given });
-    const end = ended(child);
-    await until(() => existsSync(pendingFile()) && JSON.parse(readFileSync(pendingFile(), 'utf8')).until !== null);
-    child.kill('SIGKILL');
-    await end;
-    writeFileSync(pendingFile(), JSON.stringify({ ...JSON.parse(readFileSync(pendingFile(), 'utf8')), until: 1 }));
+    await killedInTime();
     await record({ suspended: false });
     for (const args of [['m'], ['confirm'], ['undo']]) {
       const refused = await run(...args);
@@ -130,6 +135,24 @@ describe('a Lease of Kubernetes that another process holds', () => {
     }
     await record({ suspended: true });
     expect([(await run('confirm')).code, live()]).toEqual([3, 1]);
+  });
+
+  it('waiting × kill -9, and a lease that cannot be read: the next start tries again until its deadline, and names what is open', async () => {
+    await killedInTime();
+    leases.fault = 503;
+    const late = await run('m', '--total-timeout', '1s');
+    expect([late.code, late.err, live()]).toEqual([
+      5,
+      expect.stringMatching(/Not as before: .*drop 10\.2\.0\.0\/16/),
+      3,
+    ]);
+    let said = '';
+    const onStderr = (text: string): void => {
+      said += text;
+      if (said.includes('tried again and again')) leases.fault = null;
+    };
+    const back = await world.cli(['confirm'], { env, onStderr });
+    expect([back.code, live()], back.err).toEqual([3, 1]);
   });
 
   it('undo × takeover of the lease: it is done, and the note names the new holder', async () => {
