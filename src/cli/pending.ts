@@ -5,11 +5,13 @@ import { systemClock } from '../adapters/clock.ts';
 import { StateFiles } from '../adapters/state-files.ts';
 import { isAlive, markProcess } from '../adapters/state-folder.ts';
 import { escapeControls } from '../model/printable.ts';
+import { makeNote } from '../model/problem.ts';
 import { getErrorCode, isObject } from '../model/result.ts';
 import { listWaiting } from '../pass/go-back.ts';
 import { type ApplyRecord, decodeApplyRecord, encodeApplyRecord, joinApplyRecords } from '../pass/history.ts';
+import { renderProblems } from '../report/problems.ts';
 import { findServer } from './approval.ts';
-import { type Answer, exitCodes, type Invocation, makeFailure } from './command.ts';
+import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from './command.ts';
 import { findStateFolder } from './last-apply.ts';
 
 export interface ConfirmTerms {
@@ -148,7 +150,15 @@ export async function removePending(files: StateFiles, place: Place): Promise<bo
 
 /** Says to somebody who looks at what is live that it may be taken back. */
 export async function noteWaiting(invocation: Invocation): Promise<void> {
-  const pending = await loadPending(invocation).catch(() => null);
+  // Nobody applies the plan of a snapshot.
+  const pending = await loadPending(invocation).catch((error: unknown) => {
+    if (!(error instanceof Failure)) throw error;
+    const problems = error.problems.map((one) =>
+      makeNote(one.code, `An apply is refused: ${one.summary}`, one.hint ?? ''),
+    );
+    if (findServer(invocation.settings) !== null) invocation.terminal.stderr(renderProblems(problems, false));
+    return null;
+  });
   if (pending === null || pending.stage === 'wantsSecret') return;
   const { stage, until, record } = pending;
   const isLate = stage === 'goesBack' || (stage !== 'writing' && until <= systemClock.wallTime());

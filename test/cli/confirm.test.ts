@@ -515,7 +515,14 @@ describe('going back', () => {
     world.write('state/reconcile/oneshot/pending.json', '{');
     const next = await run('m');
     expect([next.code, live()]).toEqual([1, before]);
-    expect(next.err).toMatch(/is another user's, or damaged[\s\S]*keeps what was applied once you remove it/);
+    const refused = /is another user's, or damaged[\s\S]*keeps what was applied once you remove it/;
+    expect(next.err).toMatch(refused);
+    const plan = await run('plan', 'm');
+    expect([plan.code, plan.err]).toEqual([0, expect.stringMatching(refused)]);
+    const { RECONCILE_STATE_DIR: stateDir = '' } = env;
+    await run('snapshot', '--out', join(world.folder, 's.json'));
+    const aside = { env: { RECONCILE_STATE_DIR: stateDir, RECONCILE_BASE_URL: '', RECONCILE_TOKEN: '' } };
+    expect((await world.cli(['plan', '--snapshot', 's.json', 'm'], aside)).err).toBe('');
   });
 
   it('does not keep later applies from beginning where the server refuses a step of it for good', async () => {
@@ -1010,6 +1017,11 @@ describe('an apply whose process was killed', () => {
       expect([elsewhere.code, elsewhere.err]).toEqual([
         1,
         expect.stringContaining(`an apply to ${world.simulator.url}`),
+      ]);
+      const plan = await run('plan', '--base-url', other.simulator.url, 'm');
+      expect([plan.code, plan.err]).toEqual([
+        0,
+        expect.stringContaining(`An apply is refused: an apply to ${world.simulator.url}`),
       ]);
     } finally {
       await other.close();
