@@ -87,11 +87,20 @@ export function shareSources(folder: string, stop: AbortSignal) {
   };
 }
 
+interface SharedReading {
+  readonly at: number;
+  readonly reading: Promise<SourceReading>;
+  readonly over: AbortController;
+  waiting: number;
+}
+
+const unread: SourceReading = { content: null, problems: [] };
+
 /** One source for all; `maxAgeMs`: how old a reading may be that another asked for. */
 export function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSignal): WatchedSource {
   const { source, root } = one;
   const inLine = createPool(1, null);
-  let last: { readonly at: number; readonly reading: Promise<SourceReading> } | null = null;
+  let last: SharedReading | null = null;
   const contents = new Map<string, SourceContent>();
   const descents = new Map<string, Descent>();
   /** The same revision is the same content: many hold it. */
@@ -104,14 +113,16 @@ export function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSig
   };
   const join = joinFirstSeen();
   const { readAt, descends } = source;
-  // Whoever is told to stop waits for what all wait for: it ends in time, and at once with the process.
   const past: Pick<Source, 'readAt' | 'descends'> = {
     ...(readAt && {
-      readAt: (revision, _signal, seen) =>
-        inLine(async () => {
+      readAt: (revision, signal, seen) => {
+        const reading = inLine(async () => {
           const content = contents.get(revision);
-          return content ? { content, problems: [] } : keep(await readAt.call(source, revision, stop, join(seen)));
-        }),
+          const own = AbortSignal.any([stop, signal]);
+          return content ? { content, problems: [] } : keep(await readAt.call(source, revision, own, join(seen)));
+        });
+        return leaveInTime(reading, signal, () => unread);
+      },
     }),
     ...(descends && {
       descends: (from, to) =>
@@ -127,14 +138,22 @@ export function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSig
     source: {
       ...past,
       description: source.description,
-      read: (_signal, seen) => {
+      read: (signal, seen) => {
         const from = join(seen);
         if (last === null || systemClock.now() - last.at > maxAgeMs) {
-          const reading = inLine(() => source.read(stop, from)).then(keep);
+          const over = new AbortController();
+          const reading = inLine(() => source.read(AbortSignal.any([stop, over.signal]), from)).then(keep);
           reading.catch(lookAgain);
-          last = { at: systemClock.now(), reading };
+          last = { at: systemClock.now(), reading, over, waiting: 0 };
         }
-        return last.reading;
+        const mine = last;
+        mine.waiting++;
+        return leaveInTime(mine.reading, signal, () => {
+          if (--mine.waiting > 0) return unread;
+          mine.over.abort();
+          if (last === mine) lookAgain();
+          return unread;
+        });
       },
     },
     follow: shareWake(one, lookAgain),
@@ -144,6 +163,17 @@ export function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSig
       one.forget();
     },
   };
+}
+
+/** Waits for what others wait for too, as long as the signal lets it: where Git hangs, something else may be due. */
+async function leaveInTime<T>(shared: Promise<T>, signal: AbortSignal, leave: () => T): Promise<T> {
+  const done = new AbortController();
+  const left = new Promise<T>((resolve) => {
+    const end = (): void => resolve(leave());
+    if (signal.aborted) end();
+    else signal.addEventListener('abort', end, { once: true, signal: done.signal });
+  });
+  return await Promise.race([shared, left]).finally(() => done.abort());
 }
 
 /** A commit was first seen when the first of all targets saw it. */

@@ -81,4 +81,32 @@ describe('a shared source', () => {
       { a: 3, b: 6, c: 9 },
     ]);
   });
+
+  it('lets a target go on that has something else to do while Git hangs, and ends what nobody waits for any more', async () => {
+    const reads: AbortSignal[] = [];
+    const hang = (signal: AbortSignal): Promise<SourceReading> => {
+      reads.push(signal);
+      const reading = { content: null, problems: [], observed: 'cut' };
+      return signal.aborted
+        ? Promise.resolve(reading)
+        : new Promise((resolve) => signal.addEventListener('abort', () => resolve(reading)));
+    };
+    const past = { readAt: (_: string, signal: AbortSignal) => hang(signal), descends: async () => 'yes' as const };
+    const source: Source = { description: '', read: hang, ...past };
+    const one = { source, root: null, follow: () => null, forget: () => undefined };
+    const shared = shareSource(one, 60_000, new AbortController().signal).source;
+    const [first, second, third] = [new AbortController(), new AbortController(), new AbortController()];
+    const [reading, other] = [shared.read(first.signal), shared.read(second.signal)];
+    first.abort();
+    expect(await reading).toEqual({ content: null, problems: [] });
+    const earlier = shared.readAt?.('a', third.signal);
+    third.abort();
+    expect(await earlier).toEqual({ content: null, problems: [] });
+    expect(reads.map(({ aborted }) => aborted)).toEqual([false]);
+    second.abort();
+    await other;
+    expect(reads[0]?.aborted).toBe(true);
+    void shared.read(new AbortController().signal);
+    await expect.poll(() => reads.at(-1)?.aborted).toBe(false);
+  });
 });
