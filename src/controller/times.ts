@@ -88,9 +88,9 @@ function listTurned(before: DesiredState, { outcomes, result }: PassRun, now: nu
   );
 }
 
-/** What a plan deletes because it has ended. */
+/** What is live and has ended: what a plan deletes for that, and what it has to leave. */
 function findEnds(result: PassResult | null = null) {
-  return (result?.plan?.changes ?? []).filter(({ action, origin }) => action === 'delete' && origin === 'expired');
+  return (result?.plan?.changes ?? []).filter(({ action, origin }) => action !== 'keep' && origin === 'expired');
 }
 
 /** What is in force, and what waits, by a pass or else by the one beside it. */

@@ -846,6 +846,10 @@ describe('rules that end, in a sidecar that starts anew and reads a directory', 
       newest = contentOf(reason === 'Refused' ? text + failing : 'nonsense: [');
       await restart();
       expect([await passAt(now + 25 * hour), live()]).toEqual([reason, ['10.6.1.0/24', ...left]]);
+      // Nothing but the history says that it has ended.
+      expect(loop.status().heldEnds).toBe(1);
+      await restart();
+      expect([live(), loop.status().heldEnds]).toEqual([['10.6.1.0/24', ...left], 1]);
     },
   );
 
