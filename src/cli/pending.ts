@@ -5,7 +5,6 @@ import { systemClock } from '../adapters/clock.ts';
 import { StateFiles } from '../adapters/state-files.ts';
 import { isAlive, markProcess } from '../adapters/state-folder.ts';
 import { escapeControls } from '../model/printable.ts';
-import { makeNote } from '../model/problem.ts';
 import { getErrorCode, isObject } from '../model/result.ts';
 import { listWaiting } from '../pass/go-back.ts';
 import { type ApplyRecord, decodeApplyRecord, encodeApplyRecord, joinApplyRecords } from '../pass/history.ts';
@@ -150,13 +149,11 @@ export async function removePending(files: StateFiles, place: Place): Promise<bo
 
 /** Says to somebody who looks at what is live that it may be taken back. */
 export async function noteWaiting(invocation: Invocation): Promise<void> {
-  // Nobody applies the plan of a snapshot.
+  if (findServer(invocation.settings) === null) return;
   const pending = await loadPending(invocation).catch((error: unknown) => {
     if (!(error instanceof Failure)) throw error;
-    const problems = error.problems.map((one) =>
-      makeNote(one.code, `An apply is refused: ${one.summary}`, one.hint ?? ''),
-    );
-    if (findServer(invocation.settings) !== null) invocation.terminal.stderr(renderProblems(problems, false));
+    const problems = error.problems.map((one) => ({ ...one, severity: 'note' as const }));
+    invocation.terminal.stderr(`An apply is refused:\n${renderProblems(problems, false)}`);
     return null;
   });
   if (pending === null || pending.stage === 'wantsSecret') return;

@@ -4,7 +4,7 @@ import { type ConfigurationField, configurationFields, type LiveConfiguration } 
 import type { Place } from '../model/problem.ts';
 import { fail, isObject, ok, type Result } from '../model/result.ts';
 import { type DesiredRule, formatRuleKey, type LiveRule, type Rule, toWire } from '../model/rule.ts';
-import type { Plan, RuleChange } from '../plan/plan.ts';
+import type { Plan } from '../plan/plan.ts';
 
 /** Who made an apply, to which server, from what. */
 export interface ApplyOrigin {
@@ -126,8 +126,10 @@ function describeRules(rules: readonly LiveRule[], plan: Plan, { lookUp, ends }:
   const [now, named]: [Saying[], Saying[]] = [[], []];
   for (const change of plan.changes) {
     if (change.kind !== 'Rule') continue;
-    const { live, desired, expires, origin } = change;
-    const name = findName(change);
+    const { action, live, desired, expires, origin } = change;
+    // What stays on a way back has a name for its plan alone, and no record says anew when it ends.
+    const isStaying = action === 'keep' && desired?.place === nowhere;
+    const name = isStaying ? null : change.name;
     // The notes of a pair are those of its new rule.
     if (live !== null && near.has(live.rule.destination.text)) {
       const key = formatRuleKey(live.rule);
@@ -136,19 +138,12 @@ function describeRules(rules: readonly LiveRule[], plan: Plan, { lookUp, ends }:
       (isOurs ? now : before).push([key, desired === null && !isKnown(key, live.rule) ? { name, expires } : { name }]);
     }
     if (desired === null || (desired.expires === undefined && !near.has(desired.rule.destination.text))) continue;
-    // A record knows of what it puts back, and not of what stays.
-    const isStaying = desired.place === nowhere && live !== null;
     (isStaying ? now : named).push([formatRuleKey(desired.rule), { ...describeRule(desired), name }]);
   }
   const said = joinSaid([...before, ...ends, ...now]);
   // Where a manifest says no end, there is none any more.
   for (const [key, one] of named) said.set(key, one);
   return new Map([...said].filter(([key, { expires }]) => keys.has(key) || expires !== undefined));
-}
-
-/** What stays on a way back has a name for its plan alone. */
-function findName({ action, desired, name }: RuleChange): string | null {
-  return action === 'keep' && desired?.place === nowhere ? null : name;
 }
 
 type Saying = readonly [key: string, said: SaidOfRule];
@@ -209,29 +204,20 @@ export function encodeApplyRecord(record: ApplyRecord): unknown {
     format_version: version,
     kind: 'apply-record',
     ...{ at, by, server, revision, digest, end, fields },
-    ...encodeSaid(said),
-    ends_before: encodeSaid(endsBefore),
+    names: Object.fromEntries([...said].map(([key, { name }]) => [key, name ?? undefined])),
+    ...{ expires: encodeEnds(said), ends_before: encodeEnds(endsBefore) },
     before: encodeSnapshot({ rules: record.deleted, configuration: record.before }, [], at),
     after: encodeSnapshot({ rules: record.created, configuration: record.after }, [], at),
   };
 }
 
-function encodeSaid(said: ApplyRecord['said']) {
-  return {
-    names: Object.fromEntries([...said].map(([key, { name }]) => [key, name ?? undefined])),
-    expires: Object.fromEntries([...said].map(([key, { expires }]) => [key, expires])),
-  };
-}
-
-function decodeSaid({ names, expires }: Readonly<Record<string, unknown>>): ApplyRecord['said'] {
-  const toTime = (end: unknown): number => (typeof end === 'number' ? end : Number.NaN);
-  return joinSaid([
-    ...listEntries(names).map(([key, name]) => [key, { name: textOrNull(name) }] as const),
-    ...listEntries(expires).map(([key, end]) => [key, { name: null, expires: toTime(end) }] as const),
-  ]);
-}
-
+const encodeEnds = (said: ApplyRecord['said']) =>
+  Object.fromEntries([...said].map(([key, { expires }]) => [key, expires]));
 const listEntries = (value: unknown) => Object.entries(isObject(value) ? value : {});
+const decodeEnds = (value: unknown) =>
+  listEntries(value).map(
+    ([key, end]): Saying => [key, { name: null, expires: typeof end === 'number' ? end : Number.NaN }],
+  );
 const textOrNull = (value: unknown): string | null => (typeof value === 'string' ? value : null);
 
 /** Reads a record; the error is a sentence. */
@@ -242,9 +228,10 @@ export function decodeApplyRecord(value: unknown): Result<ApplyRecord, string> {
   const after = decodeSnapshot(value['after']);
   if (!before.ok) return before;
   if (!after.ok) return after;
-  const { fields, ends_before } = value;
-  const [said, endsBefore] = [decodeSaid(value), decodeSaid(isObject(ends_before) ? ends_before : {})];
-  if ([...said.values(), ...endsBefore.values()].some(({ expires = 0 }) => !(Math.abs(expires) <= 8.64e15)))
+  const { fields, names, expires, ends_before } = value;
+  const known = listEntries(names).map(([key, name]): Saying => [key, { name: textOrNull(name) }]);
+  const [ended, endedBefore] = [decodeEnds(expires), decodeEnds(ends_before)];
+  if ([...ended, ...endedBefore].some(([, { expires = 0 }]) => !(Math.abs(expires) <= 8.64e15)))
     return fail('an `expires` in it is not a time');
   const ends: readonly ApplyRecord['end'][] = ['started', 'converged', 'not-converged', 'stopped', 'failed'];
   return ok({
@@ -254,8 +241,8 @@ export function decodeApplyRecord(value: unknown): Result<ApplyRecord, string> {
     revision: textOrNull(value['revision']),
     digest: textOrNull(value['digest']),
     end: ends.find((end) => end === value['end']) ?? 'started',
-    said,
-    endsBefore,
+    said: joinSaid([...known, ...ended]),
+    endsBefore: joinSaid(endedBefore),
     fields: configurationFields.filter((field) => Array.isArray(fields) && fields.includes(field)),
     deleted: before.value.live.rules,
     created: after.value.live.rules,

@@ -1021,7 +1021,7 @@ describe('an apply whose process was killed', () => {
       const plan = await run('plan', '--base-url', other.simulator.url, 'm');
       expect([plan.code, plan.err]).toEqual([
         0,
-        expect.stringContaining(`An apply is refused: an apply to ${world.simulator.url}`),
+        expect.stringContaining(`note [state] an apply to ${world.simulator.url}`),
       ]);
     } finally {
       await other.close();

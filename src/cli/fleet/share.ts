@@ -87,20 +87,11 @@ export function shareSources(folder: string, stop: AbortSignal) {
   };
 }
 
-interface SharedReading {
-  readonly at: number;
-  readonly reading: Promise<SourceReading>;
-  readonly over: AbortController;
-  waiting: number;
-}
-
-const unread: SourceReading = { content: null, problems: [] };
-
 /** One source for all; `maxAgeMs`: how old a reading may be that another asked for. */
 export function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSignal): WatchedSource {
   const { source, root } = one;
   const inLine = createPool(1, null);
-  let last: SharedReading | null = null;
+  let last: { at: number; readonly reading: Promise<SourceReading> } | null = null;
   const contents = new Map<string, SourceContent>();
   const descents = new Map<string, Descent>();
   /** The same revision is the same content: many hold it. */
@@ -113,15 +104,15 @@ export function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSig
   };
   const join = joinFirstSeen();
   const { readAt, descends } = source;
+  // What all wait for ends with the process alone: whoever has to go on leaves it to the others.
   const past: Pick<Source, 'readAt' | 'descends'> = {
     ...(readAt && {
       readAt: (revision, signal, seen) => {
         const reading = inLine(async () => {
           const content = contents.get(revision);
-          const own = AbortSignal.any([stop, signal]);
-          return content ? { content, problems: [] } : keep(await readAt.call(source, revision, own, join(seen)));
+          return content ? { content, problems: [] } : keep(await readAt.call(source, revision, stop, join(seen)));
         });
-        return leaveInTime(reading, signal, () => unread);
+        return leaveInTime(reading, signal);
       },
     }),
     ...(descends && {
@@ -141,19 +132,12 @@ export function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSig
       read: (signal, seen) => {
         const from = join(seen);
         if (last === null || systemClock.now() - last.at > maxAgeMs) {
-          const over = new AbortController();
-          const reading = inLine(() => source.read(AbortSignal.any([stop, over.signal]), from)).then(keep);
-          reading.catch(lookAgain);
-          last = { at: systemClock.now(), reading, over, waiting: 0 };
+          const reading = inLine(() => source.read(stop, from)).then(keep);
+          const next = { at: Number.POSITIVE_INFINITY, reading };
+          reading.catch(lookAgain).finally(() => (next.at = systemClock.now()));
+          last = next;
         }
-        const mine = last;
-        mine.waiting++;
-        return leaveInTime(mine.reading, signal, () => {
-          if (--mine.waiting > 0) return unread;
-          mine.over.abort();
-          if (last === mine) lookAgain();
-          return unread;
-        });
+        return leaveInTime(last.reading, signal);
       },
     },
     follow: shareWake(one, lookAgain),
@@ -165,15 +149,11 @@ export function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSig
   };
 }
 
-/** Waits for what others wait for too, as long as the signal lets it: where Git hangs, something else may be due. */
-async function leaveInTime<T>(shared: Promise<T>, signal: AbortSignal, leave: () => T): Promise<T> {
+/** Waits for a reading as long as the signal lets it: Git may hang, and something else be due. */
+async function leaveInTime(reading: Promise<SourceReading>, signal: AbortSignal): Promise<SourceReading> {
   const done = new AbortController();
-  const left = new Promise<T>((resolve) => {
-    const end = (): void => resolve(leave());
-    if (signal.aborted) end();
-    else signal.addEventListener('abort', end, { once: true, signal: done.signal });
-  });
-  return await Promise.race([shared, left]).finally(() => done.abort());
+  const left = systemClock.sleep(Number.POSITIVE_INFINITY, AbortSignal.any([signal, done.signal]));
+  return await Promise.race([reading, left.then(() => ({ content: null, problems: [] }))]).finally(() => done.abort());
 }
 
 /** A commit was first seen when the first of all targets saw it. */
