@@ -1,29 +1,20 @@
 // The Action's second step (action.yml): plan on a pull request, with one comment updated in place; apply on a push.
 // A pull request of a fork is planned from a snapshot, and the API token is taken out of reach before its code is looked at.
-import { appendFileSync, existsSync, readFileSync } from 'node:fs';
-import {
-  addDiff,
-  callJson,
-  listBodies,
-  marker,
-  named,
-  prepared,
-  providerSecrets,
-  runCommand,
-  splitWords,
-} from './plan-run.mjs';
+import { appendFileSync, readFileSync } from 'node:fs';
+import { callJson, named, readPrepared, runJob, writeComment } from './plan-run.mjs';
 
 const env = process.env;
 const input = (name) => (env[`INPUT_${name.replaceAll('-', '_').toUpperCase()}`] ?? '').trim();
 const say = (text) => process.stdout.write(`${text}\n`);
 
-process.exitCode = await main();
+process.exitCode = await main().catch(({ message }) => fail(message));
 
 async function main() {
   const event = (env.GITHUB_EVENT_PATH && JSON.parse(readFileSync(env.GITHUB_EVENT_PATH, 'utf8'))) || {};
   const review = event.pull_request !== undefined;
   const auto = input('mode') === 'auto' || input('mode') === '';
-  const { base, names, settings, variables, isForeign } = prepared(input('prepared'));
+  const prepared = readPrepared(input('prepared'));
+  const { isForeign, variables } = prepared;
   const mode = auto ? (review || isForeign || !onMain(event) ? 'plan' : 'apply') : input('mode');
   if (auto && mode === 'plan' && !review) {
     const what = isForeign ? `The checkout, ${variables.RECONCILE_REVISION},` : env.GITHUB_REF;
@@ -32,29 +23,18 @@ async function main() {
   if (mode !== 'plan' && mode !== 'apply') return fail(`mode must be auto, plan or apply, not ${mode}`);
   if (review && mode === 'apply') return fail('a pull request is never applied: run on a push to the main branch');
   const fromFork = review && event.pull_request.head?.repo?.full_name !== env.GITHUB_REPOSITORY;
-  const snapshot = input('snapshot');
-  const offline = fromFork || (mode === 'plan' && input('token') === '');
-  const path = input('path') || '.';
-  const hasSnapshot = snapshot !== '' && existsSync(snapshot);
-  if (offline && !hasSnapshot && base.length === 0) {
-    return fail(
-      'without a token a review needs the base (`fetch-depth: 0`), or a snapshot: `reconcile snapshot --out FILE`, and the input `snapshot`',
-    );
-  }
-  const target = offline
-    ? ['--live', snapshot]
-    : [...named('--base-url', input('base-url')), ...named('--ca-file', input('ca-file'))];
-  const extra = input('arguments')
-    .split(/\s+/)
-    .filter((word) => word !== '');
-  const forApply = splitWords(input('apply-arguments'));
-  if (forApply === null) return fail('a quote in apply-arguments is not closed');
-  const how = mode === 'plan' ? ['--plan', '--detailed-exitcode'] : ['--yes', ...forApply];
-  const argv = [...how, ...settings, ...target, ...base, ...extra, '--no-color', '--output', 'github', path];
-  const secrets = offline ? {} : { RECONCILE_TOKEN: input('token'), ...providerSecrets(env) };
-  const planned = offline && !hasSnapshot ? null : runCommand(argv, { ...variables, ...secrets }, names);
-  const reviewed = offline ? addDiff(planned, { base, names, settings, variables, path, extra }) : planned;
-  const { code, markdown, json, folder } = reviewed;
+  const { code, markdown, json, folder } = runJob({
+    prepared,
+    planOnly: mode === 'plan',
+    token: fromFork ? '' : input('token'),
+    snapshot: input('snapshot'),
+    server: [...named('--base-url', input('base-url')), ...named('--ca-file', input('ca-file'))],
+    path: input('path') || '.',
+    extra: input('arguments').split(/\s+/).filter(Boolean),
+    forApply: input('apply-arguments'),
+    output: 'github',
+    words: { depth: '`fetch-depth: 0`', snapshot: 'the input `snapshot`', forApply: 'apply-arguments' },
+  });
   if (markdown !== '' && env.GITHUB_STEP_SUMMARY) appendFileSync(env.GITHUB_STEP_SUMMARY, `${markdown}\n`);
   if (env.GITHUB_OUTPUT) {
     const document = json === '' ? null : JSON.parse(json);
@@ -82,44 +62,26 @@ function onMain({ repository }) {
   return main === undefined ? /^refs\/heads\/(main|master)$/.test(ref) : ref === `refs/heads/${main}`;
 }
 
-/** Writes the one comment, or writes it anew. A fork's job may not: the plan is in the job's summary then. */
 async function comment(number, text) {
   const api = `${env.GITHUB_API_URL}/repos/${env.GITHUB_REPOSITORY}/issues`;
   const headers = { authorization: `Bearer ${input('github-token')}`, 'x-github-api-version': '2022-11-28' };
-  try {
-    const before = await findComment(`${api}/${number}/comments`, headers, await author(headers));
-    // GitHub takes 65,536.
-    for (const body of listBodies(text, "the job's summary and its log", 60_000)) {
-      const { status } =
-        before === null
-          ? await callJson(`${api}/${number}/comments`, { method: 'POST', headers, body: { body } })
-          : await callJson(`${api}/comments/${before}`, { method: 'PATCH', headers, body: { body } });
-      if (status < 300) return;
-      say(`::notice::The comment was not written (${status}); the plan is in the job's summary.`);
-    }
-  } catch {
-    say("::notice::The comment was not written (no answer); the plan is in the job's summary.");
-  }
+  await writeComment(text, {
+    url: `${api}/${number}/comments`,
+    change: (id) => `${api}/comments/${id}`,
+    method: 'PATCH',
+    headers,
+    isOurs: () => findAuthor(headers),
+    where: "the job's summary and its log",
+    most: 60_000, // GitHub takes 65,536
+    say: (text) => say(`::notice::${text}`),
+  });
 }
 
 /** Whose comments are ours: a stranger could write one with our mark, and change it after us. The token of a job has no user. */
-async function author(headers) {
-  if (input('github-token').startsWith('ghs_')) return ({ type }) => type === 'Bot';
+async function findAuthor(headers) {
+  if (input('github-token').startsWith('ghs_')) return ({ user }) => user?.type === 'Bot';
   const { status, body } = await callJson(`${env.GITHUB_API_URL}/user`, { headers });
-  return status === 200 && typeof body?.login === 'string' ? ({ login }) => login === body.login : () => true;
-}
-
-async function findComment(url, headers, isOurs) {
-  for (let page = 1; page <= 30; page++) {
-    const { status, body } = await callJson(`${url}?per_page=100&page=${page}`, { headers });
-    if (status !== 200 || !Array.isArray(body)) return null;
-    const found = body.find(
-      (one) => typeof one.body === 'string' && one.body.startsWith(marker) && isOurs(one.user ?? {}),
-    );
-    if (found !== undefined) return found.id;
-    if (body.length < 100) return null;
-  }
-  return null;
+  return status === 200 && typeof body?.login === 'string' ? ({ user }) => user?.login === body.login : () => true;
 }
 
 function fail(message) {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
 /** How a later run finds its comment again: the first line that `--output markdown` writes. */
-export const marker = '<!-- reconcile-plan -->';
+const marker = '<!-- reconcile-plan -->';
 
 /** The command beside these scripts, as the package and the image hold it (dist/ci), or as a checkout builds it. */
 const command = ['../reconcile.js', '../dist/reconcile.js']
@@ -13,11 +13,33 @@ const command = ['../reconcile.js', '../dist/reconcile.js']
   .find((path) => existsSync(path));
 
 /**
+ * Plans or applies as a job asks, beside what the step before `prepared`; a plan without a token is made from the snapshot, or is the difference
+ * to the base. `words`: what the forge calls its inputs. Throws an `Error` for people.
+ */
+export function runJob({ prepared, planOnly, token, snapshot, server, path, extra = [], forApply, output, words }) {
+  const { base, names, settings, variables } = prepared;
+  const offline = planOnly && token === '';
+  const hasSnapshot = snapshot !== '' && existsSync(snapshot);
+  if (offline && !hasSnapshot && base.length === 0) {
+    const instead = `a snapshot: \`reconcile snapshot --out FILE\`, and ${words.snapshot}`;
+    throw new Error(`without a token a review needs the base (${words.depth}), or ${instead}`);
+  }
+  const more = splitWords(forApply);
+  if (more === null) throw new Error(`a quote in ${words.forApply} is not closed`);
+  const how = planOnly ? ['--plan', '--detailed-exitcode'] : ['--yes', ...more];
+  const target = offline ? ['--live', snapshot] : server;
+  const argv = [...how, ...settings, ...target, ...base, ...extra, '--no-color', '--output', output, path];
+  const secrets = offline ? {} : { RECONCILE_TOKEN: token, ...providerSecrets(process.env) };
+  const planned = offline && !hasSnapshot ? null : runCommand(argv, { ...variables, ...secrets }, names);
+  return offline ? addDiff(planned, { base, names, settings, variables, path, extra }) : planned;
+}
+
+/**
  * Runs the command with these arguments; Markdown and JSON go to files of their own. `environment` is all it gets, beside PATH
  * and HOME: whether the API token is there is the caller's decision. The Markdown calls paths by other `names`: a folder of its own
  * has another path in each run.
  */
-export function runCommand(argv, environment, names = []) {
+function runCommand(argv, environment, names = []) {
   if (command === undefined) throw new Error('reconcile is not built: run npm ci && npm run build');
   const folder = mkdtempSync(join(tmpdir(), 'reconcile-'));
   const [markdown, json] = [join(folder, 'plan.md'), join(folder, 'plan.json')];
@@ -36,7 +58,7 @@ export function runCommand(argv, environment, names = []) {
 }
 
 /** Words as a shell splits them, with quotes and nothing else of a shell; null where a quote is not closed. */
-export function splitWords(text) {
+function splitWords(text) {
   const word = /(?:[^\s'"]+|'[^']*'|"[^"]*")+/g;
   if (/['"]/.test(text.replace(word, ''))) return null;
   return (text.match(word) ?? []).map((one) => one.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'));
@@ -51,7 +73,7 @@ export function named(flag, value = '') {
  * What the step before wrote (dist/ci/base.js), which had no secret: the arguments that name the base, and the variable that
  * tells the command what is planned, so that it starts no git beside the token.
  */
-export function prepared(folder) {
+export function readPrepared(folder) {
   const file = folder === '' ? '' : join(folder, 'base'); // its content is the path of the manifests
   const base = file !== '' && existsSync(file) ? [readFileSync(file, 'utf8')] : [];
   const revision = folder === '' ? '' : join(folder, 'revision');
@@ -71,7 +93,7 @@ export function prepared(folder) {
  * What the change itself does, without a server: the difference of two folders. `plan` is the outcome of a plan from a snapshot, to which
  * it is added; null: there is none. Null when the base is not here.
  */
-export function addDiff(plan, { base, names, settings, variables, path, extra = [] }) {
+function addDiff(plan, { base, names, settings, variables, path, extra = [] }) {
   const folder = base[0]?.slice('--base='.length);
   if (folder === undefined || plan?.markdown === '') return plan;
   const argv = ['diff', ...settings, ...pickDiffFlags(extra), '--detailed-exitcode', '--no-color', '--output', 'text'];
@@ -103,8 +125,37 @@ function pickDiffFlags(words) {
 }
 
 /** Variables that hold secrets of providers: RECONCILE_SECRET_… only. */
-export function providerSecrets(environment) {
+function providerSecrets(environment) {
   return Object.fromEntries(Object.entries(environment).filter(([name]) => name.startsWith('RECONCILE_SECRET_')));
+}
+
+/**
+ * Writes the one comment of a review anew, or a first one; `isOurs` tells our comments from those of strangers. A fork's job may not write:
+ * its plan is in `where`.
+ */
+export async function writeComment(text, { url, change, method, headers, isOurs, where, most, say }) {
+  try {
+    const before = await findComment(url, headers, await isOurs());
+    for (const body of listBodies(text, where, most)) {
+      const [at, how] = before === null ? [url, 'POST'] : [change(before), method];
+      const { status } = await callJson(at, { method: how, headers, body: { body } });
+      if (status < 300) return;
+      say(`The comment was not written (${status}); the plan is in ${where}.`);
+    }
+  } catch {
+    say(`The comment was not written (no answer); the plan is in ${where}.`);
+  }
+}
+
+async function findComment(url, headers, isOurs) {
+  for (let page = 1; page <= 30; page++) {
+    const { status, body } = await callJson(`${url}?per_page=100&page=${page}`, { headers });
+    if (status !== 200 || !Array.isArray(body)) return null;
+    const found = body.find((one) => typeof one.body === 'string' && one.body.startsWith(marker) && isOurs(one));
+    if (found !== undefined) return found.id;
+    if (body.length < 100) return null;
+  }
+  return null;
 }
 
 /** Calls a JSON API; gives status and body. Never prints what it sent. */
