@@ -1,7 +1,7 @@
 // The Action's second step (action.yml): plan on a pull request, with one comment updated in place; apply on a push.
 // A pull request of a fork is planned from a snapshot, and the API token is taken out of reach before its code is looked at.
 import { appendFileSync, readFileSync } from 'node:fs';
-import { callJson, named, readPrepared, runJob, writeComment } from './plan-run.mjs';
+import { callJson, readPrepared, runJob, writeComment } from './plan-run.mjs';
 
 const env = process.env;
 const input = (name) => (env[`INPUT_${name.replaceAll('-', '_').toUpperCase()}`] ?? '').trim();
@@ -23,18 +23,21 @@ async function main() {
   if (mode !== 'plan' && mode !== 'apply') return fail(`mode must be auto, plan or apply, not ${mode}`);
   if (review && mode === 'apply') return fail('a pull request is never applied: run on a push to the main branch');
   const fromFork = review && event.pull_request.head?.repo?.full_name !== env.GITHUB_REPOSITORY;
-  const { code, markdown, json, folder } = runJob({
+  const done = runJob({
     prepared,
     planOnly: mode === 'plan',
     token: fromFork ? '' : input('token'),
     snapshot: input('snapshot'),
-    server: [...named('--base-url', input('base-url')), ...named('--ca-file', input('ca-file'))],
+    baseUrl: input('base-url'),
+    caFile: input('ca-file'),
+    config: input('config'),
     path: input('path') || '.',
     extra: input('arguments').split(/\s+/).filter(Boolean),
     forApply: input('apply-arguments'),
     output: 'github',
     words: { depth: '`fetch-depth: 0`', snapshot: 'the input `snapshot`', forApply: 'apply-arguments' },
   });
+  const { code, markdown, json, folder } = done;
   if (markdown !== '' && env.GITHUB_STEP_SUMMARY) appendFileSync(env.GITHUB_STEP_SUMMARY, `${markdown}\n`);
   if (env.GITHUB_OUTPUT) {
     const document = json === '' ? null : JSON.parse(json);
@@ -46,7 +49,7 @@ async function main() {
         .join(''),
     );
   }
-  if (review && input('comment') !== 'false') await comment(event.pull_request.number, markdown);
+  if (review && input('comment') !== 'false') await comment(event.pull_request.number, done);
   // 2: changes are pending, which is what a pull request is for.
   return mode === 'plan' && code === 2 ? 0 : code;
 }
@@ -62,10 +65,10 @@ function onMain({ repository }) {
   return main === undefined ? /^refs\/heads\/(main|master)$/.test(ref) : ref === `refs/heads/${main}`;
 }
 
-async function comment(number, text) {
+async function comment(number, done) {
   const api = `${env.GITHUB_API_URL}/repos/${env.GITHUB_REPOSITORY}/issues`;
   const headers = { authorization: `Bearer ${input('github-token')}`, 'x-github-api-version': '2022-11-28' };
-  await writeComment(text, {
+  await writeComment(done, {
     url: `${api}/${number}/comments`,
     change: (id) => `${api}/comments/${id}`,
     method: 'PATCH',

@@ -2,7 +2,7 @@
 // Where the API token is absent (a fork's pipeline, an unprotected branch) the plan is made from a snapshot.
 import { copyFileSync, existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { callJson, named, readPrepared, runJob, writeComment } from './plan-run.mjs';
+import { callJson, readPrepared, runJob, writeComment } from './plan-run.mjs';
 
 const env = process.env;
 const say = (text) => process.stdout.write(`${text}\n`);
@@ -14,29 +14,31 @@ async function main() {
   const fromFork = review && env.CI_MERGE_REQUEST_SOURCE_PROJECT_ID !== env.CI_MERGE_REQUEST_PROJECT_ID;
   const token = fromFork ? '' : (env.RECONCILE_TOKEN ?? '');
   if (token === '' && !review) return fail('RECONCILE_TOKEN is not there: make it a protected, masked variable');
-  const { code, markdown, folder } = runJob({
+  const done = runJob({
     prepared: readPrepared(env.RECONCILE_PREPARED ?? ''),
     planOnly: review,
     token,
     snapshot: env.RECONCILE_SNAPSHOT ?? '',
-    server: named('--base-url', env.RECONCILE_BASE_URL),
+    baseUrl: env.RECONCILE_BASE_URL,
+    config: env.RECONCILE_CONFIG,
     path: env.RECONCILE_PATH || '.',
     forApply: env.RECONCILE_APPLY_ARGUMENTS ?? '',
     output: 'text',
     words: { depth: 'GIT_DEPTH: 0', snapshot: 'RECONCILE_SNAPSHOT', forApply: 'RECONCILE_APPLY_ARGUMENTS' },
   });
+  const { code, folder } = done;
   for (const name of ['plan.md', 'plan.json']) {
     rmSync(name, { recursive: true, force: true }); // a merge request may have made it a link
     if (existsSync(join(folder, name))) copyFileSync(join(folder, name), name);
   }
-  if (review && env.RECONCILE_GITLAB_TOKEN) await note(markdown);
+  if (review && env.RECONCILE_GITLAB_TOKEN) await note(done);
   return review && code === 2 ? 0 : code;
 }
 
-async function note(text) {
+async function note(done) {
   const url = `${env.CI_API_V4_URL}/projects/${env.CI_MERGE_REQUEST_PROJECT_ID}/merge_requests/${env.CI_MERGE_REQUEST_IID}/notes`;
   const headers = { 'private-token': env.RECONCILE_GITLAB_TOKEN };
-  await writeComment(text, {
+  await writeComment(done, {
     url,
     change: (id) => `${url}/${id}`,
     method: 'PUT',

@@ -1,11 +1,12 @@
 // What the review scripts share: running the command, and reading what it wrote.
 import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 
-/** How a later run finds its comment again: the first line that `--output markdown` writes. */
-const marker = '<!-- reconcile-plan -->';
+/** The first line that `--output markdown` writes; comments of 0.1 begin with it. */
+const plainMarker = '<!-- reconcile-plan -->';
 
 /** The command beside these scripts, as the package and the image hold it (dist/ci), or as a checkout builds it. */
 const command = ['../reconcile.js', '../dist/reconcile.js']
@@ -16,7 +17,8 @@ const command = ['../reconcile.js', '../dist/reconcile.js']
  * Plans or applies as a job asks, beside what the step before `prepared`; a plan without a token is made from the snapshot, or is the difference
  * to the base. `words`: what the forge calls its inputs. Throws an `Error` for people.
  */
-export function runJob({ prepared, planOnly, token, snapshot, server, path, extra = [], forApply, output, words }) {
+export function runJob(job) {
+  const { prepared, planOnly, token, snapshot, baseUrl, caFile, path, extra = [], forApply, output, words } = job;
   const { base, names, settings, variables } = prepared;
   const offline = planOnly && token === '';
   const hasSnapshot = snapshot !== '' && existsSync(snapshot);
@@ -27,11 +29,34 @@ export function runJob({ prepared, planOnly, token, snapshot, server, path, extr
   const more = splitWords(forApply);
   if (more === null) throw new Error(`a quote in ${words.forApply} is not closed`);
   const how = planOnly ? ['--plan', '--detailed-exitcode'] : ['--yes', ...more];
-  const target = offline ? ['--live', snapshot] : server;
+  const target = offline ? ['--live', snapshot] : [...named('--base-url', baseUrl), ...named('--ca-file', caFile)];
   const argv = [...how, ...settings, ...target, ...base, ...extra, '--no-color', '--output', output, path];
   const secrets = offline ? {} : { RECONCILE_TOKEN: token, ...providerSecrets(process.env) };
   const planned = offline && !hasSnapshot ? null : runCommand(argv, { ...variables, ...secrets }, names);
-  return offline ? addDiff(planned, { base, names, settings, variables, path, extra }) : planned;
+  const done = offline ? addDiff(planned, { base, names, settings, variables, path, extra }) : planned;
+  const run = nameRun(job);
+  return { ...done, run, markdown: done.markdown === '' ? '' : nameText(done.markdown, run) };
+}
+
+/**
+ * What tells a run from others of the repository, for its heading, and how a later run finds its comment again. Files by their paths from the
+ * checkout, which lies elsewhere on another runner; an address without the password that it may hold.
+ */
+function nameRun({ path, baseUrl = '', snapshot, config = '', extra = [] }) {
+  const [folder, file, live] = [path, config, snapshot].map((one) => one && (relative('', resolve(one)) || '.'));
+  const flags = joinValues(extra).filter((word) =>
+    /^--(base-url|config|fleet|target|overlay|values|profile)=/.test(word),
+  );
+  const parts = [folder, baseUrl || live, file, ...flags].filter(Boolean);
+  const shown = parts.map((part) => part.replace(/\/\/[^@/]*@/, '//').replace(/[`\r\n]/g, "'"));
+  const key = createHash('sha256').update(JSON.stringify(shown)).digest('hex').slice(0, 12);
+  return { title: shown.map((part) => `\`${part}\``).join(' '), marker: `<!-- reconcile-plan ${key} -->` };
+}
+
+/** The Markdown of a command with the run's own marker and name. */
+function nameText(text, { title, marker }) {
+  const bare = text.startsWith(plainMarker) ? text.slice(plainMarker.length).trimStart() : text;
+  return `${marker}\n${bare.replace(/^#+ /m, (mark) => `${mark}${title} · `)}`;
 }
 
 /**
@@ -65,7 +90,7 @@ function splitWords(text) {
 }
 
 /** A flag with its value; none where that is empty, so that the settings file counts. */
-export function named(flag, value = '') {
+function named(flag, value = '') {
   return value === '' ? [] : [flag, value];
 }
 
@@ -107,21 +132,25 @@ function addDiff(plan, { base, names, settings, variables, path, extra = [] }) {
  * What a comment says, and what it says where the forge refuses that: an older comment must not stand there as if it were about this
  * commit. `where`: what holds all of the text; `most`: characters that the forge takes, of which the last are left out.
  */
-export function listBodies(text, where, most = Number.POSITIVE_INFINITY) {
-  const short = (what) => `${marker}\n### reconcile: ${what}\n`;
+export function listBodies(text, run, where, most = Number.POSITIVE_INFINITY) {
+  const short = (what) => nameText(`### reconcile: ${what}\n`, run);
   if (text === '') return [short("the command ended without a plan: see the job's log")];
-  const marked = text.includes(marker) ? text : `${marker}\n${text}`;
-  const cut = marked.slice(0, marked.lastIndexOf('\n', most - 200));
-  const body =
-    marked.length <= most ? marked : `${cut}\n\nCut here: too long for a comment; ${where} have all of it.\n`;
+  const cut = text.slice(0, text.lastIndexOf('\n', most - 200));
+  const body = text.length <= most ? text : `${cut}\n\nCut here: too long for a comment; ${where} have all of it.\n`;
   return [body, short(`the plan is too long for a comment: ${where} have it`)];
+}
+
+/** Flags with the values that stand behind them in one word. */
+function joinValues(words) {
+  const valued = /^--(base-url|config|fleet|target|overlay|values|profile|fail-on)$/;
+  return words.map((word, n) => (valued.test(word) ? `${word}=${words[n + 1] ?? ''}` : word));
 }
 
 /** Of more flags for a plan those that a diff has too, with their values: what is built, and what fails. */
 function pickDiffFlags(words) {
-  const named = /^--(overlay|values|profile|fail-on)$/;
-  const whole = words.flatMap((word, n) => (named.test(word) ? `${word}=${words[n + 1] ?? ''}` : word));
-  return whole.filter((word) => /^--(strict|full|(overlay|values|profile)=.*|fail-on=(opens|closes|any))$/.test(word));
+  return joinValues(words).filter((word) =>
+    /^--(strict|full|(overlay|values|profile)=.*|fail-on=(opens|closes|any))$/.test(word),
+  );
 }
 
 /** Variables that hold secrets of providers: RECONCILE_SECRET_… only. */
@@ -133,10 +162,10 @@ function providerSecrets(environment) {
  * Writes the one comment of a review anew, or a first one; `isOurs` tells our comments from those of strangers. A fork's job may not write:
  * its plan is in `where`.
  */
-export async function writeComment(text, { url, change, method, headers, isOurs, where, most, say }) {
+export async function writeComment({ markdown, run }, { url, change, method, headers, isOurs, where, most, say }) {
   try {
-    const before = await findComment(url, headers, await isOurs());
-    for (const body of listBodies(text, where, most)) {
+    const before = await findComment(url, headers, run.marker, await isOurs());
+    for (const body of listBodies(markdown, run, where, most)) {
       const [at, how] = before === null ? [url, 'POST'] : [change(before), method];
       const { status } = await callJson(at, { method: how, headers, body: { body } });
       if (status < 300) return;
@@ -147,15 +176,19 @@ export async function writeComment(text, { url, change, method, headers, isOurs,
   }
 }
 
-async function findComment(url, headers, isOurs) {
+/** The comment with our marker, else one of 0.1, which had one for all runs. */
+async function findComment(url, headers, marker, isOurs) {
+  let former = null;
   for (let page = 1; page <= 30; page++) {
     const { status, body } = await callJson(`${url}?per_page=100&page=${page}`, { headers });
-    if (status !== 200 || !Array.isArray(body)) return null;
-    const found = body.find((one) => typeof one.body === 'string' && one.body.startsWith(marker) && isOurs(one));
-    if (found !== undefined) return found.id;
-    if (body.length < 100) return null;
+    if (status !== 200 || !Array.isArray(body)) return former;
+    const find = (mark) => body.find((one) => String(one.body).startsWith(mark) && isOurs(one))?.id ?? null;
+    const found = find(marker);
+    if (found !== null) return found;
+    former ??= find(plainMarker);
+    if (body.length < 100) return former;
   }
-  return null;
+  return former;
 }
 
 /** Calls a JSON API; gives status and body. Never prints what it sent. */

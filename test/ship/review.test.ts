@@ -187,6 +187,34 @@ describe('the Action', () => {
     expect(first.output).not.toContain('canary');
   });
 
+  it('keeps one comment for each folder and each server, says which in its heading, and takes over one of before', async () => {
+    forge.comments.push({ id: 2, body: '<!-- reconcile-plan -->\n### reconcile: of before' });
+    for (const name of ['office', 'lab']) {
+      mkdirSync(path.join(folder, name));
+      writeFileSync(path.join(folder, name, 'rules.yaml'), rules('10.1.0.0/16'));
+    }
+    const plan = (of: string, more = {}): Promise<Ran> =>
+      run('github', environment(ownBranch, { INPUT_PATH: of, ...more }), folder);
+    await plan('office');
+    expect(forge.comments).toHaveLength(2);
+    await plan('lab');
+    await plan('./office/');
+    await plan('lab', { INPUT_BASE_URL: `${world.sim.url}/` });
+    await plan('lab', { INPUT_ARGUMENTS: '--max-deletes 3 --profile generic' });
+    // Such an address is refused, and its password stands nowhere.
+    await plan(path.join(folder, 'lab'), { INPUT_BASE_URL: world.sim.url.replace('//', '//me:canary@') });
+    expect(
+      forge.comments
+        .slice(1)
+        .map(({ body }) => body.split('\n')[1]?.replace(/ · reconcile: (1 to create|no plan).*/, '')),
+    ).toEqual(
+      ['office', 'lab', 'lab', 'lab']
+        .map((name) => `### \`${name}\` \`${world.sim.url}\``)
+        .map((line, n) => (n === 2 ? line.replace(/`$/, '/`') : n === 3 ? `${line} \`--profile=generic\`` : line)),
+    );
+    expect(summary()).toContain(`### \`lab\` \`${world.sim.url}\` · reconcile`);
+  });
+
   it('leaves no comment about an earlier commit where the plan is too long', async () => {
     await run('github', environment(ownBranch), folder);
     forge.longest = 300;
@@ -194,20 +222,21 @@ describe('the Action', () => {
     expect([long.code, long.output]).toEqual([0, expect.stringContaining('was not written (422)')]);
     expect(forge.comments).toHaveLength(2);
     expect(forge.comments[1]?.body).toMatch(
-      /^<!-- reconcile-plan -->\n### reconcile: the plan is too long for a comment: the job's summary/,
+      /^<!-- reconcile-plan [0-9a-f]{12} -->\n### `.*` · reconcile: the plan is too long for a comment: the job's summary/,
     );
   });
 
   it('cuts a plan with the difference below it to what a comment holds, the difference first', async () => {
     const { listBodies } = (await import(path.join(root, 'ci/plan-run.mjs'))) as {
-      listBodies: (text: string, where: string, most?: number) => readonly string[];
+      listBodies: (text: string, run: object, where: string, most?: number) => readonly string[];
     };
+    const name = { title: '`p`', marker: '<!-- reconcile-plan 0 -->' };
     const text = `### reconcile\n${'- plan\n'.repeat(5000)}\n${'- diff\n'.repeat(6000)}`;
-    const [body = ''] = listBodies(text, 'the log and the summary', 60_000);
+    const [body = ''] = listBodies(text, name, 'the log and the summary', 60_000);
     expect([body.length > 59_000, body.length <= 60_000, body.match(/- plan/g)?.length]).toEqual([true, true, 5000]);
     expect(body).toMatch(/- diff\n\nCut here: too long for a comment; the log and the summary have all of it\.\n$/i);
-    expect(listBodies(text, 'the log')[0]).toContain(text);
-    expect(listBodies('', 'the log')).toEqual([expect.stringContaining('the command ended without a plan')]);
+    expect(listBodies(text, name, 'the log')[0]).toContain(text);
+    expect(listBodies('', name, 'the log')).toEqual([expect.stringContaining('the command ended without a plan')]);
   });
 
   it('applies on a push', async () => {
@@ -291,7 +320,7 @@ describe('the Action', () => {
     expect(forge.comments[1]?.body).not.toContain(tmpdir());
     const fork = { ...environment(requestOf(head, 'stranger/policy'), inputs), ...job };
     expect(await run('github', fork, checkOut(ref, how))).toMatchObject({ code: 0 });
-    expect(summary()).toMatch(/### reconcile diff: 1 to create, [12] unchanged[\s\S]*10\.2\.0\.0\/16/);
+    expect(summary()).toMatch(/### .* · reconcile diff: 1 to create, [12] unchanged[\s\S]*10\.2\.0\.0\/16/);
     expect(summary()).not.toMatch(/10\.[34]\.0\.0/);
   });
 
@@ -524,7 +553,7 @@ describe('the Action', () => {
     const alone = await run('github', variables, clone);
     expect([alone.code, alone.output]).toEqual([0, expect.not.stringContaining('canary')]);
     expect(summary()).toMatch(
-      /### reconcile diff: 1 to create, 1 to delete[\s\S]*Changes from the base to p\n[\s\S]*10\.7\.0\.0\/16/,
+      /### `p` `http\S+` · reconcile diff: 1 to create, 1 to delete[\s\S]*Changes from the base to p\n[\s\S]*10\.7\.0\.0\/16/,
     );
     expect(world.sim.requests()).toEqual([]);
     // Of the plan's flags those count that a diff has too: what is built, and what fails.
@@ -548,7 +577,7 @@ describe('the Action', () => {
     const both = await run('github', { ...variables, INPUT_SNAPSHOT: await takeSnapshot() }, clone);
     expect(both.code).toBe(0);
     expect(summary()).toMatch(
-      /### reconcile: 1 to create[\s\S]*Without the server[\s\S]*### reconcile diff: 1 to create/,
+      /### .* · reconcile: 1 to create[\s\S]*Without the server[\s\S]*### reconcile diff: 1 to create/,
     );
   });
 
@@ -627,6 +656,17 @@ describe('the GitLab template', () => {
     expect(readFileSync(path.join(folder, 'plan.md'), 'utf8')).toContain('10.1.0.0/16');
     expect(JSON.parse(readFileSync(path.join(folder, 'plan.json'), 'utf8'))).toMatchObject({ summary: { create: 1 } });
     expect(world.live()).toEqual([]);
+  });
+
+  it('keeps one note for each folder of a project', async () => {
+    for (const name of ['office', 'lab', 'office']) {
+      mkdirSync(path.join(folder, name), { recursive: true });
+      writeFileSync(path.join(folder, name, 'rules.yaml'), rules('10.1.0.0/16'));
+      await run('gitlab', environment({ ...request, RECONCILE_TOKEN: apiToken, RECONCILE_PATH: name }), folder);
+    }
+    expect(forge.comments.slice(1).map(({ body }) => body.split(' · ')[0]?.split('\n')[1])).toEqual(
+      ['office', 'lab'].map((name) => `### \`${name}\` \`${world.sim.url}\``),
+    );
   });
 
   it('finds its note among hundreds, and leaves one alone that a stranger gave its mark', async () => {
