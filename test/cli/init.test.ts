@@ -72,6 +72,8 @@ describe('reconcile init', () => {
       },
     });
     const workflow = parse(world.read('fw/.github/workflows/firezone.yml'));
+    // `edited`: another target branch has another base.
+    expect(workflow.on.pull_request).toEqual({ types: ['opened', 'synchronize', 'reopened', 'edited'] });
     // GitHub keeps one waiting run of a group: that of a pull request must not end an apply that waits.
     expect(workflow.concurrency).toEqual({ group: `firezone-\${{ github.ref }}`, 'cancel-in-progress': false });
     const { inputs } = parse(readFileSync(new URL('../../action.yml', import.meta.url), 'utf8'));

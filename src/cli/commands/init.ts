@@ -113,7 +113,7 @@ const ownerNote = '# Replace OWNER by the home of your copy of reconcile.';
 function githubWorkflow(server: string): string {
   return `name: firezone
 on:
-  pull_request:
+  pull_request: {types: [opened, synchronize, reopened, edited]}
   push: {branches: [main]}
 permissions: {contents: read, pull-requests: write}
 concurrency: {group: "firezone-\${{ github.ref }}", cancel-in-progress: false}
