@@ -32,10 +32,15 @@ async function main() {
     caFile: input('ca-file'),
     config: input('config'),
     path: input('path') || '.',
-    extra: input('arguments').split(/\s+/).filter(Boolean),
+    forAll: input('arguments'),
     forApply: input('apply-arguments'),
     output: 'github',
-    words: { depth: '`fetch-depth: 0`', snapshot: 'the input `snapshot`', forApply: 'apply-arguments' },
+    words: {
+      depth: '`fetch-depth: 0`',
+      snapshot: 'the input `snapshot`',
+      forAll: 'arguments',
+      forApply: 'apply-arguments',
+    },
   });
   const { code, markdown, json, folder } = done;
   if (markdown !== '' && env.GITHUB_STEP_SUMMARY) appendFileSync(env.GITHUB_STEP_SUMMARY, `${markdown}\n`);

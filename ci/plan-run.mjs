@@ -18,7 +18,7 @@ const command = ['../reconcile.js', '../dist/reconcile.js']
  * to the base. `words`: what the forge calls its inputs. Throws an `Error` for people.
  */
 export function runJob(job) {
-  const { prepared, planOnly, token, snapshot, baseUrl, caFile, path, extra = [], forApply, output, words } = job;
+  const { prepared, planOnly, token, snapshot, baseUrl, caFile, path, forAll = '', forApply, output, words } = job;
   const { base, names, settings, variables } = prepared;
   const offline = planOnly && token === '';
   const hasSnapshot = snapshot !== '' && existsSync(snapshot);
@@ -26,15 +26,14 @@ export function runJob(job) {
     const instead = `a snapshot: \`reconcile snapshot --out FILE\`, and ${words.snapshot}`;
     throw new Error(`without a token a review needs the base (${words.depth}), or ${instead}`);
   }
-  const more = splitWords(forApply);
-  if (more === null) throw new Error(`a quote in ${words.forApply} is not closed`);
+  const [extra, more] = [splitWords(forAll, words.forAll), splitWords(forApply, words.forApply)];
   const how = planOnly ? ['--plan', '--detailed-exitcode'] : ['--yes', ...more];
   const target = offline ? ['--live', snapshot] : [...named('--base-url', baseUrl), ...named('--ca-file', caFile)];
   const argv = [...how, ...settings, ...target, ...base, ...extra, '--no-color', '--output', output, path];
   const secrets = offline ? {} : { RECONCILE_TOKEN: token, ...providerSecrets(process.env) };
   const planned = offline && !hasSnapshot ? null : runCommand(argv, { ...variables, ...secrets }, names);
   const done = offline ? addDiff(planned, { base, names, settings, variables, path, extra }) : planned;
-  const run = nameRun(job);
+  const run = nameRun(job, extra);
   return { ...done, run, markdown: done.markdown === '' ? '' : nameText(done.markdown, run) };
 }
 
@@ -42,7 +41,7 @@ export function runJob(job) {
  * What tells a run from others of the repository, for its heading, and how a later run finds its comment again. Files by their paths from the
  * checkout, which lies elsewhere on another runner; an address without the password that it may hold.
  */
-function nameRun({ path, baseUrl = '', snapshot, config = '', extra = [] }) {
+function nameRun({ path, baseUrl = '', snapshot, config = '' }, extra) {
   const [folder, file, live] = [path, config, snapshot].map((one) => one && (relative('', resolve(one)) || '.'));
   const flags = joinValues(extra).filter((word) =>
     /^--(base-url|config|fleet|target|overlay|values|profile)=/.test(word),
@@ -82,10 +81,10 @@ function runCommand(argv, environment, names = []) {
   return { code: status ?? 1, markdown: text, json: read(json), folder };
 }
 
-/** Words as a shell splits them, with quotes and nothing else of a shell; null where a quote is not closed. */
-function splitWords(text) {
+/** Words as a shell splits them, with quotes and nothing else of a shell; throws where a quote of `input` is not closed. */
+function splitWords(text, input) {
   const word = /(?:[^\s'"]+|'[^']*'|"[^"]*")+/g;
-  if (/['"]/.test(text.replace(word, ''))) return null;
+  if (/['"]/.test(text.replace(word, ''))) throw new Error(`a quote in ${input} is not closed`);
   return (text.match(word) ?? []).map((one) => one.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'));
 }
 
@@ -118,7 +117,7 @@ export function readPrepared(folder) {
  * What the change itself does, without a server: the difference of two folders. `plan` is the outcome of a plan from a snapshot, to which
  * it is added; null: there is none. Null when the base is not here.
  */
-function addDiff(plan, { base, names, settings, variables, path, extra = [] }) {
+function addDiff(plan, { base, names, settings, variables, path, extra }) {
   const folder = base[0]?.slice('--base='.length);
   if (folder === undefined || plan?.markdown === '') return plan;
   const argv = ['diff', ...settings, ...pickDiffFlags(extra), '--detailed-exitcode', '--no-color', '--output', 'text'];

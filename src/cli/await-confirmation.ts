@@ -21,14 +21,11 @@ export function confirmTermsOf({ settings, terminal, shared }: Invocation): Conf
     throw makeFailure('usage', `--confirm-within ${nobody}`, hint);
   }
   const command = splitWords(confirmWith);
-  const isCut = /['"]/.test(confirmWith.replace(shellWord, ''));
-  const problem = isCut ? 'a quote in it is not closed' : findCommandProblem(command, terminal);
+  const problem = command === null ? 'a quote in it is not closed' : findCommandProblem(command, terminal);
   if (problem !== null)
     throw makeFailure('usage', `--confirm-with: ${problem}`, 'name a program and its arguments; there is no shell');
   return { withinMs, command };
 }
-
-const shellWord = /(?:[^\s'"]+|'[^']*'|"[^"]*")+/g;
 
 /** Whether the terminal is another job's, so that asking would stop this process; Linux alone says it. */
 function isInBackground(): boolean {
@@ -41,9 +38,11 @@ function isInBackground(): boolean {
   }
 }
 
-/** Words as a shell splits them, with quotes and nothing else of a shell. */
-function splitWords(text: string): readonly string[] {
-  return [...text.matchAll(shellWord)].map(([word]) => word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'));
+/** Words as a shell splits them, with quotes and nothing else of a shell (as ci/plan-run.mjs); null where a quote is not closed. */
+export function splitWords(text: string): readonly string[] | null {
+  const word = /(?:[^\s'"]+|'[^']*'|"[^"]*")+/g;
+  if (/['"]/.test(text.replace(word, ''))) return null;
+  return (text.match(word) ?? []).map((one) => one.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'));
 }
 
 /** Why a command cannot be started; null: it can. */

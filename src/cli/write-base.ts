@@ -12,6 +12,7 @@ import { defaultLimits } from '../desired/context.ts';
 import { findProfile } from '../model/profile.ts';
 import type { SourceFile } from '../ports.ts';
 import { renderProblems } from '../report/problems.ts';
+import { splitWords } from './await-confirmation.ts';
 import { Failure, type Settings } from './command.ts';
 import { settle } from './settings.ts';
 import { readSettingsFile } from './settings-file.ts';
@@ -126,7 +127,10 @@ async function writeBase(request: FilesRequest, path: readonly string[], out: st
 
 /** The settings of the second step; throws a `Failure` where it refuses them. */
 function settleSecondStep(settingsFile: string): Settings {
-  const values = [...given.arguments.matchAll(/(?:^|\s)--values(?:=|\s+)(\S+)/g)].map(([, file]) => file);
+  const words = splitWords(given.arguments) ?? []; // a quote that is not closed is said by the second step
+  const values = words.flatMap((word, n) =>
+    word === '--values' ? words.slice(n + 1, n + 2) : (/^--values=(.*)$/s.exec(word)?.slice(1) ?? []),
+  );
   const file = settingsFile === '' ? null : readSettingsFile(settingsFile);
   return settle({ flags: values.length === 0 ? {} : { values }, env: {}, cwd: process.cwd(), file });
 }

@@ -398,8 +398,11 @@ describe('the Action', () => {
     expect([back.code, back.output, world.live()]).toEqual([3, expect.stringContaining('went-back'), []]);
     expect(await run('github', environment({}, confirm('exit 0', '9m')), folder)).toMatchObject({ code: 0 });
     expect(world.live()).toEqual(['10.1.0.0/16']);
-    const open = await run('github', environment({}, { INPUT_APPLY_ARGUMENTS: "--confirm-with 'x" }), folder);
-    expect([open.code, open.output]).toEqual([1, expect.stringContaining('is not closed')]);
+    for (const name of ['ARGUMENTS', 'APPLY_ARGUMENTS']) {
+      const open = await run('github', environment({}, { [`INPUT_${name}`]: "--confirm-with 'x" }), folder);
+      const input = name.toLowerCase().replace('_', '-');
+      expect([open.code, open.output]).toEqual([1, expect.stringContaining(`a quote in ${input} is not closed`)]);
+    }
   });
 
   it('threat 39: reads the settings file from the default branch, not from the pull request (long)', async () => {
@@ -581,9 +584,13 @@ describe('the Action', () => {
     );
   });
 
-  it('shows what a pull request changes in a values file that its flags name', async () => {
-    const { clone } = cloneWithValues('ops/values.yaml');
-    const INPUT_ARGUMENTS = '--overlay production --values ops/values.yaml --fail-on any';
+  it.each([
+    ['ops/values.yaml', '--values ops/values.yaml'],
+    ['ops/the values.yaml', '--values "ops/the values.yaml"'],
+    ['ops/the values.yaml', "'--values=ops/the values.yaml'"],
+  ])('shows what a pull request changes in a values file that its flags name: %s by %s', async (file, flag) => {
+    const { clone } = cloneWithValues(file);
+    const INPUT_ARGUMENTS = `--overlay production ${flag} --fail-on any`;
     const inputs = { INPUT_PATH: 'environments', INPUT_ARGUMENTS };
     const ran = await run('github', { ...environment(fork, inputs), GITHUB_BASE_REF: 'main' }, clone);
     expect([ran.code, ran.output]).toEqual([3, expect.stringContaining('10.40.0.0/24 tcp 443 → 0.0.0.0/0 tcp 443')]);
