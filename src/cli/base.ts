@@ -14,11 +14,17 @@ import { readLimits } from './plan-settings.ts';
 import { requireGit } from './revision.ts';
 
 /** Loads `--base`, read as `pass` reads; null without it, no `state` where it has errors. Throws a `Failure` for what it cannot tell. */
-export async function loadBase(invocation: Invocation, path: string, pass: PassDependencies) {
-  const { base, failOn } = invocation.settings;
+export async function loadBase(
+  invocation: Invocation,
+  { path, planOnly }: { readonly path: string; readonly planOnly: boolean },
+  pass: PassDependencies,
+) {
+  const { base, failOn, origins } = invocation.settings;
   const mustTell = failOn.includes('drift');
   const missing = 'name the manifests last applied: a Git ref, or a directory';
-  if (base === null && mustTell) throw makeFailure('usage', '--fail-on drift needs --base', missing);
+  // What the settings ask of reviews keeps no apply from correcting drift.
+  if (base === null && mustTell && (planOnly || origins.get('failOn') === '--fail-on'))
+    throw makeFailure('usage', '--fail-on drift needs --base', missing);
   if (base === null || !isDirectory(path)) return null; // a PATH that is not there is said by whoever reads it
   const { content, parse, root, problems: told } = await readBaseContent(invocation, { path, base, parse: pass.parse });
   const instead = 'what begins or ends later is compared with what this plan puts in force now';

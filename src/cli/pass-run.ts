@@ -59,7 +59,7 @@ export async function runPass(given: Invocation, request: PassRequest): Promise<
   const { snapshot, save } = invocation.settings;
   const wired = await wirePass(invocation, request.path, snapshot);
   try {
-    const base = await loadBase(invocation, request.path, wired.pass);
+    const base = await loadBase(invocation, request, wired.pass);
     const lastApply = await readLastApply(invocation);
     const ends = await loadEnds(invocation, lastApply?.at);
     const history = createHistoryWriter(

@@ -211,6 +211,24 @@ describe('--base', () => {
     expect((await world.cli(['--plan', '--base', 'broken', 'm'])).code).toBe(0);
   });
 
+  it('`failOn: [drift]` in the settings is asked of plans, and of an apply that has a base; any other corrects drift', async () => {
+    await world.cli(['m']);
+    world.simulator.seed([{ action: 'drop', destination: '203.0.113.0/24' }]);
+    world.write('s.yaml', 'failOn: [drift]\n');
+    const settings = ['--config', 's.yaml', '--max-deletes', '5', 'm'];
+    const flag = ['--fail-on', 'drift'];
+    for (const argv of [['plan'], ['apply', '--dry-run'], ['apply', '--yes', ...flag]])
+      expect(await world.cli([...argv, ...settings])).toMatchObject({
+        code: 1,
+        err: expect.stringContaining('--base'),
+      });
+    for (const verb of ['plan', 'apply'])
+      expect((await world.cli([verb, '--yes', '--base', 'HEAD', ...settings])).code).toBe(3);
+    expect(world.simulator.rules()).toHaveLength(3);
+    expect((await world.cli(['apply', '--yes', ...settings])).code).toBe(0);
+    expect(world.simulator.rules()).toHaveLength(2);
+  });
+
   it('a ref that a shallow clone lacks is an error that names fetch-depth: 0', async () => {
     world.write('m/a.yaml', web);
     commit('second');
