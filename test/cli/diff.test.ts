@@ -233,6 +233,29 @@ describe('revisions', () => {
     expect((await diff(['main..feature', 'nowhere'])).err).toContain('nowhere is not a folder that is there');
   });
 
+  it('that a tag hides, which anybody may have named like a branch, are named in full', async () => {
+    history();
+    git('update-ref', 'refs/remotes/origin/main', 'main');
+    git('tag', 'origin/main', 'feature');
+    git('tag', 'main');
+    const hidden = await diff(['origin/main~1..feature', 'net']);
+    expect([hidden.code, hidden.err]).toEqual([
+      1,
+      expect.stringMatching(
+        /origin\/main has more than one meaning here\n.*write refs\/tags\/origin\/main or refs\/remotes\/origin\/main/,
+      ),
+    ]);
+    expect(await diff(['refs/remotes/origin/main..feature', 'net'])).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('1 to create, 1 to delete'),
+    });
+    // A tag of the same commit hides nothing.
+    expect(await diff(['main..main', 'net'])).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('No differences'),
+    });
+  });
+
   it('that go back further than the history are not fetched', async () => {
     history();
     const before = (await diff(['main~7..main', 'net'])).err;

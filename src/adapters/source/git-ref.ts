@@ -95,15 +95,21 @@ export async function findCommit(repository: GitRepository, name: string): GitAn
     const summary = `${JSON.stringify(name)} is not the name of a commit`;
     return fail(refuseRevision(summary, 'write a branch, a tag, a commit id, or a directory that is there'));
   }
+  const [bare = ''] = name.split(/[~^]|@\{/);
+  const kinds = bare.startsWith('refs/') ? [] : ['tags', 'heads', 'remotes'];
+  const heads = await repository.headsOf(kinds.map((kind) => `refs/${kind}/${bare}^{commit}`));
+  const found = kinds.filter((_, n) => heads[n] !== null).map((kind) => `refs/${kind}/${bare}`);
+  // Git would take the tag, which anybody may have named like a branch.
+  if (new Set(heads.flatMap((head) => head?.id ?? [])).size > 1)
+    return fail(refuseRevision(`${bare} has more than one meaning here`, `write ${found.join(' or ')}`));
   const commit = await repository.commitOf(name);
   if (commit !== null) return ok(commit);
   if (await repository.isShallow())
     return fail(refuseRevision(`${name} is not in this clone, which is shallow`, fetchAll));
   if (name === 'HEAD') return fail(refuseRevision('the repository has no commit', 'commit the manifests first'));
-  const [later = ''] = name.split(/[~^]/);
   const hint =
-    later !== name && (await repository.commitOf(later)) !== null
-      ? `the history of ${later} does not go back so far: \`git log ${later}\` lists its commits`
+    bare !== name && (await repository.commitOf(bare)) !== null
+      ? `the history of ${bare} does not go back so far: \`git log ${bare}\` lists its commits`
       : 'fetch it first: git fetch origin; then name it as origin/main';
   return fail(refuseRevision(`${name} is not in the repository that holds PATH`, hint));
 }
