@@ -14,12 +14,9 @@ async function main() {
   const review = event.pull_request !== undefined;
   const auto = input('mode') === 'auto' || input('mode') === '';
   const prepared = readPrepared(input('prepared'));
-  const { isForeign, variables } = prepared;
-  const mode = auto ? (review || isForeign || !onMain(event) ? 'plan' : 'apply') : input('mode');
-  if (auto && mode === 'plan' && !review) {
-    const what = isForeign ? `The checkout, ${variables.RECONCILE_REVISION},` : env.GITHUB_REF;
-    say(`::notice::${what} is not the default branch, so it is only planned; \`mode: apply\` applies it.`);
-  }
+  const held = onMain(event) ? prepared.held : `${env.GITHUB_REF} is not the default branch`;
+  const mode = auto ? (review || held !== '' ? 'plan' : 'apply') : input('mode');
+  if (auto && mode === 'plan' && !review) say(`::notice::${held}, so it is only planned; \`mode: apply\` applies it.`);
   if (mode !== 'plan' && mode !== 'apply') return fail(`mode must be auto, plan or apply, not ${mode}`);
   if (review && mode === 'apply') return fail('a pull request is never applied: run on a push to the main branch');
   const fromFork = review && event.pull_request.head?.repo?.full_name !== env.GITHUB_REPOSITORY;

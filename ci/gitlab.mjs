@@ -14,9 +14,12 @@ async function main() {
   const fromFork = review && env.CI_MERGE_REQUEST_SOURCE_PROJECT_ID !== env.CI_MERGE_REQUEST_PROJECT_ID;
   const token = fromFork ? '' : (env.RECONCILE_TOKEN ?? '');
   if (token === '' && !review) return fail('RECONCILE_TOKEN is not there: make it a protected, masked variable');
+  const prepared = readPrepared(env.RECONCILE_PREPARED ?? '');
+  const planOnly = review || prepared.held !== '';
+  if (planOnly && !review) say(`${prepared.held}, so it is only planned; to go back to it, revert the commits since.`);
   const done = runJob({
-    prepared: readPrepared(env.RECONCILE_PREPARED ?? ''),
-    planOnly: review,
+    prepared,
+    planOnly,
     token,
     snapshot: env.RECONCILE_SNAPSHOT ?? '',
     baseUrl: env.RECONCILE_BASE_URL,
@@ -32,7 +35,7 @@ async function main() {
     if (existsSync(join(folder, name))) copyFileSync(join(folder, name), name);
   }
   if (review && env.RECONCILE_GITLAB_TOKEN) await note(done);
-  return review && code === 2 ? 0 : code;
+  return planOnly && code === 2 ? 0 : code;
 }
 
 async function note(done) {

@@ -95,21 +95,21 @@ function named(flag, value = '') {
 
 /**
  * What the step before wrote (dist/ci/base.js), which had no secret: the arguments that name the base, and the variable that
- * tells the command what is planned, so that it starts no git beside the token.
+ * tells the command what is planned, so that it starts no git beside the token. `held`: why it is only planned.
  */
 export function readPrepared(folder) {
-  const file = folder === '' ? '' : join(folder, 'base'); // its content is the path of the manifests
-  const base = file !== '' && existsSync(file) ? [readFileSync(file, 'utf8')] : [];
-  const revision = folder === '' ? '' : join(folder, 'revision');
+  const read = (name) => {
+    const file = join(folder, name);
+    return folder !== '' && existsSync(file) ? [readFileSync(file, 'utf8')] : [];
+  };
+  const base = read('base'); // its content is the path of the manifests
+  const [held = '', revision = 'not known'] = [read('held')[0], read('revision')[0]];
   return {
     base: base.map((path) => `--base=${path}`),
     names: base.map((path) => [path, 'the base']),
-    settings:
-      folder !== '' && existsSync(join(folder, 'config'))
-        ? ['--config', readFileSync(join(folder, 'config'), 'utf8')]
-        : [],
-    isForeign: folder !== '' && existsSync(join(folder, 'foreign')),
-    variables: { RECONCILE_REVISION: existsSync(revision) ? readFileSync(revision, 'utf8') : 'not known' },
+    settings: read('config').flatMap((file) => ['--config', file]),
+    held,
+    variables: { RECONCILE_REVISION: revision },
   };
 }
 

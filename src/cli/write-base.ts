@@ -20,7 +20,7 @@ import { readSettingsFile } from './settings-file.ts';
 // The first step of a review in CI, run with no secret in its environment: it alone starts git, in a checkout that a stranger
 // may have prepared. The second step has the token, and gets what this one wrote:
 //   OUT/revision   COMMIT (BRANCH)
-//   OUT/foreign    where HEAD is neither --sha nor in the history of --config-ref: nobody merged that
+//   OUT/held       why HEAD is only planned: nobody merged it (it is neither --sha nor in the history of --config-ref), or that has moved on
 //   OUT/tree/      the manifests of --base, where the clone holds it, the files they name and those of --values, as the repository has them
 //   OUT/base       the path of the manifests there
 //   OUT/config     the path of the settings file as --config-ref has it: a pull request does not choose its own settings
@@ -59,17 +59,43 @@ async function main(): Promise<void> {
   const head = gitDir === '' ? '' : await readHead(repository, out);
   const name = await nameBase(repository, head);
   if (path === null) return say(`${given.path} is ${where}: the plan is not compared with a base`, code);
-  if (name === '' || head === '') return;
+  if (head === '') return;
+  const compared = [path, ...values.map((file) => findInWorkTree(directory, file))].flatMap(
+    (one) => one?.join('/') ?? [],
+  );
+  if (name === '') return await holdOlder({ ...git, gitDir }, head, compared, out);
   const commit = await findBase({ ...git, gitDir }, head, name);
   if (commit === null) return say(`the plan is not compared with its base, which this clone lacks; ${fetchAll}`, code);
   await writeBase({ ...git, directory, ref: commit, files: values }, path, out);
 }
 
+/** Writes why the commit of a job that runs again is only planned, where the default branch has other manifests by now. */
+async function holdOlder(context: RepositoryContext, head: string, compared: readonly string[], out: string) {
+  const [repository, tip] = [new GitRepository(context), given['config-ref']];
+  // actions/checkout sets the branch of the remote to the commit of the event.
+  if (tip !== '') await fetchFrom(context, `+${tip.replace('refs/remotes/origin/', 'refs/heads/')}:${tip}`);
+  if (existsSync(join(out, 'held')) || (await repository.isAncestor(tip, head))) return;
+  if (await differ(repository, [head, tip], compared))
+    writeFileSync(join(out, 'held'), `${head} is not the newest commit of ${shorten(tip)}, which has other manifests`);
+}
+
+/** Whether two commits that are here differ in these files and folders. */
+async function differ(repository: GitRepository, commits: readonly string[], paths: readonly string[]) {
+  const asked = commits.flatMap((commit) =>
+    ['^{tree}', ...paths.map((path) => `:${path}`)].map((part) => commit + part),
+  );
+  const ids = (await repository.headsOf(asked)).map((head) => head?.id ?? '');
+  const other = ids.splice(paths.length + 1);
+  return ids[0] !== '' && other[0] !== '' && ids.slice(1).join() !== other.slice(1).join();
+}
+
+const shorten = (ref: string): string => ref.replace('refs/remotes/', '');
+
 /** Gives the commit that is checked out, and writes whose it is. */
 async function readHead(repository: GitRepository, out: string): Promise<string> {
   const head = (await repository.commitOf('HEAD')) ?? '';
   const isOurs = [head, ''].includes(given.sha) || (await repository.isAncestor(head, given['config-ref']));
-  if (!isOurs) writeFileSync(join(out, 'foreign'), '');
+  if (!isOurs) writeFileSync(join(out, 'held'), `The checkout, ${head}, is not the default branch`);
   const branch = isOurs || given.head !== '' ? given.branch : '';
   writeFileSync(join(out, 'revision'), `${head || 'no commit'}${branch && ` (${branch})`}`);
   return head;
@@ -91,13 +117,17 @@ async function nameBase(repository: GitRepository, head: string): Promise<string
 /** The commit that HEAD started from, though a branch moved on since; null: it is not here, and origin does not give it. */
 async function findBase(context: RepositoryContext, head: string, name: string): Promise<string | null> {
   const repository = new GitRepository(context);
-  const safely = ['--upload-pack=git-upload-pack', '--no-write-fetch-head', '--end-of-options'];
-  const args = ['fetch', '--no-tags', '--depth=1', ...safely, 'origin', name];
-  const call = { ...context, args, timeoutMs: 30_000, maxOutput: 64_000 };
   if (/^[0-9a-f]{40,64}$/.test(name) && (await repository.commitOf(name)) === null)
-    await runGit({ ...call, connection: { protocol: 'https:file', env: {}, config: [] } });
+    await fetchFrom(context, name, '--depth=1');
   const commit = await repository.commitOf(name);
   return commit === null || commit === name ? commit : await repository.mergeBaseOf(commit, head);
+}
+
+async function fetchFrom(context: RepositoryContext, name: string, ...more: readonly string[]) {
+  const safely = ['--upload-pack=git-upload-pack', '--no-write-fetch-head', '--end-of-options'];
+  const args = ['fetch', '--no-tags', ...more, ...safely, 'origin', name];
+  const connection = { protocol: 'https:file', env: {}, config: [] } as const;
+  await runGit({ ...context, args, timeoutMs: 30_000, maxOutput: 64_000, connection });
 }
 
 /** Writes the files of a commit where the repository has them, below OUT/tree. */
@@ -168,7 +198,7 @@ async function copySettings(git: Omit<RepositoryContext, 'gitDir'>, file: string
   const [bytes] = commit === null ? [] : await readFileAt(repository, [commit], inside).catch(() => []);
   if (!bytes) {
     const hint = 'commit it there, and fetch it (fetch-depth: 0)';
-    throw new Error(`${given.config} is read from ${where.replace('refs/remotes/', '')} and is not there: ${hint}`);
+    throw new Error(`${given.config} is read from ${shorten(where)} and is not there: ${hint}`);
   }
   const copy = join(folder, `.${basename(file)}.reviewed`);
   rmSync(copy, { force: true, recursive: true });

@@ -454,7 +454,7 @@ describe('the Action', () => {
   });
 
   it('only plans a checkout that the default branch does not hold, and does not call it that', async () => {
-    const { head, target, start, checkOut } = openRequest(opens);
+    const { target, checkOut } = openRequest(opens);
     const event = { repository: { default_branch: 'main' } };
     const job = { GITHUB_REF: 'refs/heads/main', GITHUB_REF_NAME: 'main', GITHUB_SHA: target };
     const variables = { ...environment(event, { INPUT_PATH: 'p_1' }), ...job };
@@ -466,15 +466,45 @@ describe('the Action', () => {
       ]);
       expect([ran.output.includes('(main)'), world.live()]).toEqual([false, []]);
     }
-    const clone = checkOut('feature', 'whole');
-    for (const [commit, own] of [
-      [start, {}],
-      [head, { GITHUB_SHA: head }],
-    ] as const) {
+  });
+
+  it('does not apply an older commit whose job runs again, unless told to or where its manifests are those of now', async () => {
+    const { start, target, head, checkOut } = openRequest(opens);
+    const event = { repository: { default_branch: 'main' } };
+    const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: '--max-deletes 100% --max-changes 100% --allow-empty' };
+    const job = (commit: string) => ({ GITHUB_REF: 'refs/heads/main', GITHUB_REF_NAME: 'main', GITHUB_SHA: commit });
+    /** As actions/checkout leaves it for an older event: the branch of the remote is that commit. */
+    const checkOutAgain = (commit: string, how: 'whole' | 'shallow'): string => {
+      const clone = checkOut(how === 'whole' ? 'main' : commit, how);
       gitAt(clone, 'checkout', '-q', '--detach', commit);
-      await run('github', { ...variables, ...own }, clone);
-      expect(world.live()).toHaveLength(commit === start ? 1 : 2);
+      gitAt(clone, 'update-ref', 'refs/remotes/origin/main', commit);
+      return clone;
+    };
+    gitAt(path.join(folder, 'o.git'), 'config', 'uploadpack.allowAnySHA1InWant', 'true');
+    for (const [commit, how] of [
+      [start, 'whole'],
+      [target, 'shallow'],
+      [head, 'whole'], // of a branch that was pushed over
+    ] as const) {
+      const clone = checkOutAgain(commit, how);
+      const ran = await run('github', { ...environment(event, inputs), ...job(commit) }, clone);
+      const why = `::notice::${commit} is not the newest commit of origin/main, which has other manifests, so it is only`;
+      expect([ran.code, ran.output, world.live()]).toEqual([0, expect.stringContaining(why), []]);
     }
+    const given = { RECONCILE_TOKEN: apiToken, RECONCILE_PATH: 'p_1', CI_DEFAULT_BRANCH: 'main' };
+    const again = { ...given, RECONCILE_BASE_URL: world.sim.url };
+    const retried = await run('gitlab', again, checkOutAgain(target, 'whole'));
+    expect([retried.code, retried.output, world.live()]).toEqual([0, expect.stringContaining('revert'), []]);
+    // It waited while another was pushed that leaves these manifests as they are.
+    const work = path.join(folder, 'work');
+    const tip = gitAt(work, 'rev-parse', 'main');
+    gitAt(work, 'commit', '-q', '--allow-empty', '-m', 'other');
+    gitAt(work, 'push', '-q', path.join(folder, 'o.git'), 'main');
+    const queued = await run('github', { ...environment(event, inputs), ...job(tip) }, checkOutAgain(tip, 'shallow'));
+    expect([queued.code, world.live().length]).toEqual([0, 3]);
+    const told = { ...environment(event, { ...inputs, INPUT_MODE: 'apply' }), ...job(start) };
+    expect((await run('github', told, checkOutAgain(start, 'whole'))).code).toBe(0);
+    expect(world.live()).toHaveLength(1);
   });
 
   it('threat 39: takes neither a tag nor a branch that is called origin/main for the main branch', async () => {
