@@ -66,6 +66,12 @@ async function main(): Promise<void> {
   if (name === '') return await holdOlder({ ...git, gitDir }, head, compared, out);
   const commit = await findBase({ ...git, gitDir }, head, name);
   if (commit === null) return say(`the plan is not compared with its base, which this clone lacks; ${fetchAll}`, code);
+  const failsDrift = failOn.includes('drift') || given.arguments.includes('drift');
+  if (failsDrift && (await differ(repository, [commit, given.base], compared)))
+    say(
+      `${shorten(given.base)} has other manifests by now, which count as drift once applied: update the branch of the request`,
+      0,
+    );
   await writeBase({ ...git, directory, ref: commit, files: values }, path, out);
 }
 

@@ -440,6 +440,22 @@ describe('the Action', () => {
     }
   });
 
+  it('says where --fail-on drift counts what others merged since the request left its target', async () => {
+    const { head, merge, checkOut } = openRequest(opens);
+    const clone = checkOut('feature', 'whole');
+    for (const [flag, isSaid] of [
+      ['--fail-on drift', true],
+      ['--fail-on opens', false],
+    ] as const) {
+      const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: flag };
+      const ran = await run('github', { ...environment(requestOf(head), inputs), ...onMain, GITHUB_SHA: merge }, clone);
+      const said = /^::warning::origin\/main has other manifests by now.*update the branch of the request$/m.test(
+        ran.output,
+      );
+      expect(said, ran.output).toBe(isSaid);
+    }
+  });
+
   it('compares a merge queue with the commit that it starts from', async () => {
     const { merge, target, checkOut } = openRequest(opensLater);
     const event = { repository: { default_branch: 'main' }, merge_group: { base_sha: target } };
