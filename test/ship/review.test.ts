@@ -456,6 +456,31 @@ describe('the Action', () => {
     }
   });
 
+  it('says what to type where a sparse checkout left out what the base has', async () => {
+    const { start, checkOut } = openRequest(opens);
+    const [origin, clone] = [path.join(folder, 'o.git'), path.join(folder, 'sparse')];
+    const work = checkOut('feature', 'whole');
+    gitAt(work, 'checkout', '-q', '--detach', start);
+    writeFileSync(path.join(work, 'p_1/closed.yaml'), named('closed', 'action: drop, destination: 10.0.0.0/9'));
+    gitAt(work, 'commit', '-qam', 'change');
+    gitAt(work, 'push', '-q', origin, 'HEAD:refs/heads/change');
+    gitAt(origin, 'config', 'uploadpack.allowFilter', 'true');
+    gitAt(folder, 'clone', '-q', '--no-checkout', '--filter=blob:none', `file://${origin}`, clone);
+    gitAt(clone, 'checkout', '-q', '--detach', 'refs/remotes/origin/change');
+    const head = gitAt(clone, 'rev-parse', 'HEAD');
+    const variables = { ...environment(requestOf(head), { INPUT_PATH: 'p_1' }), ...onMain };
+    const ran = await run('github', variables, clone);
+    expect([ran.code, ran.output]).toEqual([
+      1,
+      expect.stringMatching(/--refetch --no-filter.*filter: blob:limit=1g.*sparse-checkout/),
+    ]);
+    const other = path.join(folder, 'other');
+    cpSync(clone, other, { recursive: true });
+    gitAt(clone, 'fetch', '-q', '--refetch', '--filter=blob:limit=1g', 'origin'); // as actions/checkout does it
+    gitAt(other, 'fetch', '-q', '--refetch', '--no-filter', 'origin');
+    for (const whole of [clone, other]) expect((await run('github', variables, whole)).code).toBe(0);
+  });
+
   it('compares a merge queue with the commit that it starts from', async () => {
     const { merge, target, checkOut } = openRequest(opensLater);
     const event = { repository: { default_branch: 'main' }, merge_group: { base_sha: target } };

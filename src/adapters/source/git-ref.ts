@@ -41,7 +41,8 @@ export function explainGitError({ code, message }: GitError): Problem {
 }
 
 function unreadable(why = ''): Problem {
-  const hint = 'a partial clone lacks them: fetch the commit completely; or check the repository: git fsck';
+  const inCi = 'in CI give actions/checkout `filter: blob:limit=1g` beside `sparse-checkout`';
+  const hint = `a partial clone lacks them: git fetch --refetch --no-filter, ${inCi}; or check the repository: git fsck`;
   return refuseRevision(`the manifests cannot be read from the repository${why}`, hint);
 }
 
