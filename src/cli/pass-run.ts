@@ -154,8 +154,9 @@ function staleness(run: Run, { plan, digest }: Pick<PassResult, 'plan' | 'digest
 }
 
 /** Shows the plan, and asks where `--yes` does not answer already; records what is approved. */
-function approveOf(run: Run, { revision }: SourceContent): Approve {
+function approveOf(run: Run, content: SourceContent): Approve {
   const { settings, terminal } = run.invocation;
+  const revision = nameRevision(run, content);
   const approve: Approve = async (plan, desired, digest) => {
     const known = knownProblems(run, desired, plan);
     if (isInvalid(known, settings) || staleness(run, { plan, digest }).length > 0) return false;
@@ -191,6 +192,12 @@ async function nameAll(run: Run, plan: Plan, desired: Desired | null): Promise<v
 
 function findUserNames(desired: Desired | null): ReadonlyMap<string, string> {
   return desired?.state?.userNames ?? new Map();
+}
+
+/** The commit that the CI job names; a folder has but the digest of its content. */
+function nameRevision({ invocation, request }: Run, content: SourceContent | null): string | null {
+  const commit = request.back === undefined ? readRevision(invocation.terminal.env) : null;
+  return commit ?? content?.revision ?? null;
 }
 
 /** What is known to be wrong before anything is written. */
@@ -243,7 +250,7 @@ function reportOf(result: PassResult, run: Run, stale: readonly Problem[]): RunR
   return {
     ...describePlan(run, result, problems),
     ...(result.end === 'refused' ? { approved: false } : {}),
-    revision: readRevision(invocation.terminal.env) ?? result.content?.revision ?? null,
+    revision: nameRevision(run, result.content),
     apply: result.apply,
     snapshot: wired.snapshot,
     ...(result.kernel === undefined ? {} : { kernel: result.kernel }),

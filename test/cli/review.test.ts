@@ -196,6 +196,19 @@ describe('--base', () => {
     expect(run.out).toMatch(/^This revision: 1 change\. Drift on the server: 1\.$/m);
   });
 
+  it('an apply of a CI job names the commit in its first line, in Markdown, in JSON and in the history', async () => {
+    const commit = '4df71eb0c2b1a4f53d2c8a1f6f0b3e8a5b7c9d10 (main)';
+    const env = { RECONCILE_REVISION: commit, RECONCILE_STATE_DIR: join(world.folder, 'state') };
+    const outputs = ['--output', 'text', '--output', 'markdown=a.md', '--output', 'json=a.json'];
+    const { out } = await world.cli(['apply', '--yes', ...outputs, 'm'], { env });
+    expect(out).toMatch(/^Plan for \S+ {4}m at 4df71eb \(main\)\n[\s\S]*\nApplied: 2 done/);
+    expect(world.read('a.md').split('\n').slice(0, 4).join(' ')).toMatch(/Applied: 2 done.* m at 4df71eb \\\(main/);
+    expect(JSON.parse(world.read('a.json'))).toMatchObject({ revision: commit, end: 'converged' });
+    expect((await world.cli(['history'], { env })).out).toContain(', from 4df71eb0c2b1 (main): converged');
+    const undone = await world.cli(['undo', '--yes', '--allow-empty'], { env });
+    expect([undone.code, undone.out]).toEqual([0, expect.stringMatching(/^Plan for \S+ {4}undo of apply 1/)]);
+  });
+
   it('--fail-on drift refuses where the server was changed by somebody else', async () => {
     await world.cli(['m']);
     world.simulator.seed([{ action: 'drop', destination: '203.0.113.0/24' }]);

@@ -50,7 +50,7 @@ export async function findRecord(files: StateFiles, text: string): Promise<Numbe
 }
 
 function lineOf({ number, at, by, revision, end, created, deleted, fields }: NumberedRecord): string {
-  const from = revision === null ? '' : `, from ${revision.replace(/([0-9a-f]{12})[0-9a-f]{28,}$/, '$1')}`;
+  const from = revision === null ? '' : `, from ${revision.replace(/([0-9a-f]{12})[0-9a-f]{28,}/, '$1')}`;
   const changes = [
     ...(created.length === 0 ? [] : [`${created.length} created`]),
     ...(deleted.length === 0 ? [] : [`${deleted.length} deleted`]),
