@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { posix } from 'node:path';
 import type { Limits } from '../../desired/context.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
 import { escapeControls } from '../../model/printable.ts';
@@ -8,7 +7,7 @@ import { fail, ok, type Result } from '../../model/result.ts';
 import type { SourceContent, SourceFile } from '../../ports.ts';
 import { control } from './git-address.ts';
 import { type GitAnswer, GitError, type GitRepository, type TreeEntry } from './git-repository.ts';
-import { listManifestEntries, maxTreeBytes } from './git-tree.ts';
+import { type ListRequest, listManifestEntries, maxTreeBytes, readHeads } from './git-tree.ts';
 import { describeJson, noteJson, refuseBeyond } from './limits.ts';
 import { findInWorkTree } from './work-tree.ts';
 
@@ -21,12 +20,9 @@ export interface ContentSettings {
   readonly references: (manifests: readonly SourceFile[]) => Promise<readonly string[]>;
 }
 
-export interface ContentRequest {
-  readonly repository: GitRepository;
+export interface ContentRequest extends ListRequest {
   readonly commit: string;
   readonly settings: ContentSettings;
-  /** Brings objects that a partial fetch left out, in one request. */
-  readonly fetchObjects: (ids: readonly string[]) => GitAnswer<null>;
 }
 
 /** The manifests of a commit, and the files that they name; all of them or a problem. Throws a `RangeError` for too many folders. */
@@ -37,7 +33,7 @@ export async function loadContent(request: ContentRequest): GitAnswer<SourceCont
     const summary = `${settings.path.join('/')} is not a directory in commit ${commit.slice(0, 12)}`;
     return fail(makeError('git-path-missing', summary, nothingDeleted));
   }
-  const [entries = ok({ manifests: [], json: [] })] = await listManifestEntries(repository, [root], settings.limits);
+  const [entries = ok({ manifests: [], json: [] })] = await listManifestEntries(request, [{ commit, tree: root }]);
   if (!entries.ok) return entries;
   const chosen = entries.value.manifests;
   const bad = findBadEntry(chosen);
@@ -96,14 +92,9 @@ async function readFiles(
   entries: readonly TreeEntry[],
 ): GitAnswer<readonly SourceFile[]> {
   const ids = [...new Set(entries.map(({ id }) => id))];
-  let heads = await repository.headsOf(ids);
-  const absent = ids.filter((_, index) => heads[index] === null);
-  if (absent.length > 0) {
-    const fetched = await fetchObjects(absent);
-    if (!fetched.ok) return fetched;
-    heads = await repository.headsOf(ids);
-  }
-  const sizes = new Map(ids.map((id, index) => [id, heads[index]?.bytes ?? 0]));
+  const heads = await readHeads(repository, ids, fetchObjects);
+  if (!heads.ok) return heads;
+  const sizes = new Map(ids.map((id, index) => [id, heads.value[index]?.bytes ?? 0]));
   const long = entries.find(({ id }) => (sizes.get(id) ?? 0) > limits.fileBytes);
   if (long !== undefined) return fail(refuseBeyond(limits, 'fileBytes', long.path));
   const total = entries.reduce((sum, { id }) => sum + (sizes.get(id) ?? 0), 0);
@@ -113,33 +104,20 @@ async function readFiles(
   );
 }
 
-/** Files from the contents of their entries; a problem for what lies in Git LFS, which is not fetched, or behind a link. */
+/** Files from the contents of their entries; a problem for what lies in Git LFS, which is not fetched. */
 export function makeFiles(
   entries: readonly TreeEntry[],
   contents: ReadonlyMap<string, Buffer>,
   hashOf: (id: string, bytes: Buffer) => string,
 ): Result<readonly SourceFile[], Problem> {
   const files: SourceFile[] = [];
-  const regular = new Set(entries.flatMap(({ path, type }) => (type === 'file' ? path : [])));
-  for (const { path, id, type } of entries) {
+  for (const { path, id } of entries) {
     const bytes = contents.get(id) ?? Buffer.alloc(0);
-    if (type === 'link') {
-      if (regular.has(findTarget(path, bytes.toString()))) continue; // it is read under its own name
-      const summary = `${path} is a symbolic link, which is not followed`;
-      return fail(makeError('not-a-regular-file', summary, 'commit the file itself'));
-    }
     if (bytes.subarray(0, 40).toString('latin1').startsWith('version https://git-lfs.github.com/'))
       return fail(makeError('git-lfs', `${path} is stored in Git LFS, which is not fetched`, 'commit the file itself'));
     files.push({ path, bytes, hash: hashOf(id, bytes) });
   }
   return ok(files);
-}
-
-/** The path that a link leads to; empty where it leads back up out of a folder, which may be a link itself. */
-function findTarget(path: string, target: string): string {
-  const parts = target.split('/');
-  const down = parts.findIndex((part) => part !== '.' && part !== '..');
-  return parts[0] === '' || parts.indexOf('..', down) >= 0 ? '' : posix.join(posix.dirname(path), target);
 }
 
 /** The tree of a folder in each of these commits; null where there is none. */

@@ -1,8 +1,12 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createDirectorySource } from '../../../src/adapters/source/directory.ts';
 import type { GitSource } from '../../../src/adapters/source/git.ts';
 import { parseRemote } from '../../../src/adapters/source/git-address.ts';
+import { openHistory } from '../../../src/adapters/source/git-commits.ts';
+import { readAtRef } from '../../../src/adapters/source/git-ref.ts';
+import { defaultLimits } from '../../../src/desired/context.ts';
 import type { Problem } from '../../../src/model/problem.ts';
 import { makeUpstream, serveGit } from '../../controller/support/git-host.ts';
 import type { GitWorld } from '../../controller/support/git-world.ts';
@@ -228,5 +232,141 @@ describe('a Git source', () => {
     const config =
       readFileSync(path.join(state, 'clone.git', 'config'), 'utf8') + readFileSync(path.join(state, 'askpass'), 'utf8');
     expect(config).not.toContain('canary');
+  });
+});
+
+/** A tree of files and links; what a reader of the folder `net` in it lists, or a word of its problem. */
+const linked: readonly (readonly [
+  string,
+  Record<string, string | { readonly link: string }>,
+  readonly string[] | RegExp,
+])[] = [
+  [
+    'a folder beside',
+    { 'net/a.yaml': 'a: 1\n', 'net/shared/x.yaml': 'x: 1\n', 'net/b/team': { link: '../shared' } },
+    ['a.yaml', 'b/team/x.yaml'],
+  ],
+  ['a folder read before', { 'net/a/x.yaml': 'x: 1\n', 'net/b': { link: 'a' } }, ['a/x.yaml']],
+  [
+    'a hidden folder',
+    { 'net/a.yaml': 'a: 1\n', 'net/.s/d/x.yaml': 'x: 1\n', 'net/s': { link: '.s/d' } },
+    ['a.yaml', 's/x.yaml'],
+  ],
+  ['a hidden folder, around', { 'net/.s/x.yaml': 'x: 1\n', 'net/s': { link: '../net/.s' } }, ['s/x.yaml']],
+  [
+    'a hidden folder, through a link outside',
+    { 'net/.s/x.yaml': 'x: 1\n', here: { link: 'net' }, 'net/s': { link: '../here/.s' } },
+    ['s/x.yaml'],
+  ],
+  [
+    'a chain',
+    {
+      'net/.s/x.yaml': 'x: 1\n',
+      'net/.a': { link: '.s' },
+      'net/b': { link: '.a' },
+      'net/c.yaml': { link: 'b/x.yaml' },
+    },
+    ['b/x.yaml'],
+  ],
+  [
+    'a chain of files',
+    { 'net/a.yaml': { link: 'b.yaml' }, 'net/b.yaml': { link: '.c' }, 'net/.c': 'c: 1\n' },
+    ['a.yaml'],
+  ],
+  ['a file named otherwise', { 'net/a.yaml': { link: 'rules.txt' }, 'net/rules.txt': 'a: 1\n' }, ['a.yaml']],
+  [
+    'a link below a link',
+    { 'net/.s/l': { link: '../.t' }, 'net/.t/x.yaml': 'x: 1\n', 'net/s': { link: '.s' } },
+    ['s/l/x.yaml'],
+  ],
+  ['one of a file’s two names', { 'net/z.yaml': 'z: 1\n', 'net/d/a.yaml': { link: '../../net/z.yaml' } }, ['d/a.yaml']],
+  [
+    'up out of a folder that is a link',
+    { 'net/.s/d/x.yaml': 'x: 1\n', 'net/.l': { link: '.s/d' }, 'net/s': { link: '.l/../d' } },
+    ['s/x.yaml'],
+  ],
+  [
+    'of the name of a manifest to a folder',
+    { 'net/.s/x.yaml': 'x: 1\n', 'net/l.yaml': { link: '.s' } },
+    ['l.yaml/x.yaml'],
+  ],
+  [
+    'hidden files and documents',
+    {
+      'net/a.yaml': 'a: 1\n',
+      '.lint': '',
+      'README.md': '',
+      'net/.x': '',
+      'net/lint': { link: '../.lint' },
+      'net/README.md': { link: '../README.md' },
+      'net/x': { link: '.x' },
+    },
+    ['a.yaml'],
+  ],
+  [
+    'nothing',
+    {
+      'net/a.yaml': 'a: 1\n',
+      'net/x': { link: 'gone' },
+      'net/y': { link: 'a.yaml/' },
+      'net/z': { link: 'z' },
+      'net/.l': { link: '../docs' },
+      'net/e': { link: '../../../../../../../../../gone' },
+    },
+    ['a.yaml'],
+  ],
+  [
+    'a folder outside',
+    { 'net/a.yaml': 'a: 1\n', 'shared/x.yaml': 'x: 1\n', 'net/s': { link: '../shared' } },
+    /^s is a link that leads out of the directory/,
+  ],
+  [
+    'a file outside',
+    { 'net/a.yaml': { link: '../x.yaml' }, 'x.yaml': 'x: 1\n' },
+    /^a.yaml is a link that leads out of the directory/,
+  ],
+  [
+    'itself',
+    { 'net/a.yaml': { link: 'a.yaml' } },
+    /^a.yaml (?:cannot be read: it is a link that leads back|is a link that leads to nothing)/,
+  ],
+  [
+    'no file',
+    { 'net/a.yaml': { link: 'gone' } },
+    /^a.yaml (?:cannot be read: it does not exist|is a link that leads to nothing)/,
+  ],
+  ['its own folder', { 'net/a.yaml': 'a: 1\n', 'net/again': { link: '.' } }, /^again is a link that leads back/],
+  [
+    'a folder above',
+    { 'net/a.yaml': 'a: 1\n', 'net/d/up': { link: '..' } },
+    /^d\/up is a link that leads back to a directory above it/,
+  ],
+  [
+    'each other',
+    { 'net/a/x.yaml': 'x: 1\n', 'net/a/l': { link: '../b' }, 'net/b/l': { link: '../a' } },
+    /^a\/l\/l is a link that leads back to a directory above it/,
+  ],
+];
+
+describe('links', () => {
+  it.each(linked)('to %s are read as in a work tree', async (_, files, expected) => {
+    const commit = upstream.commit(files);
+    const folder = path.join(upstream.work, 'net');
+    const readings = [
+      await createDirectorySource(folder, defaultLimits).read(signal),
+      await source({ at: 'net' }).read(signal),
+    ];
+    const request = { directory: folder, environment: process.env, signal, limits: defaultLimits };
+    const atRef = await readAtRef({ ...request, ref: commit, references: () => Promise.resolve([]) });
+    readings.push({ content: atRef.ok ? atRef.value : null, problems: atRef.ok ? [] : [atRef.error] });
+    const history = await openHistory({ ...request, files: [] });
+    if (!history.ok) throw new Error(history.error.summary);
+    for await (const { content } of history.value.contents)
+      readings.push({ content: content.ok ? content.value : null, problems: content.ok ? [] : [content.error] });
+    for (const { content, problems } of readings) {
+      if (expected instanceof RegExp) expect(problems[0]?.summary).toMatch(expected);
+      else expect([content?.files.map((file) => file.path), problems]).toEqual([expected, []]);
+    }
+    expect(readings).toHaveLength(4);
   });
 });
