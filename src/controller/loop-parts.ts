@@ -9,7 +9,7 @@ import type { LoopRecord, RecordStore } from './record.ts';
 import type { Triggers } from './trigger.ts';
 
 /** What a pass is to bring into effect, and what is known about it. */
-export interface PassGoal extends Pick<PassDependencies, 'awaitsWindow' | 'asked'> {
+export interface PassGoal extends Pick<PassDependencies, 'waiting' | 'asked'> {
   readonly content: SourceContent;
   readonly base: DesiredState | null;
   /**

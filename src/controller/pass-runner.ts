@@ -2,6 +2,7 @@ import type { Outcome } from '../apply/outcome.ts';
 import type { Secret } from '../model/secret.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { PassPart, TimesPart } from '../pass/pass.ts';
+import type { Refusal } from '../plan/plan.ts';
 import { Gate, type PassOrder } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { createGapClock } from './observer.ts';
@@ -31,21 +32,24 @@ export class PassRunner {
     return joinRuns(await this.#runOne(order, 'rules'), await this.#runOne(order, 'configuration'));
   }
 
-  /** Applies what began or ended by time. Where that waits, what accepted ends by itself: that opens nothing. */
+  /** Applies what began or ended by time. Where that waits, what accepted ends by itself, but for what a rule that waits gives too. */
   async runTimes(order: PassOrder, part: TimesPart): Promise<PassRun> {
     // A rule counts as begun once it is written. Before, its absence would be drift, and rules that it covers would end.
     const begin = part === 'boundaries' ? order.begin : null;
     const run = await this.#runOne({ ...order, begin, deleteWaitMs: () => 0 }, part);
     logTimes(this.#parts.logger, run.outcomes);
-    if (part === 'revocations' || !waits(run)) return run;
-    const awaitsWindow = order.awaitsWindow || run.verdict.reason === 'OutsideWindow';
-    const { outcomes } = await this.runTimes({ ...order, awaitsWindow }, 'revocations');
+    const isLast = part === 'revocations' && order.waiting !== 'wider';
+    if (isLast || !waits(run)) return run;
+    // What must not be opened is no reason to leave anything open. A narrower rule may be what a rule of others is in the way of.
+    const isForbidden = run.result?.plan?.refusals.some(({ code }) => forbids.has(code)) === true;
+    const waiting = part === 'revocations' ? 'all' : isForbidden ? undefined : 'wider';
+    const { outcomes } = await this.runTimes({ ...order, waiting }, 'revocations');
     return { ...run, outcomes: [...run.outcomes, ...outcomes] };
   }
 
   async #runOne(order: PassOrder, part?: PassPart): Promise<PassRun> {
     const { clock, observer, logger } = this.#parts;
-    const { content, base, back, record, isHeld, awaitsWindow, asked } = order;
+    const { content, base, back, record, isHeld, waiting, asked } = order;
     const followGap = createGapClock(clock, observer);
     const outcomes: Outcome[] = [];
     const from = clock.now();
@@ -53,7 +57,7 @@ export class PassRunner {
     let hold: Verdict | null = null;
     const result = await this.#parts
       .pass({
-        ...{ content, base, back, record, part, isHeld, awaitsWindow, asked },
+        ...{ content, base, back, record, part, isHeld, waiting, asked },
         serverWasDown: this.#serverWasDown,
         stop: this.#stop,
         approve: async (plan, desired) => {
@@ -92,6 +96,11 @@ export class PassRunner {
     return { result, verdict, outcomes: result.apply?.outcomes ?? outcomes, isDrift };
   }
 }
+
+/** Refusals of what a plan opens. */
+const forbids = new Set<Refusal['code']>([
+  ...(['policy-test-failed', 'policy-test-failed-on-the-way', 'protected-traffic', 'opens-on-the-way'] as const),
+]);
 
 /** Whether the revision is in effect already, and asks for what it asked for then: what differs from that is drift. */
 function isDriftOf({ content, back, record, base }: PassOrder, desired: DesiredState | null): boolean {

@@ -51,7 +51,7 @@ export async function runWithTimes(
     const awaitsWindow = run.verdict.reason === 'OutsideWindow';
     const part = isInvalid || (awaitsWindow && !isSame) ? 'ends' : 'boundaries';
     const asked = run.result?.desired?.state;
-    if (lastGood !== null) return runKnown(lastGood, part, held, { awaitsWindow, asked });
+    if (lastGood !== null) return runKnown(lastGood, part, held, { waiting: awaitsWindow ? 'wider' : 'all', asked });
     // Before any revision is in force, one that only waits for a window says what has ended.
     const isFirst = record.inForceRevision === null && awaitsWindow;
     return isFirst ? runner.runTimes(lead.order(content), 'ends') : runRecorded(lead, content.files);

@@ -21,8 +21,8 @@ export interface PassDependencies
   readonly desired: DesiredContext;
   /** The state before an apply stands in for what manifests ask for; absent: the content's. */
   readonly takesBack?: BackOrder;
-  /** Of a part by time: rules that began wait for a window. What they give too is not taken away meanwhile. */
-  readonly awaitsWindow?: boolean | undefined;
+  /** Of a part by time: rules that began wait, all or those that open traffic. What they give too is not taken away meanwhile. */
+  readonly waiting?: 'all' | 'wider' | undefined;
   /** Of a part by time: what the newest revision asks for. Access that it leaves out does not begin. */
   readonly asked?: DesiredState | null | undefined;
   /** Plan for this time (ms since 1970) instead of now. */

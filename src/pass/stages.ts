@@ -114,7 +114,7 @@ export function restrictToPart(whole: PassDependencies, state: DesiredState): Re
  */
 export function restrictToLive(pass: PassDependencies, state: DesiredState, live: LiveState): RestrictedPass {
   const { takesBack, ...rest } = pass;
-  const { part, agreedAt = Number.POSITIVE_INFINITY, options, awaitsWindow, asked } = rest;
+  const { part, agreedAt = Number.POSITIVE_INFINITY, options, asked } = rest;
   const isTimes = part === 'ends' || part === 'revocations' || part === 'boundaries';
   if (!isTimes && takesBack === undefined) return { pass, state };
   const held = new Set([...live.rules, ...(takesBack?.record.deleted ?? [])].map(({ rule }) => formatRuleKey(rule)));
@@ -125,12 +125,12 @@ export function restrictToLive(pass: PassDependencies, state: DesiredState, live
   const isAsked = (one: DesiredRule) => one.rule.action === 'drop' || !asked || isCovered(one, asked.rules);
   const begun = state.rules.filter((one) => (one.notBefore ?? 0) > agreedAt && !isHeld(one) && isAsked(one));
   // What a rule that waits gives too is not taken away meanwhile.
-  const waiting = part !== 'boundaries' && awaitsWindow ? begun : [];
+  const waiting = part !== 'boundaries' && rest.waiting ? begun : [];
   const expired = (state.expired ?? []).filter((one) => {
     return (part !== 'revocations' || one.rule.action === 'accept') && !isCovered(one, waiting);
   });
   // What ends gave all that these give: they open nothing, and need not wait.
-  const narrower = waiting.filter((one) => isCovered(one, expired.filter(isHeld)));
+  const narrower = waiting.filter((one) => rest.waiting === 'wider' && isCovered(one, expired.filter(isHeld)));
   const rules = [...present, ...(part === 'boundaries' ? begun : narrower)];
   const prune = new Set(expired.map(({ rule }) => formatRuleKey(rule)));
   return {

@@ -377,6 +377,33 @@ describe('rules that begin and end, in a sidecar', () => {
     expect([await passAt(now + 2 * hour), live()]).toEqual(['Refused', expected]);
   });
 
+  it.each([true, false])(
+    'end not while a rule made by hand is in the way of a wider rule, which begins then (newer revision: %s)',
+    async (isNewer) => {
+      const added = timed('added', '10.9.2.0/24', { notBefore: now + hour });
+      newest = narrowAndWide(added);
+      await start(...(isNewer ? [] : ['--prune', 'none']));
+      if (isNewer) newest = narrowAndWide(added + failing);
+      const byHand = '10.8.0.0/19';
+      world.simulator.seed([{ action: 'accept', destination: byHand }]);
+      const held = ['10.8.0.0/16', byHand, '10.8.1.0/24', '10.9.0.0/16'];
+      for (const hours of [1, 2, 3]) expect([await passAt(now + hours * hour), live()]).toEqual(['Refused', held]);
+    },
+  );
+
+  it('make way for narrower rules while a rule made by hand is in the way of another', async () => {
+    newest = contentOf(
+      timed('wide', '10.8.0.0/20', { expires: now + hour }) +
+        timed('one', '10.8.1.0/24', { notBefore: now + hour, expires: now + 3 * hour }) +
+        timed('new', '10.9.1.0/24', { notBefore: now + hour }) +
+        others,
+    );
+    await start('--prune', 'none');
+    world.simulator.seed([{ action: 'accept', destination: '10.9.1.0/25' }]);
+    const narrow = ['10.8.0.0/16', '10.8.1.0/24', '10.9.0.0/16', '10.9.1.0/25'];
+    for (const hours of [1, 2]) expect([await passAt(now + hours * hour), live()]).toEqual(['Refused', narrow]);
+  });
+
   it('end not beside a newer revision that waits, as long as a wider rule waits too', async () => {
     const times = `expires: "${new Date(now + 2 * hour).toISOString()}"`;
     const gate = rule('gate', `action: drop, destination: 10.5.0.0/16, ${times}`);
