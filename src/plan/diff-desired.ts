@@ -3,7 +3,6 @@ import { groupBy } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { createTouches } from '../model/intervals.ts';
 import { formatCount } from '../model/printable.ts';
-import { omitUndefined } from '../model/result.ts';
 import { type DesiredRule, findDifferences, formatRuleKey, type Rule, selectRulesAt } from '../model/rule.ts';
 import { type DesiredState, listBoundaries } from '../model/state.ts';
 import { computeOwnEffect } from '../policy/effect.ts';
@@ -113,8 +112,15 @@ const timeFields = [
 /** How the rules of one state, in force now or later, became those of another. `stays`: beside both, until a rule like it ends. */
 export function findChanges(before: DesiredState, after: DesiredState, stays: readonly DesiredRule[] = []) {
   const listRules = ({ rules, upcoming = [] }: DesiredState) => [...rules, ...upcoming];
-  const ends = new Map(after.upcoming?.map(({ rule, expires }) => [formatRuleKey(rule), omitUndefined({ expires })]));
-  const ending = stays.map((one) => ({ ...one, ...ends.get(formatRuleKey(one.rule)) }));
+  // The last of a key counts: the one in force, else the first to begin, until those that follow it without a gap have ended.
+  const timed = (after.upcoming ?? []).toSorted((a, b) => (b.notBefore ?? 0) - (a.notBefore ?? 0));
+  const ends = new Map(
+    [...timed, ...after.rules].map((one) => [formatRuleKey(one.rule), one.staysUntil ?? one.expires]),
+  );
+  const ending = stays.map((one) => {
+    const expires = ends.get(formatRuleKey(one.rule)) ?? Number.POSITIVE_INFINITY;
+    return Number.isFinite(expires) ? { ...one, expires } : one;
+  });
   const changes = findDifferences([...stays, ...listRules(before)], [...ending, ...listRules(after)]);
   return { ...changes, isNew: listRules(before).length === 0 };
 }

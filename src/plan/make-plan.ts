@@ -32,11 +32,14 @@ export function makePlan(input: PlanInput): Plan {
 }
 
 /** What a revision changes later beside live rules that stay. Where the one before was applied, its times are looked at as they come. */
-function findLater({ base, baseApplied = false, desired, scope }: PlanInput, changes: readonly RuleChange[]) {
+function findLater({ base, baseApplied = false, desired, scope, options }: PlanInput, changes: readonly RuleChange[]) {
   const at = desired.at ?? base?.at;
   if (base === null || baseApplied || at === undefined || !scope.rules) return [];
-  const skipped = changes.flatMap(({ action, live }) => (action === 'skip' ? (live ?? []) : []));
-  const stays = skipped.map(({ id, rule }) => ({ name: `live ${id}`, rule, place: { file: '', line: 0, column: 0 } }));
+  // Without pruning a rule that is adopted stayed for ever, and now ends with the one in the manifests.
+  const isStaying = ({ action, reason }: RuleChange) =>
+    action === 'skip' || (reason === 'adopted' && options.prune === 'none');
+  const staying = changes.flatMap((change) => (isStaying(change) ? (change.live ?? []) : []));
+  const stays = staying.map(({ id, rule }) => ({ name: `live ${id}`, rule, place: { file: '', line: 0, column: 0 } }));
   return compareTimes(findChanges(base, desired, stays), at).later;
 }
 
