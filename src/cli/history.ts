@@ -62,8 +62,7 @@ export function createHistoryWriter(
     recordApproved(approve: Approve, source: Pick<ApplyOrigin, 'by' | 'server' | 'revision'>): Approve {
       // Makes the records of one apply, each after the newest one that is known.
       const begin = (digest: PassResult['digest']) => {
-        const at = new Date(systemClock.wallTime()).toISOString();
-        const origin = { at, ...source, digest: digest?.plan ?? null };
+        const origin = { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest?.plan ?? null };
         let earlier: ApplyRecord | null = null;
         return (plan: Plan, apply: PassResult['apply'], newest: ApplyRecord | null = null): ApplyRecord => {
           earlier = newest ?? earlier;

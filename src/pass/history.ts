@@ -4,7 +4,7 @@ import { type ConfigurationField, configurationFields, type LiveConfiguration } 
 import type { Place } from '../model/problem.ts';
 import { fail, isObject, ok, type Result } from '../model/result.ts';
 import { type DesiredRule, formatRuleKey, type LiveRule, type Rule, toWire } from '../model/rule.ts';
-import type { Plan } from '../plan/plan.ts';
+import type { Plan, RuleChange } from '../plan/plan.ts';
 
 /** Who made an apply, to which server, from what. */
 export interface ApplyOrigin {
@@ -126,10 +126,9 @@ function describeRules(rules: readonly LiveRule[], plan: Plan, { lookUp, ends }:
   const [now, named]: [Saying[], Saying[]] = [[], []];
   for (const change of plan.changes) {
     if (change.kind !== 'Rule') continue;
-    const { action, live, desired, expires, origin } = change;
-    // What stays on a way back has a name for its plan alone, and no record says anew when it ends.
-    const isStaying = action === 'keep' && desired?.place === nowhere;
-    const name = isStaying ? null : change.name;
+    const { live, desired, expires, origin } = change;
+    const isLeft = isLeftByUndo(change);
+    const name = isLeft ? null : change.name;
     // The notes of a pair are those of its new rule.
     if (live !== null && near.has(live.rule.destination.text)) {
       const key = formatRuleKey(live.rule);
@@ -138,13 +137,16 @@ function describeRules(rules: readonly LiveRule[], plan: Plan, { lookUp, ends }:
       (isOurs ? now : before).push([key, desired === null && !isKnown(key, live.rule) ? { name, expires } : { name }]);
     }
     if (desired === null || (desired.expires === undefined && !near.has(desired.rule.destination.text))) continue;
-    (isStaying ? now : named).push([formatRuleKey(desired.rule), { ...describeRule(desired), name }]);
+    (isLeft ? now : named).push([formatRuleKey(desired.rule), { ...describeRule(desired), name }]);
   }
   const said = joinSaid([...before, ...ends, ...now]);
   // Where a manifest says no end, there is none any more.
   for (const [key, one] of named) said.set(key, one);
   return new Map([...said].filter(([key, { expires }]) => keys.has(key) || expires !== undefined));
 }
+
+/** What stays on a way back has a name for its plan alone, and no record says anew when it ends. */
+const isLeftByUndo = ({ action, desired }: RuleChange) => action === 'keep' && desired?.place === nowhere;
 
 type Saying = readonly [key: string, said: SaidOfRule];
 
