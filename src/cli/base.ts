@@ -14,11 +14,7 @@ import { readLimits } from './plan-settings.ts';
 import { requireGit } from './revision.ts';
 
 /** Loads `--base`, read as `pass` reads; null without it, no `state` where it has errors. Throws a `Failure` for what it cannot tell. */
-export async function loadBase(
-  invocation: Invocation,
-  { path, planOnly }: { readonly path: string; readonly planOnly: boolean },
-  pass: PassDependencies,
-) {
+export async function loadBase(invocation: Invocation, path: string, pass: PassDependencies, planOnly: boolean) {
   const { base, failOn, origins } = invocation.settings;
   const mustTell = failOn.includes('drift');
   const missing = 'name the manifests last applied: a Git ref, or a directory';

@@ -82,11 +82,16 @@ function checkFile(file: string): void {
 
 /** What `--output` asks for, as far as can be told when arguments or settings are wrong. */
 export function guessOutputList(argv: readonly string[], env: Terminal['env']): readonly string[] {
-  const given = argv.flatMap((text, index) => {
-    if (text === '--output') return [argv[index + 1] ?? ''];
-    return text.startsWith('--output=') ? [text.slice('--output='.length)] : [];
-  });
+  const given = pickValues(argv, '--output');
   return given.length > 0 ? given : [env['RECONCILE_OUTPUT'] ?? ''].filter((text) => text !== '');
+}
+
+/** The values of a flag in words that may be wrong. */
+export function pickValues(words: readonly string[], flag: string): readonly string[] {
+  return words.flatMap((word, index) => {
+    if (word === flag) return [words[index + 1] ?? ''];
+    return word.startsWith(`${flag}=`) ? [word.slice(flag.length + 1)] : [];
+  });
 }
 
 /** The outputs of a run that may have failed: where they are what is wrong, text, or JSON where that was meant. */

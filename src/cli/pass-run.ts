@@ -59,7 +59,7 @@ export async function runPass(given: Invocation, request: PassRequest): Promise<
   const { snapshot, save } = invocation.settings;
   const wired = await wirePass(invocation, request.path, snapshot);
   try {
-    const base = await loadBase(invocation, request, wired.pass);
+    const base = await loadBase(invocation, request.path, wired.pass, request.planOnly);
     const lastApply = await readLastApply(invocation);
     const ends = await loadEnds(invocation, lastApply?.at);
     const history = createHistoryWriter(
@@ -156,7 +156,7 @@ function staleness(run: Run, { plan, digest }: Pick<PassResult, 'plan' | 'digest
 /** Shows the plan, and asks where `--yes` does not answer already; records what is approved. */
 function approveOf(run: Run, content: SourceContent): Approve {
   const { settings, terminal } = run.invocation;
-  const revision = nameRevision(run, content);
+  const revision = (run.request.back === undefined ? readRevision(terminal.env) : null) ?? content.revision;
   const approve: Approve = async (plan, desired, digest) => {
     const known = knownProblems(run, desired, plan);
     if (isInvalid(known, settings) || staleness(run, { plan, digest }).length > 0) return false;
@@ -192,12 +192,6 @@ async function nameAll(run: Run, plan: Plan, desired: Desired | null): Promise<v
 
 function findUserNames(desired: Desired | null): ReadonlyMap<string, string> {
   return desired?.state?.userNames ?? new Map();
-}
-
-/** The commit that the CI job names; a folder has but the digest of its content. */
-function nameRevision({ invocation, request }: Run, content: SourceContent | null): string | null {
-  const commit = request.back === undefined ? readRevision(invocation.terminal.env) : null;
-  return commit ?? content?.revision ?? null;
 }
 
 /** What is known to be wrong before anything is written. */
@@ -250,7 +244,7 @@ function reportOf(result: PassResult, run: Run, stale: readonly Problem[]): RunR
   return {
     ...describePlan(run, result, problems),
     ...(result.end === 'refused' ? { approved: false } : {}),
-    revision: nameRevision(run, result.content),
+    revision: readRevision(invocation.terminal.env) ?? result.content?.revision ?? null,
     apply: result.apply,
     snapshot: wired.snapshot,
     ...(result.kernel === undefined ? {} : { kernel: result.kernel }),

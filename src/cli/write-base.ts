@@ -14,13 +14,14 @@ import type { SourceFile } from '../ports.ts';
 import { renderProblems } from '../report/problems.ts';
 import { splitWords } from './await-confirmation.ts';
 import { Failure, type Settings } from './command.ts';
+import { pickValues } from './output.ts';
 import { settle } from './settings.ts';
 import { readSettingsFile } from './settings-file.ts';
 
 // The first step of a review in CI, run with no secret in its environment: it alone starts git, in a checkout that a stranger
 // may have prepared. The second step has the token, and gets what this one wrote:
 //   OUT/revision   COMMIT (BRANCH)
-//   OUT/held       why HEAD is only planned: nobody merged it (it is neither --sha nor in the history of --config-ref), or that has moved on
+//   OUT/held       why HEAD is only planned: neither --sha nor in the history of --config-ref, or no longer what that has
 //   OUT/tree/      the manifests of --base, where the clone holds it, the files they name and those of --values, as the repository has them
 //   OUT/base       the path of the manifests there
 //   OUT/config     the path of the settings file as --config-ref has it: a pull request does not choose its own settings
@@ -54,45 +55,37 @@ async function main(): Promise<void> {
   const { gitDir, path, where } = findRepository(directory);
   const { values, failOn } = settleSecondStep(settingsFile);
   // What opens later is only seen beside the base.
-  const code = given.base !== '' && (failOn.length > 0 || given.arguments.includes('--fail-on')) ? 1 : 0;
+  const code = given.base !== '' && failOn.length > 0 ? 1 : 0;
   const repository = new GitRepository({ ...git, gitDir });
   const head = gitDir === '' ? '' : await readHead(repository, out);
   const name = await nameBase(repository, head);
   if (path === null) return say(`${given.path} is ${where}: the plan is not compared with a base`, code);
   if (head === '') return;
-  const compared = [path, ...values.map((file) => findInWorkTree(directory, file))].flatMap(
-    (one) => one?.join('/') ?? [],
-  );
-  if (name === '') return await holdOlder({ ...git, gitDir }, head, compared, out);
+  const paths = [path, ...values.map((file) => findInWorkTree(directory, file))].flatMap((one) => one?.join('/') ?? []);
+  if (name === '') return await holdOlder({ ...git, gitDir }, head, paths, join(out, 'held'));
   const commit = await findBase({ ...git, gitDir }, head, name);
   if (commit === null) return say(`the plan is not compared with its base, which this clone lacks; ${fetchAll}`, code);
-  const failsDrift = failOn.includes('drift') || given.arguments.includes('drift');
-  if (failsDrift && (await differ(repository, [commit, given.base], compared)))
-    say(
-      `${shorten(given.base)} has other manifests by now, which count as drift once applied: update the branch of the request`,
-      0,
-    );
+  if (failOn.includes('drift') && (await differ(repository, [commit, given.base], paths)))
+    say(`${shorten(given.base)} has other manifests by now: they count as drift until the branch is updated`, 0);
   await writeBase({ ...git, directory, ref: commit, files: values }, path, out);
 }
 
 /** Writes why the commit of a job that runs again is only planned, where the default branch has other manifests by now. */
-async function holdOlder(context: RepositoryContext, head: string, compared: readonly string[], out: string) {
-  const [repository, tip] = [new GitRepository(context), given['config-ref']];
+async function holdOlder(context: RepositoryContext, head: string, paths: readonly string[], file: string) {
+  const [repository, main, newest] = [new GitRepository(context), given['config-ref'], 'refs/reconcile/newest'];
   // actions/checkout sets the branch of the remote to the commit of the event.
-  if (tip !== '') await fetchFrom(context, `+${tip.replace('refs/remotes/origin/', 'refs/heads/')}:${tip}`);
-  if (existsSync(join(out, 'held')) || (await repository.isAncestor(tip, head))) return;
-  if (await differ(repository, [head, tip], compared))
-    writeFileSync(join(out, 'held'), `${head} is not the newest commit of ${shorten(tip)}, which has other manifests`);
+  await fetchFrom(context, `+${main.replace('refs/remotes/origin/', 'refs/heads/')}:${newest}`);
+  const tip = (await repository.commitOf(newest)) ?? main;
+  if (existsSync(file) || (await repository.isAncestor(tip, head))) return;
+  if (await differ(repository, [head, tip], paths))
+    writeFileSync(file, `${head} is not the newest commit of ${shorten(main)}, which has other manifests`);
 }
 
-/** Whether two commits that are here differ in these files and folders. */
+/** Whether two commits that are here differ in these files and folders; false where a partial clone cannot tell. */
 async function differ(repository: GitRepository, commits: readonly string[], paths: readonly string[]) {
-  const asked = commits.flatMap((commit) =>
-    ['^{tree}', ...paths.map((path) => `:${path}`)].map((part) => commit + part),
-  );
-  const ids = (await repository.headsOf(asked)).map((head) => head?.id ?? '');
-  const other = ids.splice(paths.length + 1);
-  return ids[0] !== '' && other[0] !== '' && ids.slice(1).join() !== other.slice(1).join();
+  const ask = (commit: string) => repository.headsOf([commit, ...paths.map((path) => `${commit}:${path}`)]);
+  const [before, after] = await Promise.all(commits.map((commit) => ask(commit).catch(() => [])));
+  return before?.[0] && after?.[0] ? paths.some((_, n) => before[n + 1]?.id !== after[n + 1]?.id) : false;
 }
 
 const shorten = (ref: string): string => ref.replace('refs/remotes/', '');
@@ -131,9 +124,9 @@ async function findBase(context: RepositoryContext, head: string, name: string):
 
 async function fetchFrom(context: RepositoryContext, name: string, ...more: readonly string[]) {
   const safely = ['--upload-pack=git-upload-pack', '--no-write-fetch-head', '--end-of-options'];
-  const args = ['fetch', '--no-tags', ...more, ...safely, 'origin', name];
-  const connection = { protocol: 'https:file', env: {}, config: [] } as const;
-  await runGit({ ...context, args, timeoutMs: 30_000, maxOutput: 64_000, connection });
+  const args = ['fetch', '--no-tags', '--refmap=', ...more, ...safely, 'origin', name];
+  const call = { ...context, args, timeoutMs: 30_000, maxOutput: 64_000 };
+  await runGit({ ...call, connection: { protocol: 'https:file', env: {}, config: [] } });
 }
 
 /** Writes the files of a commit where the repository has them, below OUT/tree. */
@@ -164,11 +157,10 @@ async function writeBase(request: FilesRequest, path: readonly string[], out: st
 /** The settings of the second step; throws a `Failure` where it refuses them. */
 function settleSecondStep(settingsFile: string): Settings {
   const words = splitWords(given.arguments) ?? []; // a quote that is not closed is said by the second step
-  const values = words.flatMap((word, n) =>
-    word === '--values' ? words.slice(n + 1, n + 2) : (/^--values=(.*)$/s.exec(word)?.slice(1) ?? []),
-  );
+  const picked = { values: pickValues(words, '--values'), failOn: pickValues(words, '--fail-on') };
+  const flags = Object.fromEntries(Object.entries(picked).filter(([, list]) => list.length > 0));
   const file = settingsFile === '' ? null : readSettingsFile(settingsFile);
-  return settle({ flags: values.length === 0 ? {} : { values }, env: {}, cwd: process.cwd(), file });
+  return settle({ flags, env: {}, cwd: process.cwd(), file });
 }
 
 /** Where Git keeps the checkout of a folder, and the path there; null: it has none, for it is `where`. */

@@ -449,7 +449,7 @@ describe('the Action', () => {
     ] as const) {
       const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: flag };
       const ran = await run('github', { ...environment(requestOf(head), inputs), ...onMain, GITHUB_SHA: merge }, clone);
-      const said = /^::warning::origin\/main has other manifests by now.*update the branch of the request$/m.test(
+      const said = /^::warning::origin\/main has other manifests by now: .*until the branch is updated$/m.test(
         ran.output,
       );
       expect(said, ran.output).toBe(isSaid);

@@ -99,12 +99,12 @@ export async function findCommit(repository: GitRepository, name: string): GitAn
     return fail(refuseRevision(summary, 'write a branch, a tag, a commit id, or a directory that is there'));
   }
   const [bare = ''] = name.split(/[~^]|@\{/);
-  const kinds = bare.startsWith('refs/') ? [] : ['tags', 'heads', 'remotes'];
-  const heads = await repository.headsOf(kinds.map((kind) => `refs/${kind}/${bare}^{commit}`));
-  const found = kinds.filter((_, n) => heads[n] !== null).map((kind) => `refs/${kind}/${bare}`);
+  const refs = bare.startsWith('refs/') ? [] : ['tags', 'heads', 'remotes'].map((kind) => `refs/${kind}/${bare}`);
+  const heads = await repository.headsOf(refs.map((ref) => `${ref}^{commit}`));
+  const found = refs.filter((_, index) => heads[index] !== null).join(' or ');
   // Git would take the tag, which anybody may have named like a branch.
   if (new Set(heads.flatMap((head) => head?.id ?? [])).size > 1)
-    return fail(refuseRevision(`${bare} has more than one meaning here`, `write ${found.join(' or ')}`));
+    return fail(refuseRevision(`${bare} has more than one meaning here`, `write ${found}`));
   const commit = await repository.commitOf(name);
   if (commit !== null) return ok(commit);
   if (await repository.isShallow())
