@@ -2,16 +2,15 @@ import type { Limits } from '../../desired/context.ts';
 import type { Commit } from '../../model/commit.ts';
 import { fail, ok } from '../../model/result.ts';
 import type { SourceContent } from '../../ports.ts';
-import { type ContentSettings, findBadEntry, findFolders, makeFiles, readFilesAt } from './git-content.ts';
 import {
-  askRepository,
-  fetchAll,
-  findCommit,
-  loadAt,
-  noFetch,
-  type RevisionRequest,
-  refuseRevision,
-} from './git-ref.ts';
+  type ContentSettings,
+  findBadEntry,
+  findFolders,
+  findLinkedFolders,
+  makeFiles,
+  readFilesAt,
+} from './git-content.ts';
+import { askRepository, fetchAll, findCommit, loadAt, type RevisionRequest, refuseRevision } from './git-ref.ts';
 import type { GitRepository } from './git-repository.ts';
 import { listManifestEntries } from './git-tree.ts';
 
@@ -54,23 +53,23 @@ async function* readContents(
 }
 
 /** The contents of commits, with a few runs of git; undefined of one that has to be read alone. Rejects where all have to. */
-async function readTogether(repository: GitRepository, commits: readonly string[], settings: ContentSettings) {
-  const folders = await findFolders(repository, commits, settings.path);
-  const places = commits.flatMap((commit, index) => (folders[index] ? { commit, tree: folders[index] } : []));
-  const listed = await listManifestEntries({ repository, settings, fetchObjects: noFetch }, places);
-  const files = [...new Set(listed)].flatMap((one) => (one.ok ? one.value.manifests : []));
-  const ids = files.flatMap(({ id, type }) => (type === 'file' ? id : []));
-  const blobs = await repository.readBlobs([...new Set(ids)], batch.bytes);
-  const made = new Map<unknown, SourceContent>();
-  const contents = new Map<string, SourceContent | undefined>();
-  for (const [index, { commit }] of places.entries()) {
-    const listing = listed[index];
-    if (!made.has(listing) && listing?.ok && findBadEntry(listing.value.manifests) === null) {
-      const some = makeFiles(listing.value.manifests, blobs, (id) => id);
-      // What is equal has one name, and is built once.
-      if (some.ok) made.set(listing, { revision: commit, files: some.value });
-    }
-    contents.set(commit, made.get(listing));
+async function readTogether(repository: GitRepository, commits: readonly string[], { path, limits }: ContentSettings) {
+  const folders = await findFolders(repository, commits, path);
+  const trees = [...new Set(folders)].filter((id) => id !== null);
+  const listed = await listManifestEntries(repository, trees, limits);
+  const listings = new Map(trees.map((tree, index) => [tree, listed[index]?.ok ? listed[index].value : null]));
+  const files = [...listings.values()].flatMap(
+    (one) => one?.manifests.filter(({ type }) => type !== 'submodule') ?? [],
+  );
+  const blobs = await repository.readBlobs([...new Set(files.map(({ id }) => id))], batch.bytes);
+  const contents = new Map<string | null, SourceContent>([[null, { revision: '', files: [] }]]);
+  for (const [revision, listing] of listings) {
+    const isGood = listing !== null && findBadEntry([...listing.manifests, ...listing.links]) === null;
+    const made = isGood ? makeFiles(listing.manifests, blobs, (id) => id) : null;
+    if (made?.ok) contents.set(revision, { revision, files: made.value });
   }
-  return commits.map((id, index) => (folders[index] ? contents.get(id) : { revision: '', files: [] }));
+  const linksOf = (tree: string | null) => (tree && contents.has(tree) && listings.get(tree)?.links) || [];
+  const linking = commits.map((commit, index) => ({ commit, links: linksOf(folders[index] ?? null) }));
+  const linked = await findLinkedFolders(repository, path, linking);
+  return folders.map((tree, index) => (linked[index] ? undefined : contents.get(tree)));
 }

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { posix } from 'node:path';
 import type { Limits } from '../../desired/context.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
 import { escapeControls } from '../../model/printable.ts';
@@ -7,7 +8,7 @@ import { fail, ok, type Result } from '../../model/result.ts';
 import type { SourceContent, SourceFile } from '../../ports.ts';
 import { control } from './git-address.ts';
 import { type GitAnswer, GitError, type GitRepository, type TreeEntry } from './git-repository.ts';
-import { type ListRequest, listManifestEntries, maxTreeBytes, readHeads } from './git-tree.ts';
+import { listManifestEntries, maxTreeBytes } from './git-tree.ts';
 import { describeJson, noteJson, refuseBeyond } from './limits.ts';
 import { findInWorkTree } from './work-tree.ts';
 
@@ -20,9 +21,12 @@ export interface ContentSettings {
   readonly references: (manifests: readonly SourceFile[]) => Promise<readonly string[]>;
 }
 
-export interface ContentRequest extends ListRequest {
+export interface ContentRequest {
+  readonly repository: GitRepository;
   readonly commit: string;
   readonly settings: ContentSettings;
+  /** Brings objects that a partial fetch left out, in one request. */
+  readonly fetchObjects: (ids: readonly string[]) => GitAnswer<null>;
 }
 
 /** The manifests of a commit, and the files that they name; all of them or a problem. Throws a `RangeError` for too many folders. */
@@ -33,13 +37,20 @@ export async function loadContent(request: ContentRequest): GitAnswer<SourceCont
     const summary = `${settings.path.join('/')} is not a directory in commit ${commit.slice(0, 12)}`;
     return fail(makeError('git-path-missing', summary, nothingDeleted));
   }
-  const [entries = ok({ manifests: [], json: [] })] = await listManifestEntries(request, [{ commit, tree: root }]);
+  const [entries = ok({ manifests: [], links: [], json: [] })] = await listManifestEntries(
+    repository,
+    [root],
+    settings.limits,
+  );
   if (!entries.ok) return entries;
   const chosen = entries.value.manifests;
-  const bad = findBadEntry(chosen);
+  const { links } = entries.value;
+  const bad = findBadEntry([...chosen, ...links]);
   if (bad !== null) return fail(bad);
-  const manifests = await readFiles(request, chosen);
+  const manifests = await readFiles(request, [...chosen, ...links]);
   if (!manifests.ok) return manifests;
+  const [linked] = await findLinkedFolders(repository, settings.path, [{ commit, links }]);
+  if (linked) return fail(refuseLink(linked.path, 'folder'));
   if (manifests.value.length === 0)
     return fail(makeError('no-manifests', `${noYaml}${describeJson(entries.value.json)}`, nothingDeleted));
   const others: TreeEntry[] = [];
@@ -92,9 +103,14 @@ async function readFiles(
   entries: readonly TreeEntry[],
 ): GitAnswer<readonly SourceFile[]> {
   const ids = [...new Set(entries.map(({ id }) => id))];
-  const heads = await readHeads(repository, ids, fetchObjects);
-  if (!heads.ok) return heads;
-  const sizes = new Map(ids.map((id, index) => [id, heads.value[index]?.bytes ?? 0]));
+  let heads = await repository.headsOf(ids);
+  const absent = ids.filter((_, index) => heads[index] === null);
+  if (absent.length > 0) {
+    const fetched = await fetchObjects(absent);
+    if (!fetched.ok) return fetched;
+    heads = await repository.headsOf(ids);
+  }
+  const sizes = new Map(ids.map((id, index) => [id, heads[index]?.bytes ?? 0]));
   const long = entries.find(({ id }) => (sizes.get(id) ?? 0) > limits.fileBytes);
   if (long !== undefined) return fail(refuseBeyond(limits, 'fileBytes', long.path));
   const total = entries.reduce((sum, { id }) => sum + (sizes.get(id) ?? 0), 0);
@@ -104,20 +120,57 @@ async function readFiles(
   );
 }
 
-/** Files from the contents of their entries; a problem for what lies in Git LFS, which is not fetched. */
+/** Files from the contents of their entries; a problem for what lies in Git LFS, which is not fetched, or behind a link. */
 export function makeFiles(
   entries: readonly TreeEntry[],
   contents: ReadonlyMap<string, Buffer>,
   hashOf: (id: string, bytes: Buffer) => string,
 ): Result<readonly SourceFile[], Problem> {
   const files: SourceFile[] = [];
-  for (const { path, id } of entries) {
+  const regular = new Set(entries.flatMap(({ path, type }) => (type === 'file' ? path : [])));
+  for (const { path, id, type } of entries) {
     const bytes = contents.get(id) ?? Buffer.alloc(0);
+    if (type === 'link') {
+      // What it leads to is read under its own name, or no manifest.
+      if (!isManifestPath(path) || regular.has(findTarget(path, bytes.toString()))) continue;
+      return fail(refuseLink(path, 'file'));
+    }
     if (bytes.subarray(0, 40).toString('latin1').startsWith('version https://git-lfs.github.com/'))
       return fail(makeError('git-lfs', `${path} is stored in Git LFS, which is not fetched`, 'commit the file itself'));
     files.push({ path, bytes, hash: hashOf(id, bytes) });
   }
   return ok(files);
+}
+
+function refuseLink(path: string, kind: 'file' | 'folder'): Problem {
+  const summary = `${path} is a symbolic link${kind === 'file' ? '' : ' to a folder'}, which is not followed`;
+  return makeError('not-a-regular-file', summary, `commit the ${kind} itself`);
+}
+
+/** Of each commit the first link that leads to a folder, whose manifests a checkout would show; undefined: there is none. */
+export async function findLinkedFolders(
+  repository: GitRepository,
+  path: readonly string[],
+  commits: readonly { readonly commit: string; readonly links: readonly TreeEntry[] }[],
+) {
+  const ids = commits.flatMap(({ links }) => links.map(({ id }) => id));
+  const targets = await repository.readBlobs([...new Set(ids)], maxTreeBytes);
+  const asked = commits.flatMap(({ commit, links }) =>
+    links.map((link) => {
+      // Git follows links, though none with `./` in it.
+      const place = posix.join(...path, posix.dirname(link.path), targets.get(link.id)?.toString() ?? '', '.');
+      return /^\.\.|\n/.test(place) ? commit : `${commit}:${place.replace(/^\.$|\/$/, '')}`;
+    }),
+  );
+  const heads = (await repository.headsOf(asked)).values();
+  return commits.map(({ links }) => links.filter(() => heads.next().value?.type === 'tree')[0]);
+}
+
+/** The path that a link leads to; empty where it leads back up out of a folder, which may be a link itself. */
+function findTarget(path: string, target: string): string {
+  const parts = target.split('/');
+  const down = parts.findIndex((part) => part !== '.' && part !== '..');
+  return parts[0] === '' || parts.indexOf('..', down) >= 0 ? '' : posix.join(posix.dirname(path), target);
 }
 
 /** The tree of a folder in each of these commits; null where there is none. */

@@ -65,12 +65,10 @@ export async function readFilesAtRef(request: FilesRequest) {
   });
 }
 
-/** What the repository of a work tree lacks is not fetched. */
-export const noFetch = (): GitAnswer<null> => Promise.resolve(fail(unreadable()));
-
 /** The manifests of a commit, none where it has no folder of them. */
 export async function loadAt(repository: GitRepository, commit: string, settings: ContentSettings) {
-  const content = await loadContent({ repository, commit, settings, fetchObjects: noFetch });
+  const fetchObjects = (): GitAnswer<null> => Promise.resolve(fail(unreadable()));
+  const content = await loadContent({ repository, commit, settings, fetchObjects });
   const isAbsent = !content.ok && ['git-path-missing', 'no-manifests'].includes(content.error.code);
   return isAbsent ? ok({ revision: commit, files: [] }) : content;
 }
