@@ -1,16 +1,15 @@
 import { decodeLiveConfiguration } from '../live/live-configuration.ts';
-import type {
-  ConfigurationField,
-  ConfigurationFields,
-  DesiredConfiguration,
-  LiveConfiguration,
-  Logo,
-  SamlProvider,
+import {
+  type ConfigurationField,
+  type DesiredConfiguration,
+  type LiveConfiguration,
+  type Logo,
+  losesSignIn,
+  type SamlProvider,
 } from '../model/configuration.ts';
 import { makeError, type Place, type Problem } from '../model/problem.ts';
 import { fail, isObject, ok } from '../model/result.ts';
 import { compareField } from '../plan/diff-configuration.ts';
-import { leavesNoSignIn } from '../plan/guard/guard.ts';
 import type { ConfigureStep, Plan } from '../plan/plan.ts';
 import type { ApiAnswer } from '../ports.ts';
 import { describeAnswer, readFieldMessages } from './answer-text.ts';
@@ -36,7 +35,7 @@ export async function configure(step: ConfigureStep, plan: Plan, order: WriteOrd
   const rest = step.fields.filter((field) => !pinned.some((one) => one.field === field));
   const failed: Settled = { outcome: 'failed', status: settled.status };
   if (rest.length === 0) return { ...failed, message: `${request}: pinned by the server's environment: ${names}` };
-  if (!session.context.allowLockout && wouldLockOut(live, { ...step, fields: rest })) {
+  if (!session.context.allowLockout && (live === null || losesSignIn(live, step.desired, rest))) {
     session.problems.push(lockoutProblem(step.desired, names));
     return { ...failed, message: `${request}: nothing was sent, for without ${names} nobody could sign in` };
   }
@@ -154,12 +153,6 @@ function pinnedFields(refusal: ApiAnswer, fields: readonly ConfigurationField[])
     if (field !== undefined && found !== undefined) pinned.push({ field, by: found });
   }
   return pinned;
-}
-
-function wouldLockOut(live: LiveConfiguration | null, { desired, fields }: ConfigureStep): boolean {
-  if (live === null) return true; // nothing to check on
-  const sent: Partial<ConfigurationFields> = Object.fromEntries(fields.map((field) => [field, desired.fields[field]]));
-  return leavesNoSignIn({ ...live.fields, ...sent }) && !leavesNoSignIn(live.fields);
 }
 
 function pinnedProblem(desired: DesiredConfiguration, field: ConfigurationField, by: string): Problem {

@@ -83,20 +83,25 @@ async function settleBack(answer: Answer, pending: PendingApply, files: StateFil
   const unfinished = findUnfinished(apply?.outcomes ?? []);
   // What the server refuses for good would keep every later apply from beginning.
   const isOver = isBack || (unfinished.length > 0 && unfinished.every(({ status }) => status === 422));
-  const isWaiting = ({ code }: Problem): boolean => code === 'waits-for-secret';
-  const waiting = noted.filter(isWaiting).map((one) => ({ ...one, severity: 'error' as const }));
-  if (isOver) await endGoingBack(files, waiting.length > 0 ? pending : null).catch(() => undefined);
+  const left = noted.filter(isLeft).map((one) => ({ ...one, severity: 'error' as const }));
+  const waits = left.some(({ code }) => code === 'waits-for-secret');
+  if (isOver) await endGoingBack(files, waits ? pending : null).catch(() => undefined);
   const isDone = answer.exit === exitCodes.ok;
   const end = isBack ? describeBack(isDone, noted) : describeOpen(report, pending.record, isOver);
-  const problems = [...waiting, end];
-  const all = [...noted.filter((one) => !isWaiting(one)), ...problems];
+  const problems = [...left, end];
+  const all = [...noted.filter((one) => !isLeft(one)), ...problems];
   return {
     ...answer,
-    exit: isDone && waiting.length === 0 ? exitCodes.refused : exitCodes.partial,
+    exit: isDone && left.length === 0 ? exitCodes.refused : exitCodes.partial,
     result: end.summary,
     notes: (color: boolean) => (answer.notes?.(color) ?? '') + renderProblems(problems, color),
     report: () => ({ ...report, headline: end.summary, problems: all }),
   };
+}
+
+/** A field that stays as the apply wrote it. */
+function isLeft({ code }: Problem): boolean {
+  return code === 'waits-for-secret' || code === 'locks-out';
 }
 
 /** `isSeen`: nothing says that the kernel may not hold it. */
@@ -105,7 +110,7 @@ function describeBack(isSeen: boolean, noted: readonly Problem[]): Problem {
     const summary = 'The server has what was before; that it is in force there could not be seen.';
     return makeError('not-gone-back', summary, '`reconcile doctor --enforcement nft` looks again.');
   }
-  const isInPart = noted.some(({ code }) => code === 'changed-since' || code === 'waits-for-secret');
+  const isInPart = noted.some((one) => one.code === 'changed-since' || isLeft(one));
   const what = isInPart ? 'all else that' : 'what';
   const hint = 'The manifests still ask for it. Change them, or apply them again.';
   return makeNote('went-back', `Went back: ${what} the apply changed is as it was before.`, hint);

@@ -110,7 +110,7 @@ export function isInForce({ kind, reason }: Verdict): boolean {
   return kind === 'good' || reason === 'SecretMissing' || (reason === 'ClockDiffers' && kind === 'held');
 }
 
-const left: ReadonlySet<string> = new Set(['waits-for-secret', 'not-gone-back', 'clock-differs']);
+const left: ReadonlySet<string> = new Set(['waits-for-secret', 'locks-out', 'not-gone-back', 'clock-differs']);
 
 /** `, but for this: …`: what is not as before though all else was taken back; empty for nothing. */
 export function explainLeft(result: PassResult | null): string {

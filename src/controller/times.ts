@@ -139,13 +139,14 @@ export async function runBack(lead: Leadership, revision: string): Promise<PassR
   const back = first === null ? 'before' : 'rest';
   const rest = await runner.run({ ...lead.order({ revision, files: [] }), back, begin: null });
   if (first === null) return { ...rest, content };
+  const { desired = null, problems = [] } = first.result ?? {};
   if (rest.result?.failure?.code === 'no-record') {
     const summary = `What ${content?.revision.slice(0, 12)} leaves alone may be as that revision left it: nothing here recorded it.`;
-    const problems = [...(first.result?.problems ?? []), makeError('not-gone-back', summary, 'Look at the server.')];
-    return { ...first, content, result: first.result && { ...first.result, problems } };
+    const left = makeError('not-gone-back', summary, 'Look at the server.');
+    return { ...first, content, result: first.result && { ...first.result, problems: [...problems, left] } };
   }
   const outcomes = [...first.outcomes, ...rest.outcomes];
   // What the content asks for is not what the rest was made from.
-  const result = rest.result && { ...rest.result, desired: first.result?.desired ?? null };
+  const result = rest.result && { ...rest.result, desired, problems: [...problems, ...rest.result.problems] };
   return { ...rest, result, verdict: pickWorst([first.verdict, rest.verdict]), outcomes, content };
 }

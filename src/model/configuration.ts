@@ -70,6 +70,25 @@ export const configurationFields: readonly ConfigurationField[] = [
   'logo',
 ];
 
+/** What people sign in to the administration with. */
+export const signInFields = ['local_auth_enabled', 'openid_connect_providers', 'saml_identity_providers'] as const;
+
+/** Whether nobody can sign in to the administration with this configuration. */
+export function leavesNoSignIn(fields: ConfigurationFields): boolean {
+  const providers = fields.openid_connect_providers.length + fields.saml_identity_providers.length;
+  return fields.local_auth_enabled !== true && providers === 0;
+}
+
+/** Whether the last way to sign in would go with these fields. */
+export function losesSignIn(
+  live: LiveConfiguration,
+  desired: DesiredConfiguration,
+  sent: readonly ConfigurationField[],
+): boolean {
+  const after = { ...live.fields, ...Object.fromEntries(sent.map((field) => [field, desired.fields[field]])) };
+  return leavesNoSignIn(after) && !leavesNoSignIn(live.fields);
+}
+
 /** The fields with something else in place of each provider's secret. */
 export function mapSecrets<From, To>(
   fields: Partial<ConfigurationFields<From>>,

@@ -186,7 +186,7 @@ export function makeApplyContext(
     ...shared,
     journal: journal && { path: journal.path, write: (entry) => journal.write({ ...entry, ...origin }) },
     profile,
-    allowLockout: pass.options.allowLockout || pass.options.goesBack === true,
+    allowLockout: pass.options.allowLockout,
     afterOutage: reading.afterOutage || memory.serverWasDown,
     closeFirst: memory.openGaps,
     replan: async ({ plan, signal, refusesCollisions, knownRules }) => {

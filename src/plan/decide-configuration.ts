@@ -1,4 +1,4 @@
-import type { ConfigurationField } from '../model/configuration.ts';
+import { type ConfigurationField, losesSignIn, signInFields } from '../model/configuration.ts';
 import { makeWarning, type Place, type Problem } from '../model/problem.ts';
 import { diffConfiguration, type FieldState } from './diff-configuration.ts';
 import type { PlanInput } from './input.ts';
@@ -23,13 +23,19 @@ export interface ConfigurationDecision {
  * | some differ                                                 | update | differs        | those that differ  |
  * | the rest differs at most in secrets that are not available here (an undo warns of it) | skip | unknown-secret | none |
  * | some of the rest differ, and cannot be sent without such a secret | skip | unsent      | none               |
+ *
+ * Going back leaves the last way to sign in as it is, as if that field was not managed.
  */
 export function decideConfiguration(input: PlanInput): ConfigurationDecision | null {
   const desired = input.desired.configuration;
   const live = input.live.configuration;
   if (desired === null || live === null || !input.scope.configuration) return null;
-  const diffs = diffConfiguration(desired, live, input.options.fingerprintKey);
-  const sent = diffs.filter(({ state }) => state === 'differs').map(({ field }) => field);
+  const all = diffConfiguration(desired, live, input.options.fingerprintKey);
+  const known = all.filter(({ state }) => state === 'differs').map(({ field }) => field);
+  const isKept = input.options.goesBack === true && losesSignIn(live, desired, known);
+  const kept: readonly ConfigurationField[] = isKept ? signInFields.filter((field) => known.includes(field)) : [];
+  const diffs = all.filter(({ field }) => !kept.includes(field));
+  const sent = known.filter((field) => !kept.includes(field));
   const differing = diffs.filter(({ state }) => state === 'differs' || state === 'blocked').map(({ field }) => field);
   const drifted = findDriftedFields(desired, input.base, differing);
   // One word for the whole; fields that drifted beside others that this revision changes are named in problems.
@@ -53,7 +59,13 @@ export function decideConfiguration(input: PlanInput): ConfigurationDecision | n
     .filter(({ state }) => state === 'blocked' || (state === 'hidden' && desired.place.line === 0))
     .map(({ field, state }) => unsentField(field, state, placeOf(field)));
   const strayed = origin === 'drift' ? [] : drifted.map((field) => driftedField(field, placeOf(field)));
-  return { change, sent, drifted, problems: [...unsent, ...strayed] };
+  return { change, sent, drifted, problems: [...kept.map(keptField), ...unsent, ...strayed] };
+}
+
+function keptField(field: ConfigurationField): Problem {
+  const summary = `\`${field}\` is not taken back: nobody could sign in without what is live now.`;
+  const hint = 'Turn on another way to sign in, then: reconcile undo N (`reconcile history` has the number).';
+  return makeWarning('locks-out', summary, hint);
 }
 
 function reasonOf(states: readonly FieldState[]): ConfigurationChange['reason'] {

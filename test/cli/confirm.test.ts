@@ -280,6 +280,32 @@ describe('going back', () => {
     expect([unread.code, live()], unread.err).toEqual([3, ['drop 10.9.0.0/16']]);
   });
 
+  it('going back × a change by hand that leaves what the apply made as the only way to sign in: that stays, exit 5', async () => {
+    manifests(before, '{default_client_mtu: 1300}');
+    expect((await run('m')).code).toBe(0);
+    env = { ...env, RECONCILE_SECRET_X: 'canary-secret', PATH: process.env['PATH'] ?? '' };
+    manifests(after, `{default_client_mtu: 1400, ${provider('Okta').slice(1)}`);
+    const back = await onTrial(
+      async () => {
+        await call('PATCH', '/v0/configuration', { configuration: { local_auth_enabled: false } });
+        return 'n';
+      },
+      ...bound,
+    );
+    expect([back.code, live(), isGoingBack()], back.err).toEqual([5, before, false]);
+    expect(world.simulator.configuration()).toMatchObject({
+      default_client_mtu: 1300,
+      local_auth_enabled: false,
+      openid_connect_providers: [{ id: 'okta' }],
+    });
+    expect(back.err).toMatch(/error.*\[locks-out\].*`openid_connect_providers` is not taken back/s);
+    expect(back.err).toContain('Went back: all else that the apply changed');
+    expect((await run('confirm')).err).toContain('no apply waits to be confirmed');
+    await call('PATCH', '/v0/configuration', { configuration: { local_auth_enabled: true } });
+    expect((await run('undo', '--yes', '2')).code).toBe(0);
+    expect(world.simulator.configuration()).toMatchObject({ openid_connect_providers: [] });
+  });
+
   it('is over once the server has what was before, though the kernel cannot be seen: exit 5, and the next apply begins', async () => {
     await prepared();
     const unseen = ['--enforcement', 'nft', '--netns', join(world.folder, 'gone')];

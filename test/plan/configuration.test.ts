@@ -110,6 +110,53 @@ describe('the plan of the configuration', () => {
   });
 });
 
+describe('going back to another configuration', () => {
+  const okta = oidc('okta', Secret.of('x'));
+  const off = { local_auth_enabled: false };
+  it.each<readonly [string, Fields, Fields, readonly string[], readonly string[]]>([
+    [
+      'no provider, where local sign-in is off',
+      { openid_connect_providers: [] },
+      { ...off, openid_connect_providers: [okta] },
+      [],
+      ['openid_connect_providers'],
+    ],
+    ['local sign-in off, where no provider is left', off, {}, [], ['local_auth_enabled']],
+    [
+      'local sign-in off, with a secret that is not available',
+      { ...off, openid_connect_providers: [oidc('okta', Secret.unknown())] },
+      {},
+      [],
+      ['local_auth_enabled'],
+    ],
+    [
+      'nothing of both',
+      { ...off, saml_identity_providers: [] },
+      { saml_identity_providers: [saml()] },
+      [],
+      ['local_auth_enabled', 'saml_identity_providers'],
+    ],
+    [
+      'a provider instead of local sign-in',
+      { ...off, openid_connect_providers: [okta] },
+      {},
+      ['local_auth_enabled', 'openid_connect_providers'],
+      [],
+    ],
+    ['nothing, where nobody can sign in', { openid_connect_providers: [] }, off, [], []],
+  ])('%s', (_, fields, liveFields, written, kept) => {
+    const input = planInput({
+      fields: { ...fields, default_client_mtu: 1300 },
+      liveFields,
+      options: { goesBack: true },
+    });
+    const plan = makePlan(input);
+    expect([sent(plan), plan.refusals]).toEqual([[...written, 'default_client_mtu'], []]);
+    const named = plan.problems.filter(({ code }) => code === 'locks-out').map(({ summary }) => summary.split('`')[1]);
+    expect(named).toEqual(kept);
+  });
+});
+
 describe('secrets in the plan of the configuration', () => {
   const live = { openid_connect_providers: [oidc('sso', Secret.of('canary-live'))] };
 

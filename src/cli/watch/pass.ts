@@ -139,7 +139,7 @@ export function createWatchPasses(wiring: PassWiring) {
       const told = history.recordApproved(approve, { by, server: findServer(settings), revision: content.revision });
       const result = await reconcile(content, pass, told);
       if (isNews(result, request)) await history.end(result);
-      if (back === 'before' || back === 'rest') logStays(logger, result);
+      if (back !== undefined) logStays(logger, result);
       if (result.end === 'in-sync' || result.apply?.end === 'converged') openGaps = new Set();
       return result;
     },
@@ -180,7 +180,7 @@ async function parseEarly({ files }: SourceContent, { parse, desired }: Pick<Pas
 }
 
 function logStays(logger: Logger, { problems }: PassResult): void {
-  const stays = problems.filter(({ code }) => code === 'changed-since' || code === 'waits-for-secret');
+  const stays = problems.filter(({ code }) => ['changed-since', 'waits-for-secret', 'locks-out'].includes(code));
   for (const { summary } of stays.slice(0, 50)) logger.warn('Something is not taken back', { detail: summary });
 }
 

@@ -1,4 +1,9 @@
-import type { ConfigurationField, ConfigurationFields } from '../../model/configuration.ts';
+import {
+  type ConfigurationField,
+  type ConfigurationFields,
+  leavesNoSignIn,
+  signInFields,
+} from '../../model/configuration.ts';
 import type { Place } from '../../model/problem.ts';
 import { formatRuleKey } from '../../model/rule.ts';
 import { isInScope } from '../../model/state.ts';
@@ -102,9 +107,8 @@ function lockoutRefusals({ input, configuration }: Guarded): readonly Refusal[] 
     const hint = `${found.keep}; \`--allow-lockout\` allows it.`;
     return [{ code: 'locks-out', summary: found.summary, hint, related }];
   };
-  const signIn = ['local_auth_enabled', 'openid_connect_providers', 'saml_identity_providers'] as const;
   const sessions = ['vpn_session_duration', 'allow_unprivileged_device_management'] as const;
-  return [...judge(signIn, findLostSignIn(before, after)), ...judge(sessions, findLostSessions(before, after))];
+  return [...judge(signInFields, findLostSignIn(before, after)), ...judge(sessions, findLostSessions(before, after))];
 }
 
 /** How people are locked out, and what to keep instead. */
@@ -118,12 +122,6 @@ function findLostSignIn(before: ConfigurationFields, after: ConfigurationFields)
   if (leavesNoSignIn(before) || keepsWayIn(before, after)) return null;
   const summary = 'Every way to sign in would change at once, so that one mistake locks everybody out.';
   return { summary, keep: 'Keep local sign-in or one provider as it is until people signed in through the new one' };
-}
-
-/** Whether nobody can sign in to the administration with this configuration. */
-export function leavesNoSignIn(fields: ConfigurationFields): boolean {
-  const providers = fields.openid_connect_providers.length + fields.saml_identity_providers.length;
-  return fields.local_auth_enabled !== true && providers === 0;
 }
 
 /** Whether a way in that works now stays as it is: local sign-in, or a provider that is still the same party. */

@@ -100,6 +100,56 @@ describe('the example of confirmWith', () => {
   });
 });
 
+/** A command that changes the Configuration by hand, and confirms nothing. */
+function changeByHand(fields: object): string {
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json', accept: 'application/json' };
+  const request = JSON.stringify({ method: 'PATCH', headers, body: JSON.stringify({ configuration: fields }) });
+  const script = `await fetch('${world.simulator.url}/v0/configuration', ${request});\n`;
+  return `${process.execPath} ${world.write('change.mjs', script)}; exit 1`;
+}
+
+describe('the only way to sign in', () => {
+  const okta =
+    '{default_client_mtu: 1400, openid_connect_providers: [{id: okta, label: Okta, client_id: c, client_secret: {env: RECONCILE_SECRET_X}, discovery_document_uri: "https://idp.example/x", auto_create_users: false}]}';
+  it.each([
+    ['Git, where the confirmed commit has no provider', configuration('{openid_connect_providers: []}')],
+    ['Git, where it leaves the Configuration alone', ''],
+    ['a directory', ''],
+  ])(
+    'confirmWith going back × a change by hand that leaves what the revision made as the only way to sign in: %s',
+    async (name, confirmed) => {
+      const isGit = name.includes('Git');
+      const publish = (text: string) =>
+        isGit ? upstream.commit({ 'rules.yaml': text }) : world.write('m/rules.yaml', text);
+      const runOnce = async (command: string) => {
+        const secret = ['--bind-secret', 'RECONCILE_SECRET_X=okta@idp.example'];
+        const source = isGit
+          ? ['--git-url', `file://${upstream.bare}`, '--git-allow', 'file', ...secret]
+          : [...secret, 'm'];
+        const { args, env } = once(command, '', source);
+        return await world.cli(args, { env: { ...env, RECONCILE_SECRET_X: 'canary-secret' } });
+      };
+      publish(rulesOf(...before) + confirmed);
+      expect((await runOnce('exit 0')).code).toBe(0);
+      const mtu = world.simulator.configuration()['default_client_mtu'];
+      publish(rulesOf(...after) + configuration(okta));
+      const back = await runOnce(changeByHand({ local_auth_enabled: false }));
+      expect([back.code, live()], back.err).toEqual([3, before]);
+      expect(world.simulator.configuration()).toMatchObject({
+        default_client_mtu: mtu,
+        local_auth_enabled: false,
+        openid_connect_providers: [{ id: 'okta' }],
+      });
+      expect(back.err).toMatch(
+        /Something is not taken back detail="`openid_connect_providers` is not taken back: nobody/,
+      );
+      expect(back.err).toContain('what it changed was taken back, but for this: `openid_connect_providers`');
+      expect((await runOnce('exit 0')).code).toBe(3);
+      expect(world.simulator.configuration()).toMatchObject({ openid_connect_providers: [{ id: 'okta' }] });
+    },
+  );
+});
+
 describe('confirmWith over a directory', () => {
   it('keeps what its command confirms, and gives it no token', async () => {
     world.write('m/rules.yaml', rulesOf(...before));
@@ -273,17 +323,8 @@ describe('confirmWith over Git', () => {
   it('names a field that others changed meanwhile, which stays', async () => {
     upstream.commit({ 'rules.yaml': rulesOf(...before) });
     expect((await watchGit('exit 0')).code).toBe(0);
-    const { url } = world.simulator;
-    const headers = {
-      authorization: `Bearer ${token}`,
-      'content-type': 'application/json',
-      accept: 'application/json',
-    };
-    const body = JSON.stringify({ configuration: { default_client_mtu: 1500 } });
-    const request = JSON.stringify({ method: 'PATCH', headers, body });
-    world.write('change.mjs', `await fetch('${url}/v0/configuration', ${request});\n`);
     upstream.commit({ 'rules.yaml': rulesOf(...after) + configuration('{default_client_mtu: 1400}') });
-    const back = await watchGit(`${process.execPath} ${join(world.folder, 'change.mjs')}; exit 1`);
+    const back = await watchGit(changeByHand({ default_client_mtu: 1500 }));
     expect([back.code, live()], back.err).toEqual([3, before]);
     expect(back.err.match(/Something is not taken back.*/g)).toEqual([
       'Something is not taken back detail="Not undone: `default_client_mtu` was changed again."',
