@@ -4,7 +4,15 @@ import { groupBy } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { joinSome } from '../model/printable.ts';
 import { renderAnswer, writeAnswer } from './answer.ts';
-import { exitCodes, makeFailure, type ParsedLine, type Settings, type Terminal } from './command.ts';
+import {
+  type Answer,
+  exitCodes,
+  type Invocation,
+  makeFailure,
+  type ParsedLine,
+  type Settings,
+  type Terminal,
+} from './command.ts';
 import { answerFleet, notBegun, summariseAnswer, type TargetOutcome } from './fleet/report.ts';
 import { createPool, shareParsers } from './fleet/share.ts';
 import { adjustSettings, type ChosenFleet, makeTargetLine, readFleet, type Target } from './fleet/targets.ts';
@@ -28,18 +36,20 @@ export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<nu
   const formats = command.formats.filter((format) => format !== 'html' && format !== 'csv');
   const outputs = readCommandOutputs({ name: `${command.name} --fleet`, formats }, asked.filter(Boolean), terminal);
   const isWriting = command.name === 'apply' && flags['dryRun'] !== true;
+  const hint = 'review `reconcile plan --fleet FILE`, then add --yes';
+  if (isWriting && flags.yes !== true)
+    throw makeFailure('usage', 'an apply of a fleet asks no questions, so it needs --yes', hint);
   const fleet = readFleet(flags, terminal.cwd);
-  if (isWriting) refuseToWrite(line, fleet);
   // What cannot be a line of a target is said before any runs.
   const lines = new Map(fleet.targets.map((target) => [target, makeTargetLine(target, nameOut(line, target))]));
   const shared = { parser: shareParsers() };
   const documents = outputs.every(({ format }) => format === 'text') ? [] : (['json', 'markdown', 'github'] as const);
   const open = new Set<string>();
-  const visit = async (target: Target): Promise<TargetOutcome> => {
+  const visit = async (target: Target, change = (own: ParsedLine) => own): Promise<TargetOutcome> => {
     open.add(target.name);
     const { quiet, out, err } = keepQuiet(terminal);
     const adjust = (read: Settings): Settings => adjustSettings(read, target, fleet.file);
-    const { answer, settings } = await answerLine(lines.get(target) ?? line, quiet, adjust, shared);
+    const { answer, settings } = await answerLine(change(lines.get(target) ?? line), quiet, adjust, shared);
     const exit = await writeAnswer(answer, [textOnStdout], settings, quiet);
     const { isPlain, ...came } = summariseAnswer(answer, command.name, exit);
     // A warning that belongs to no answer is told too.
@@ -52,7 +62,9 @@ export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<nu
   };
   const outcomes = await tellProgress(terminal, async (say) => {
     const looking = setInterval(() => say(`waiting for ${joinSome([...open], 3) || 'the next wave'}`), sayMs);
-    return await visitAll(fleet, isWriting, visit, terminal).finally(() => clearInterval(looking));
+    const begin = async () =>
+      (isWriting ? await settleAll(fleet, visit, terminal) : null) ?? visitAll(fleet, isWriting, visit, terminal);
+    return await begin().finally(() => clearInterval(looking));
   });
   const isPaused = command.name === 'status' && fleet.rollout.paused === true;
   return await writeAnswer(answerFleet(outcomes, isPaused), outputs, null, terminal);
@@ -67,13 +79,33 @@ function refuseOneServer({ flags, operands, command }: ParsedLine): void {
     throw makeFailure('usage', '--fleet and PATH exclude each other', 'the fleet file names the path of each target');
 }
 
-/** Nobody is asked; and an operator who pauses a roll-out pauses it for those at a terminal too. */
-function refuseToWrite({ flags }: ParsedLine, { file, rollout: { paused, abort } }: ChosenFleet): void {
-  const hint = 'review `reconcile plan --fleet FILE`, then add --yes';
-  if (flags.yes !== true) throw makeFailure('usage', 'an apply of a fleet asks no questions, so it needs --yes', hint);
-  if (paused !== true && abort === undefined) return;
-  const what = paused ? 'paused' : 'abort';
-  throw makeFailure('usage', `the fleet file has \`${what}\``, `nothing is applied until it is taken out of ${file}`);
+/**
+ * Takes up what a killed apply left at each target, at all of them at once: each has its own deadline. Null: nothing of that is left; else
+ * no target begins. An operator who pauses a roll-out pauses it for those at a terminal too, but not for what goes back.
+ */
+async function settleAll(
+  { file, targets, rollout: { paused, abort } }: ChosenFleet,
+  visit: (target: Target, change: (own: ParsedLine) => ParsedLine) => Promise<TargetOutcome>,
+  { stderr }: Terminal,
+): Promise<readonly TargetOutcome[] | null> {
+  const inTurn = createPool(together, slowMs);
+  const outcomes = await Promise.all(targets.map((target) => inTurn(() => visit(target, settleLine))));
+  const isHeld = paused === true || abort !== undefined;
+  for (const { target, exit, said } of outcomes)
+    if (said.text !== '' && (isHeld || exit === exitCodes.ok)) stderr(`== ${target.name} ==\n${said.text}\n`);
+  const hint = `nothing is applied until it is taken out of ${file}`;
+  if (isHeld) throw makeFailure('usage', `the fleet file has \`${paused ? 'paused' : 'abort'}\``, hint);
+  if (outcomes.every(({ exit }) => exit === exitCodes.ok)) return null;
+  return outcomes.map((one) => (one.exit === exitCodes.ok ? { target: one.target, ...notBegun } : one));
+}
+
+/** The line that takes up what a killed apply left, and no more. What went back as a whole is no refusal of what comes next. */
+function settleLine({ command, ...line }: ParsedLine): ParsedLine {
+  const run = async (invocation: Invocation): Promise<Answer> => {
+    const back = (await (await import('./trial.ts')).settleEarlier(invocation)) ?? { text: () => '' };
+    return back.exit === exitCodes.refused ? { ...back, exit: exitCodes.ok } : back;
+  };
+  return { ...line, command: { ...command, load: async () => ({ run }) } };
 }
 
 /** The line of a target says what it has to say as text; `--out` of a fleet is a folder with one file a target. */

@@ -5,7 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startSimulator } from '../../src/simulator/server.ts';
-import { rule, startWorld, token, type World } from './harness.ts';
+import { until } from '../controller/support/sidecar.ts';
+import { ended, rule, spawnReconcile, startWorld, token, type World } from './harness.ts';
 
 type Simulator = Awaited<ReturnType<typeof startSimulator>>;
 
@@ -310,6 +311,41 @@ describe('a roll-out by hand', () => {
     const lost = await run('apply', '--yes', '--confirm-with', '/bin/false', '--confirm-within', '200ms', ...state);
     expect([lost.code, live(), lineOf(lost.out, 't2')]).toEqual([3, [1, 0, 0], 't2  not begun']);
     expect(lineOf(lost.out, 't1')).toBe('t1  Went back: what the apply changed is as it was before. (exit 3)');
+  });
+
+  it('takes back what a killed apply left at each target, before the first wave and before paused refuses', async () => {
+    const closed = rule('r0', 'action: drop, destination: 10.0.0.0/8');
+    const state = ['--state-dir', 'state'];
+    const confirm = ['--confirm-with', 'false', '--confirm-within', '1h'];
+    const killed = async () => {
+      three();
+      world.write('ops/fleet.yaml', `maxParallel: 3\n${world.read('ops/fleet.yaml')}`);
+      world.write('policy/rules.yaml', closed + rule('r1', 'action: drop, destination: 192.0.2.0/24'));
+      const args = ['apply', '--fleet', 'ops/fleet.yaml', '--yes', ...confirm, ...state];
+      const child = spawnReconcile(args, { cwd: world.folder, env: {} });
+      await until(() => live().join() === '2,2,2');
+      child.kill('SIGKILL');
+      await ended(child);
+      for (const name of ['t0', 't1', 't2']) {
+        const record = `state/targets/${name}/reconcile/oneshot/pending.json`;
+        world.write(record, JSON.stringify({ ...JSON.parse(world.read(record)), until: 1 }));
+      }
+      world.write('policy/rules.yaml', closed);
+    };
+    world.write('policy/rules.yaml', closed);
+    three();
+    expect((await run('apply', '--yes', ...state)).code).toBe(0);
+    await killed();
+    world.write('ops/fleet.yaml', `paused: true\n${world.read('ops/fleet.yaml')}`);
+    const paused = await run('apply', '--yes', ...state);
+    expect([paused.code, live()], paused.err).toEqual([1, [1, 1, 1]]);
+    expect(paused.err).toMatch(/== t2 ==\n[\s\S]*\[went-back\][\s\S]*nothing is applied until/);
+    await killed();
+    three([', wave: 1', ', wave: 2', ', wave: 2']);
+    const next = await run('apply', '--yes', ...state);
+    expect([next.code, live()], next.err).toEqual([0, [1, 1, 1]]);
+    expect(next.err.match(/\[went-back\]/g)).toHaveLength(3);
+    expect(next.out).toMatch(/^t0 {2}In sync.*\nt1 {2}In sync.*\nt2 {2}In sync/);
   });
 
   it('keeps the state of each target apart, and takes its scope from the fleet file', async () => {
