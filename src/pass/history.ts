@@ -130,11 +130,10 @@ function describeRules(rules: readonly LiveRule[], plan: Plan, { lookUp, ends }:
     const isLeft = isLeftByUndo(change);
     const name = isLeft ? null : change.name;
     // The notes of a pair are those of its new rule.
-    if (live !== null && near.has(live.rule.destination.text)) {
+    if (live !== null && desired === null && near.has(live.rule.destination.text)) {
       const key = formatRuleKey(live.rule);
-      const isOurs = desired !== null || origin === 'expired';
       // The end of a rule that was known is the one that was in force: not one that this plan brings.
-      (isOurs ? now : before).push([key, desired === null && !isKnown(key, live.rule) ? { name, expires } : { name }]);
+      (origin === 'expired' ? now : before).push([key, isKnown(key, live.rule) ? { name } : { name, expires }]);
     }
     if (desired === null || (desired.expires === undefined && !near.has(desired.rule.destination.text))) continue;
     (isLeft ? now : named).push([formatRuleKey(desired.rule), { ...describeRule(desired), name }]);

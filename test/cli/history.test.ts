@@ -88,6 +88,15 @@ describe('history', () => {
     expect((await run('history')).out).toContain('No applies are recorded');
   });
 
+  it('calls a rule that was replaced by its own name, not by that of the rule that came for it', async () => {
+    world.write('m/rules.yaml', rule('open', 'action: accept, destination: 10.1.0.0/16'));
+    expect((await run('m')).code).toBe(0);
+    world.write('m/rules.yaml', rule('closed', 'action: drop, destination: 10.1.0.0/16'));
+    expect((await run('m')).code).toBe(0);
+    const { out } = await run('history', 'show', '2');
+    expect(out).toMatch(/\+ drop 10\.1\.0\.0\/16 +\(closed\)\n +- accept 10\.1\.0\.0\/16 +\(open\)/);
+  });
+
   it('names a record that cannot be read, which may be the last apply', async () => {
     manifests(['drop 10.1.0.0/16']);
     await run('m');
