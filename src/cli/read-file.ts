@@ -1,4 +1,5 @@
 import { writeFileSync } from 'node:fs';
+import { replaceFile } from '../adapters/replace-file.ts';
 import { readOperatorFile } from '../adapters/source/regular-file.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
 import { getErrorCode } from '../model/result.ts';
@@ -35,10 +36,19 @@ export function writeNamedFile(path: string, text: string, option: string): void
   }
 }
 
+/** Replaces a manifest that PATH names. */
+export async function rewriteNamed(path: string, text: string): Promise<void> {
+  await replaceFile(path, text).catch((error: unknown) => {
+    throw explainUnwritable(path, getErrorCode(error), 'PATH');
+  });
+}
+
 const whyUnwritable: Readonly<Record<string, string>> = {
   ENOENT: ': its directory is not there',
   EISDIR: ': it is a directory',
   ENOTDIR: ': a file stands where a directory should be',
+  ENOSPC: ': the disk is full',
+  EROFS: ': the disk is read-only',
   EEXIST: ': a file stands where a directory should be',
 };
 

@@ -168,6 +168,17 @@ describe('validate of files', () => {
     expect(await ended(child)).toMatchObject({ code: 4, out: expect.stringMatching(/^-:4:/) });
   });
 
+  it.each([
+    ['fmt', 'n'],
+    ['extend', 'guest', 'n', '--until', '2099-12-31'],
+  ])('%s says which file cannot be written', async (...args) => {
+    // No name is left for the file that is written beside it.
+    const name = `${'a'.repeat(240)}.yaml`;
+    world.write(`n/${name}`, rule('guest', 'action:   drop, destination: 10.0.0.0/8, expires: 2099-01-01'));
+    const { code, err } = await world.cli(args);
+    expect([code, err]).toEqual([1, expect.stringContaining(`${name} cannot be written (ENAMETOOLONG)`)]);
+  });
+
   it('- is stdin for fmt too, which prints it, and writes no file of that name', async () => {
     const child = spawnReconcile(['fmt', '-'], { cwd: world.folder, env: {}, stdin: 'pipe' });
     child.stdin?.end(rule('one', 'destination:   10.0.0.0/8, action: drop'));

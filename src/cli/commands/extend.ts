@@ -1,6 +1,5 @@
 import { join, normalize } from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
-import { replaceFile } from '../../adapters/replace-file.ts';
 import { decodeText } from '../../manifest/read-manifests.ts';
 import { setExpires } from '../../manifest/set-expires.ts';
 import { didYouMean } from '../../manifest/suggest.ts';
@@ -11,6 +10,7 @@ import { type DesiredState, listAllRules } from '../../model/state.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from '../command.ts';
 import { buildFiles, readTimeAsked } from '../manifests.ts';
 import { type NamedManifest, readManifestFiles } from '../path-operand.ts';
+import { rewriteNamed } from '../read-file.ts';
 
 /** `reconcile extend SET/RULE [PATH] --until DATE`: writes a later `expires` into its file, and nothing else. */
 export async function run(invocation: Invocation): Promise<Answer> {
@@ -53,7 +53,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
     const hint = `extend its set first: ${name.split('/')[0]}`;
     throw refuse(`${name} would end at ${formatInstant(latest)} all the same`, hint);
   }
-  await replaceFile(one.path, one.text);
+  await rewriteNamed(one.path, one.text);
   const text = `${one.shown}: ${name} ends at ${formatInstant(latest)}, not ${formatInstant(former)}`;
   return { text: () => `${escapeControls(text + tellEarlier(rulesNamed(after, name), latest))}\n` };
 }

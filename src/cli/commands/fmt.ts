@@ -1,5 +1,4 @@
 import { growHeapSlowly } from '../../adapters/manifest-parser.ts';
-import { replaceFile } from '../../adapters/replace-file.ts';
 import { formatFile } from '../../manifest/format.ts';
 import type { Problem } from '../../model/problem.ts';
 import { formatPath, renderProblems } from '../../report/problems.ts';
@@ -7,6 +6,7 @@ import { count } from '../../report/summary.ts';
 import { type Answer, chooseExitCode, type Invocation } from '../command.ts';
 import { readManifestFiles, readPathOperand } from '../path-operand.ts';
 import { readProfile } from '../plan-settings.ts';
+import { rewriteNamed } from '../read-file.ts';
 
 /** `reconcile fmt PATH…`: canonical form, in place; `-`: stdin to stdout. `--check`: exit 1 for a change or host bits. */
 export async function run(invocation: Invocation): Promise<Answer> {
@@ -25,7 +25,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
     if (path === '-' && !settings.check) printed += formatted.text ?? '';
     else if (formatted.text !== null && formatted.text !== formatted.before) {
       changed.push(shown);
-      if (!settings.check) await replaceFile(path, formatted.text);
+      if (!settings.check) await rewriteNamed(path, formatted.text);
     }
   }
   const verb = settings.check ? 'would change' : 'changed';
