@@ -127,7 +127,7 @@ const own = {
   example: { kind: 'switch', help: 'example manifests, without a server' },
   force: { kind: 'switch', help: 'overwrite files that say something else' },
   rulesOnly: { kind: 'switch', help: 'rules only, without the Configuration' },
-  check: { kind: 'switch', help: 'write nothing; exit 1 where it would' },
+  check: { kind: 'switch', help: 'write nothing; exit 1 where it would, or for host bits' },
   at: { kind: 'text', value: 'TIME', help: 'as if it were that time: 2026-12-01' },
   since: { kind: 'text', value: 'TIME', help: 'only what changed from then on: 2026-10-01' },
   until: { kind: 'text', value: 'DATE', help: 'the new end: 2026-12-31, or a time with its zone' },

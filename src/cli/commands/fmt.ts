@@ -29,10 +29,11 @@ export async function run(invocation: Invocation): Promise<Answer> {
     }
   }
   const verb = settings.check ? 'would change' : 'changed';
+  const byHand = left.length === 0 ? '' : `, ${left.length} to correct by hand`;
   return {
     exit: chooseExitCode({ invalid: problems.length > 0, failed: settings.check && changed.length + left.length > 0 }),
     text: () => printed + changed.map((path) => `${formatPath(path)}\n`).join(''),
     notes: (color) =>
-      `${renderProblems([...problems, ...left], color)}${count(files.length, 'file')}, ${changed.length} ${verb}.\n`,
+      `${renderProblems([...problems, ...left], color)}${count(files.length, 'file')}, ${changed.length} ${verb}${byHand}.\n`,
   };
 }
