@@ -96,6 +96,12 @@ export const approvesAnother = makeNote(
   'the server or the manifests changed after that plan was made: review the new plan and approve its digest',
 );
 
+export const untested = makeNote(
+  'tests-not-run',
+  'This opens traffic, and no policy test was run: an undo does not read the manifests, where they are.',
+  '`protect` in the settings is a guard of an undo too.',
+);
+
 /** On the first apply to a server, rules that are in no manifest may be somebody's only copy. */
 export function announceDeletes(plan: Plan | null): readonly Problem[] {
   const deletes = plan?.changes.filter(({ action, reason }) => action === 'delete' && reason === 'not-desired') ?? [];

@@ -20,6 +20,7 @@ import {
   findServer,
   markLeftOut,
   recordOverride,
+  untested,
 } from './approval.ts';
 import { loadBase } from './base.ts';
 import { type Answer, chooseExitCode, type Invocation } from './command.ts';
@@ -209,11 +210,12 @@ function describePlan(
 ): RunReport {
   const { settings } = invocation;
   const state = desired?.state ?? null;
+  const opens = request.back && !request.back.goesBack && plan?.effect.opens.length;
   const isFirst = lastApply === null && request.back === undefined && settings.base === null;
   // Addresses that only the server knows stay on the terminal unless they are asked for.
   const fromServer = settings.showEmails ? (names?.serverNames ?? []) : [];
   return {
-    ...makeProblemReport([...(isFirst ? announceDeletes(plan) : []), ...problems]),
+    ...makeProblemReport([...(isFirst ? announceDeletes(plan) : []), ...(opens ? [untested] : []), ...problems]),
     ...names,
     userNames: mergeNames(fromServer, findUserNames(desired)),
     ...nameSource(request),

@@ -185,6 +185,7 @@ export type ProblemCode =
   | 'step-unknown'
   | 'stopped'
   | 'stored-value-unfit'
+  | 'tests-not-run'
   | 'token-expired'
   | 'token-expires'
   | 'too-deep'

@@ -278,6 +278,19 @@ describe('undo', () => {
     expect(undone.out).toContain('[replan-refused]');
   });
 
+  it('says that no policy test was run where it opens traffic, and says nothing of them where it opens none', async () => {
+    const closed = `${rule('closed', 'action: drop, destination: 10.1.0.0/16')}apiVersion: firezone/v0\nkind: PolicyTest\nmetadata: {name: t}\nspec: {cases: [{name: c, user: any, destination: 10.1.0.0/16, expect: drop}]}\n`;
+    world.write('m/rules.yaml', rule('open', 'action: accept, destination: 10.1.0.0/16'));
+    expect((await run('m')).code).toBe(0);
+    world.write('m/rules.yaml', closed);
+    expect((await run('m')).code).toBe(0);
+    const plan = await run('undo', '--dry-run');
+    expect([plan.code, plan.out + plan.err]).toEqual([0, expect.stringContaining('[tests-not-run]')]);
+    expect((await run('undo', '--yes')).out + live().join()).toMatch(/\[tests-not-run\][\s\S]*accept 10\.1\.0\.0\/16$/);
+    const closing = await run('undo', '--dry-run');
+    expect([closing.code, closing.out + closing.err]).toEqual([0, expect.not.stringContaining('tests-not-run')]);
+  });
+
   it('obeys the guards', async () => {
     manifests(Array.from({ length: 12 }, (_, index) => `drop 10.${index}.0.0/16`));
     await run('m');
