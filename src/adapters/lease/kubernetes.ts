@@ -75,7 +75,7 @@ class KubernetesStore implements LeaseStore {
   readonly #api: ReturnType<typeof createLeaseApi>;
   /** How the Lease last looked, since when (monotonic, ms: clocks of machines differ), and how long its holder may write on. */
   #seen = { mark: '', since: 0, heldForMs: 0 };
-  /** What lies with the lease, as far as this replica has written or found it. */
+  /** What lies with the lease, as this replica wrote it, or found it when it took the lease; null: nothing, or not known. */
   #record: string | null = null;
 
   constructor(settings: KubernetesLeaseSettings) {
@@ -92,7 +92,7 @@ class KubernetesStore implements LeaseStore {
     this.#record = text;
     let done = false;
     try {
-      done = await this.turn(tenure);
+      done = (await this.turn(tenure)) && this.#record === text;
     } finally {
       if (!done) this.#record = before;
     }
@@ -114,16 +114,18 @@ class KubernetesStore implements LeaseStore {
     const { clock, durationMs, logger } = this.#settings;
     const sentAt = { now: clock.now(), wallTime: clock.wallTime() };
     const current = await this.#api.read();
-    if (this.#mayBeHeld(current, tenure)) return false;
     const wasMine = this.#isMine(current);
-    const written = await this.#api.write(current, buildLease(this.#settings, current, wasMine ? this.#record : null));
+    // Another replica may have written it. The answer to the write that takes the lease may be lost: it is unknown until one comes.
+    if (!wasMine) this.#record = null;
+    if (this.#mayBeHeld(current, tenure)) return false;
+    const written = await this.#api.write(current, buildLease(this.#settings, current, this.#record));
     if (written === 'conflict') {
       if (!wasMine) return false; // another replica was faster
       logger.warn('The Lease was changed by somebody else at the same moment', { again });
       if (again) return this.turn(tenure, false);
       throw new NotRenewed('409', 'somebody else keeps changing the Lease object');
     }
-    if (!wasMine) this.#record = written.metadata.annotations?.[recordKey] ?? null;
+    this.#record = written.metadata.annotations?.[recordKey] ?? null;
     this.#seen = { mark: '', since: clock.now(), heldForMs: durationMs };
     tenure.renewed(sentAt);
     return true;

@@ -361,6 +361,42 @@ describe('a Kubernetes lease', () => {
     await first.release();
   });
 
+  it.each(['dies', 'gives it back'])(
+    'keeps the record of a holder that %s though the answer to the write that takes it is lost, also after an earlier lead',
+    async (end) => {
+      const clock = virtualClock();
+      const second = lease('two', clock);
+      await until(() => second.mayStart());
+      expect(await second.record?.write('of an earlier lead')).toBe(true);
+      server.refuse.add('two');
+      const first = lease('one', clock);
+      await until(() => first.mayStart());
+      expect(await first.record?.write('of the holder')).toBe(true);
+      server.refuse.delete('two');
+      if (end === 'gives it back') await first.release();
+      server.refuse.add('one');
+      server.lose = 1;
+      await until(() => second.mayStart());
+      expect([server.lose, await second.record?.read()]).toEqual([0, 'of the holder']);
+      await turn(clock, 10_000);
+      expect(server.lease()?.metadata['annotations']).toEqual({ 'firezone-reconcile/record': 'of the holder' });
+      await Promise.all([first.release(), second.release()]);
+    },
+  );
+
+  it('does not call the record written where the Lease was taken anew without it: somebody had cleared the holder', async () => {
+    const clock = virtualClock();
+    const only = lease('one', clock);
+    await until(() => only.mayStart());
+    expect(await only.record?.write('before')).toBe(true);
+    server.steal('');
+    expect(await only.record?.write('lost')).toBe(false);
+    expect(server.lease()?.metadata['annotations']).toEqual({ 'firezone-reconcile/record': 'before' });
+    expect(await only.record?.write('after')).toBe(true);
+    expect(server.lease()?.metadata['annotations']).toEqual({ 'firezone-reconcile/record': 'after' });
+    await only.release();
+  });
+
   it('reads a renewed token for the next call, and is ready again without a restart', async () => {
     const clock = virtualClock();
     const only = lease('one', clock);

@@ -13,6 +13,8 @@ export interface LeaseServer {
   readonly url: string;
   /** Holders whose writes are answered 403. */
   readonly refuse: Set<string>;
+  /** So many of the next writes are carried out and not answered. */
+  lose: number;
   /** What every request is answered with; null: what it asks for. */
   fault: number | 'nothing' | null;
   lease(): StoredLease | null;
@@ -69,6 +71,11 @@ export async function startLeaseServer(tls?: { readonly cert: string; readonly k
       { manager: 'unknown', operation: 'Update', time: new Date(leases.wallTime()).toISOString() },
     ];
     stored = { ...body, metadata: { ...body.metadata, managedFields, resourceVersion: String(version) } };
+    if (leases.lose > 0) {
+      leases.lose -= 1;
+      response.destroy();
+      return;
+    }
     answer(response, isCreate ? 201 : 200, stored);
   };
   const read = (response: ServerResponse): void => {
@@ -124,6 +131,7 @@ export async function startLeaseServer(tls?: { readonly cert: string; readonly k
   const leases: LeaseServer = {
     url: `${tls === undefined ? 'http://127.0.0.1' : 'https://localhost'}:${(server.address() as AddressInfo).port}`,
     fault: null,
+    lose: 0,
     wallTime: Date.now,
     onRead: null,
     refuse,
