@@ -63,8 +63,8 @@ export interface LoopParts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly lease: Lease;
-  /** Why this revision must not be begun yet, for people; null: it may be. Absent: any may. */
-  readonly hold?: (revision: string) => string | null;
+  /** Why this revision, perhaps one in force, must not be begun yet, for people; null: it may be. Absent: any may. */
+  readonly hold?: (revision: string, isInForce: boolean) => string | null;
   readonly observer: LoopObserver;
   /** Tells people; returns at once and never throws. */
   readonly notify: (turn: Turn) => void;

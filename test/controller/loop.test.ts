@@ -406,6 +406,27 @@ describe('the loop', () => {
     await end(fake);
   });
 
+  it('says of a revision that is to begin or go on whether something of it was written', async () => {
+    const fake = fakeLoop();
+    const asked: unknown[] = [];
+    fake.holds = (...one) => {
+      asked.push(one);
+      return null;
+    };
+    start(fake);
+    await fake.clock.until(() => ready(fake).status === 'True');
+    fake.settings = { ...defaultSettings, suspended: true };
+    fake.answer = () => ({ kind: 'apply', plan: planOf(['+10.0.0.1']), end: 'failed', status: 422 });
+    fake.source = 'r2';
+    await fake.clock.until(() => fake.requests.length === 4);
+    expect([ready(fake).reason, asked.at(-1)]).toEqual(['Suspended', ['r2', false]]);
+    fake.settings = defaultSettings;
+    await fake.clock.until(() => ready(fake).reason === 'ApplyFailed');
+    await fake.clock.until(() => fake.requests.length === 7);
+    expect(asked.at(-1)).toEqual(['r2', true]);
+    await end(fake);
+  });
+
   it('a revision that waits for its turn hides nothing that is wrong with the one in effect', async () => {
     const fake = fakeLoop();
     start(fake);

@@ -38,12 +38,11 @@ export class RolloutGate<Member extends Participant> {
     this.settings = settings;
   }
 
-  /** Why this target must not begin this revision now; null: it may, and from now on it has. */
-  admit(member: Member, revision: string, now: number): string | null {
-    const { revisions, passes } = member.keeper.status();
-    const wrote = passes.some((pass) => pass.revision === revision && pass.outcomes.done + countFailed(pass) > 0);
-    const hasBegun = revisions.applied === revision || wrote;
-    const isNew = !hasBegun && revisions.attempted !== revision;
+  /** Why this target must not go on with this revision now; null: it may. `isInForce`: it has written some of it. */
+  admit(member: Member, revision: string, isInForce: boolean, now: number): string | null {
+    const { applied, attempted } = member.keeper.status().revisions;
+    const hasBegun = isInForce || applied === revision;
+    const isNew = !hasBegun && attempted !== revision;
     const hold = hasBegun ? null : (this.#holdOf(member, revision, now) ?? (isNew ? this.#crowd(revision) : null));
     if (hold !== null) this.#waiting.set(member, revision);
     else this.#waiting.delete(member);

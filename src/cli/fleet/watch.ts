@@ -96,7 +96,7 @@ class FleetWatch implements WatchProcess {
     const states = () => this.#members.map(({ name, keeper }) => [{ target: name }, keeper.status()] as const);
     this.metrics = createMetrics(version, states, ['target']);
     this.#members = targets.map((target) => {
-      const hold = (revision: string): string | null => this.#gate.admit(member, revision, systemClock.wallTime());
+      const hold: SharedWatch['hold'] = (...asked) => this.#gate.admit(member, ...asked, systemClock.wallTime());
       const observer = { ...this.metrics.observer, passEnded: (pass: PassView) => this.#passEnded(member, pass) };
       const member: Member = { ...target, keeper: parts.makeKeeper(target, hold, { ...this.metrics, observer }) };
       return member;

@@ -27,7 +27,7 @@ export type OpenSource = (
 export interface SharedWatch extends SharedParts {
   readonly openSource: OpenSource;
   /** Why a revision must not be begun yet; null: it may be. */
-  readonly hold: (revision: string) => string | null;
+  readonly hold: (revision: string, isInForce: boolean) => string | null;
   /** Runs a pass when there is room for it. */
   readonly inTurn: <T>(pass: () => Promise<T>) => Promise<T>;
 }

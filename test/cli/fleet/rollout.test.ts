@@ -17,7 +17,7 @@ interface Member {
   readonly wave: number;
   readonly keeper: { status(): Status };
 }
-type Gate = RolloutGate<Member> & { admitNamed(name: string, revision: string, now: number): string | null };
+type Gate = RolloutGate<Member> & { admitNamed(name: string, revision: string, now: number, isInForce?: boolean): string | null };
 const mayBegin = (gate: Gate, now = 0) => gate.listReleased(now).map(({ name }) => name);
 
 /** A fleet of targets by wave, of which each ends its passes as a test says. */
@@ -38,7 +38,8 @@ function fleet(waves: Readonly<Record<string, number>>, rollout: Partial<Rollout
   const makeGate = (): Gate => {
     const gate = new RolloutGate(members, { ...goes, ...rollout });
     return Object.assign(gate, {
-      admitNamed: (name: string, revision: string, now: number) => gate.admit(find(name), revision, now),
+      admitNamed: (name: string, revision: string, now: number, isInForce = false) =>
+        gate.admit(find(name), revision, isInForce, now),
     });
   };
   const ends = (gate: Gate, name: string, pass: Partial<PassView>, change: Partial<Status> = {}, now = 0) => {
@@ -223,16 +224,24 @@ describe('a roll-out', () => {
   it('is paused and aborted by the operator, while what is begun goes on', () => {
     const { makeGate, ends } = fleet({ a: 1, b: 1 });
     const gate = makeGate();
-    const outcomes = { ...none, done: 1 };
-    ends(gate, 'a', { result: 'transient', reason: 'Stopped', outcomes });
+    ends(gate, 'a', { result: 'transient', reason: 'Stopped' });
     gate.settings = { ...goes, paused: true };
     expect(gate.describe(0)).toBe('the fleet is paused');
-    expect([gate.admitNamed('a', first, 0), gate.admitNamed('b', first, 0)]).toEqual([
+    expect([gate.admitNamed('a', first, 0, true), gate.admitNamed('b', first, 0)]).toEqual([
       null,
       expect.stringContaining('is paused'),
     ]);
     gate.settings = { ...goes, abort: first.slice(0, 7) };
     expect(gate.admitNamed('b', first, 0)).toContain('was aborted');
     expect(gate.admitNamed('b', second, 0)).toBeNull();
+  });
+
+  it('keeps an aborted revision from a target where it only waited, whatever was written beside it', () => {
+    const { makeGate, ends } = fleet({ a: 1 });
+    const gate = makeGate();
+    expect(gate.admitNamed('a', first, 0)).toBeNull();
+    ends(gate, 'a', { result: 'held', reason: 'OutsideWindow', outcomes: { ...none, done: 1 } });
+    gate.settings = { ...goes, abort: first };
+    expect(gate.admitNamed('a', first, 0)).toContain('was aborted');
   });
 });

@@ -4,7 +4,7 @@ import type { ApplyReport, Outcome } from '../../../src/apply/outcome.ts';
 import type { Lease } from '../../../src/controller/lease.ts';
 import { createSoleWriter } from '../../../src/controller/lease.ts';
 import { Loop } from '../../../src/controller/loop.ts';
-import type { LoopPassRequest, LoopSettings } from '../../../src/controller/loop-parts.ts';
+import type { LoopParts, LoopPassRequest, LoopSettings } from '../../../src/controller/loop-parts.ts';
 import type { Turn } from '../../../src/controller/observer.ts';
 import type { LoopRecord } from '../../../src/controller/record.ts';
 import { emptyRecord } from '../../../src/controller/record.ts';
@@ -52,7 +52,7 @@ export interface FakeLoop {
   /** What the kernel's filter is seen to hold; undefined: nobody looks. */
   kernel: KernelState | undefined;
   /** Why a revision must wait. */
-  holds: (revision: string) => string | null;
+  holds: (...asked: Parameters<NonNullable<LoopParts['hold']>>) => string | null;
   /** Called while the record is being saved. */
   whileSaving: () => void;
   /** Whether a record that is saved is kept. */
@@ -153,7 +153,7 @@ export function fakeLoop(
       : storeRecord(lease.record, logger, (text) => createHash('sha256').update(text).digest('hex'));
   const stopping = new AbortController();
   const loop = new Loop({
-    hold: (revision) => fake.holds(revision),
+    hold: (...asked) => fake.holds(...asked),
     source: {
       description: 'test',
       read: async (signal, firstSeen = {}) => {
