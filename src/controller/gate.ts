@@ -33,14 +33,14 @@ export interface PassOrder extends PassGoal {
 
 /** Remembers, while this replica leads, what failed for good, never converged, or is undone by another writer each time. */
 export class Gate {
-  readonly #parts: Pick<LoopParts, 'clock' | 'lease' | 'settings'>;
+  readonly #parts: Pick<LoopParts, 'clock' | 'lease' | 'settings' | 'hold'>;
   /** A plan of these steps alone is not written again while nothing changes. */
   #stalled: { readonly steps: ReadonlySet<string>; readonly verdict: Verdict } | null = null;
   #unconverged = { key: '', times: 0 };
   /** When each step was written to undo drift (monotonic, ms). */
   #corrections: ReadonlyMap<string, readonly number[]> = new Map();
 
-  constructor(parts: Pick<LoopParts, 'clock' | 'lease' | 'settings'>) {
+  constructor(parts: Pick<LoopParts, 'clock' | 'lease' | 'settings' | 'hold'>) {
     this.#parts = parts;
   }
 
@@ -63,6 +63,8 @@ export class Gate {
    *   rules vanish, content is new  | Settling, until it has been stable for long
    *   no window is open, and the    |
    *     plan opens or configures    | OutsideWindow, until one is
+   *   nothing of it was written,    |
+   *     and it is not its turn      | Waiting
    */
   check(plan: Plan, { back, ...order }: PassOrder, isDrift: boolean): Verdict | null {
     const { clock, lease, settings } = this.#parts;
@@ -83,8 +85,14 @@ export class Gate {
     const settling = 'rules would be deleted: waiting until the content has been stable for longer';
     if (deleteWaitMs > 0) return held('Settling', settling, deleteWaitMs);
     const closed = findClosedWindow(windows, plan, clock.wallTime());
-    if (closed === null) return null;
+    if (closed === null) return this.#awaitTurn(order);
     return { ...held('OutsideWindow', closed.message), opensAt: closed.opensAt };
+  }
+
+  #awaitTurn({ begin, content: { revision }, record }: PassOrder): Verdict | null {
+    if (begin === null || revision === record.inForceRevision) return null;
+    const message = this.#parts.hold?.(revision, 'first-write');
+    return message ? held('Waiting', message) : null;
   }
 
   #findFight(steps: readonly string[], now: number): Verdict | null {

@@ -47,7 +47,7 @@ export class SourceHistory {
     if (settling !== null) return settling;
     const rewind = await this.#rewindOf(revision, applied);
     if (rewind !== null) return this.#keep(rewind, revision);
-    const message = this.#parts.hold?.(revision, revision === this.lastGood?.revision);
+    const message = this.#parts.hold?.(revision, revision === this.lastGood?.revision ? 'in-force' : 'chosen');
     if (message) return this.#keep({ kind: 'held', reason: 'Waiting', message }, revision);
     return { content, complaint: null, settlingMs: null };
   }

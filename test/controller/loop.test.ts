@@ -419,11 +419,34 @@ describe('the loop', () => {
     fake.answer = () => ({ kind: 'apply', plan: planOf(['+10.0.0.1']), end: 'failed', status: 422 });
     fake.source = 'r2';
     await fake.clock.until(() => fake.requests.length === 4);
-    expect([ready(fake).reason, asked.at(-1)]).toEqual(['Suspended', ['r2', false]]);
+    expect([ready(fake).reason, asked.at(-1)]).toEqual(['Suspended', ['r2', 'chosen']]);
     fake.settings = defaultSettings;
     await fake.clock.until(() => ready(fake).reason === 'ApplyFailed');
+    expect(asked.slice(-2)).toEqual([
+      ['r2', 'chosen'],
+      ['r2', 'first-write'],
+    ]);
     await fake.clock.until(() => fake.requests.length === 7);
-    expect(asked.at(-1)).toEqual(['r2', true]);
+    expect(asked.at(-1)).toEqual(['r2', 'in-force']);
+    await end(fake);
+  });
+
+  it('writes nothing of a revision whose turn is over by then, says so, and looks after the one in effect', async () => {
+    const fake = fakeLoop();
+    start(fake);
+    await fake.clock.until(() => ready(fake).status === 'True');
+    fake.holds = (revision, stage) => (stage === 'first-write' ? `${revision} waits: maxParallel is 1` : null);
+    fake.answer = ({ content }) =>
+      content.revision === 'r2' && fake.applied.length === 0
+        ? { kind: 'apply', plan: planOf(['+10.0.0.1']) }
+        : { kind: 'in-sync' };
+    fake.source = 'r2';
+    await fake.clock.until(() => ready(fake).reason === 'Waiting');
+    expect([ready(fake).message, fake.applied.length]).toEqual(['r2 waits: maxParallel is 1', 0]);
+    expect(fake.loop.status().revisions.applied).toBe('r1');
+    fake.holds = () => null;
+    fake.triggers.wake('released');
+    await fake.clock.until(() => fake.loop.status().revisions.applied === 'r2');
     await end(fake);
   });
 

@@ -1,4 +1,5 @@
 import { shortenRevision } from '../../controller/conditions.ts';
+import type { HoldStage } from '../../controller/loop-parts.ts';
 import type { PassView, Status } from '../../controller/status.ts';
 import { getOrMake } from '../../model/group-by.ts';
 import type { Rollout, Target } from './targets.ts';
@@ -22,13 +23,13 @@ const broken: ReadonlySet<string> = new Set(['Refused', 'ApplyFailed', 'NotConve
  *   the record of a target has not been read     | waits
  *   a target of an earlier wave has not settled  | waits
  *   the soak after the earlier waves             | waits until it is over
- *   maxParallel targets are in their first pass  | waits
+ *   maxParallel others are about to begin one    | waits
  */
 export class RolloutGate<Member extends Participant> {
   readonly #members: readonly Member[];
   settings: Rollout;
   readonly #seen = new Map<Member, Seen>();
-  /** Targets in their first pass with a revision. */
+  /** Targets in their first pass with a revision, or in the one that begins to write it. */
   readonly #busy = new Set<Member>();
   /** Those that were told to wait, and for which revision. */
   readonly #waiting = new Map<Member, string>();
@@ -38,15 +39,17 @@ export class RolloutGate<Member extends Participant> {
     this.settings = settings;
   }
 
-  /** Why this target must not go on with this revision now; null: it may. `isInForce`: it has written some of it. */
-  admit(member: Member, revision: string, isInForce: boolean, now: number): string | null {
+  /** Why this target must not go on with this revision now; null: it may. */
+  admit(member: Member, revision: string, stage: HoldStage, now: number): string | null {
     const { applied, attempted } = member.keeper.status().revisions;
-    const hasBegun = isInForce || applied === revision;
-    const isNew = !hasBegun && attempted !== revision;
-    const hold = hasBegun ? null : (this.#holdOf(member, revision, now) ?? (isNew ? this.#crowd(revision) : null));
+    const hasBegun = stage === 'in-force' || applied === revision;
+    const begins = !hasBegun && (stage === 'first-write' || attempted !== revision);
+    const needsRoom = begins || this.#waiting.has(member);
+    const crowd = (): string | null => (needsRoom ? this.#crowd(revision, member) : null);
+    const hold = hasBegun ? null : (this.#holdOf(member, revision, now) ?? crowd());
     if (hold !== null) this.#waiting.set(member, revision);
     else this.#waiting.delete(member);
-    if (hold === null && isNew) this.#busy.add(member);
+    if (hold === null && begins) this.#busy.add(member);
     return hold;
   }
 
@@ -79,15 +82,15 @@ export class RolloutGate<Member extends Participant> {
     });
   }
 
-  /** How many more targets may be in their first pass. */
-  #countRoom(): number {
+  /** How many targets may begin beside those that do, of which this one may be. */
+  #countRoom(self?: Member): number {
     // One whose lease was lost ends no pass here.
-    const busy = [...this.#busy].filter(({ keeper }) => keeper.status().role === 'writer');
+    const busy = [...this.#busy].filter((one) => one !== self && one.keeper.status().role === 'writer');
     return Math.max(0, (this.settings.maxParallel ?? Number.POSITIVE_INFINITY) - busy.length);
   }
 
-  #crowd(revision: string): string | null {
-    if (this.#countRoom() > 0) return null;
+  #crowd(revision: string, self?: Member): string | null {
+    if (this.#countRoom(self) > 0) return null;
     return `${shortenRevision(revision)} waits: maxParallel is ${this.settings.maxParallel}`;
   }
 

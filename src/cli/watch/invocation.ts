@@ -1,6 +1,7 @@
 import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
 import type { GitSettings } from '../../adapters/source/git.ts';
 import type { DirectoryWake, WakeSettings } from '../../adapters/source/watch.ts';
+import type { LoopParts } from '../../controller/loop-parts.ts';
 import type { Source } from '../../ports.ts';
 import type { RawValues, Settings, SharedParts, Terminal } from '../command.ts';
 import type { PrintedSecrets } from '../secrets-from.ts';
@@ -27,7 +28,7 @@ export type OpenSource = (
 export interface SharedWatch extends SharedParts {
   readonly openSource: OpenSource;
   /** Why a revision must not be begun yet; null: it may be. */
-  readonly hold: (revision: string, isInForce: boolean) => string | null;
+  readonly hold: NonNullable<LoopParts['hold']>;
   /** Runs a pass when there is room for it. */
   readonly inTurn: <T>(pass: () => Promise<T>) => Promise<T>;
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { RolloutGate } from '../../../src/cli/fleet/rollout.ts';
 import type { Rollout } from '../../../src/cli/fleet/targets.ts';
+import type { HoldStage } from '../../../src/controller/loop-parts.ts';
 import { createStalledStatus, createStatus, type PassView, type Status } from '../../../src/controller/status.ts';
 
 const none = { done: 0, failed: 0, skipped: 0, dropped: 0, unknown: 0 };
@@ -17,7 +18,9 @@ interface Member {
   readonly wave: number;
   readonly keeper: { status(): Status };
 }
-type Gate = RolloutGate<Member> & { admitNamed(name: string, revision: string, now: number, isInForce?: boolean): string | null };
+type Gate = RolloutGate<Member> & {
+  admitNamed(name: string, revision: string, now: number, stage?: HoldStage): string | null;
+};
 const mayBegin = (gate: Gate, now = 0) => gate.listReleased(now).map(({ name }) => name);
 
 /** A fleet of targets by wave, of which each ends its passes as a test says. */
@@ -38,8 +41,8 @@ function fleet(waves: Readonly<Record<string, number>>, rollout: Partial<Rollout
   const makeGate = (): Gate => {
     const gate = new RolloutGate(members, { ...goes, ...rollout });
     return Object.assign(gate, {
-      admitNamed: (name: string, revision: string, now: number, isInForce = false) =>
-        gate.admit(find(name), revision, isInForce, now),
+      admitNamed: (name: string, revision: string, now: number, stage: HoldStage = 'chosen') =>
+        gate.admit(find(name), revision, stage, now),
     });
   };
   const ends = (gate: Gate, name: string, pass: Partial<PassView>, change: Partial<Status> = {}, now = 0) => {
@@ -212,6 +215,32 @@ describe('a roll-out', () => {
     expect(mayBegin(gate)).toEqual(['c']);
   });
 
+  it.each(['OutsideWindow', 'ApiUnreachable'] as const)(
+    'has at most maxParallel targets write at once after all of them waited: %s',
+    (reason) => {
+      const { makeGate, ends } = fleet({ a: 1, b: 1, c: 1 }, { maxParallel: 1 });
+      const gate = makeGate();
+      for (const name of ['a', 'b', 'c']) {
+        expect(gate.admitNamed(name, first, 0)).toBeNull();
+        ends(gate, name, { result: 'held', reason });
+      }
+      for (const name of ['a', 'b', 'c']) expect(gate.admitNamed(name, first, 0)).toBeNull();
+      const write = (name: string) => gate.admitNamed(name, first, 0, 'first-write');
+      // The second time is for the Configuration, in the same pass.
+      expect([write('a'), write('a')]).toEqual([null, null]);
+      for (const name of ['b', 'c']) expect(write(name)).toContain('maxParallel is 1');
+      ends(gate, 'b', { result: 'held', reason: 'Waiting' });
+      expect(gate.admitNamed('b', first, 0)).toContain('maxParallel is 1');
+      expect(mayBegin(gate)).toEqual([]);
+      ends(gate, 'a', {});
+      expect(mayBegin(gate)).toEqual(['b']);
+      expect([gate.admitNamed('b', first, 0), write('b')]).toEqual([null, null]);
+      expect(write('c')).toContain('maxParallel is 1');
+      ends(gate, 'b', {});
+      expect(mayBegin(gate)).toEqual(['c']);
+    },
+  );
+
   it('keeps no room for a target whose lease was lost in its first pass', () => {
     const { makeGate, show } = fleet({ a: 1, b: 1 }, { maxParallel: 1 });
     const gate = makeGate();
@@ -227,7 +256,7 @@ describe('a roll-out', () => {
     ends(gate, 'a', { result: 'transient', reason: 'Stopped' });
     gate.settings = { ...goes, paused: true };
     expect(gate.describe(0)).toBe('the fleet is paused');
-    expect([gate.admitNamed('a', first, 0, true), gate.admitNamed('b', first, 0)]).toEqual([
+    expect([gate.admitNamed('a', first, 0, 'in-force'), gate.admitNamed('b', first, 0)]).toEqual([
       null,
       expect.stringContaining('is paused'),
     ]);
