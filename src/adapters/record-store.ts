@@ -24,6 +24,7 @@ type Seal = (text: string) => string;
 export function storeRecord(text: RecordText, logger: Logger, seal: Seal | null): RecordStore {
   /** What lay there last, as far as this process knows. */
   let there: LoopRecord | null = null;
+  let peeked: { seen: string | null; record: LoopRecord | null } = { seen: null, record: null };
   return {
     async load() {
       const found = await text.read().catch((error: unknown) => error);
@@ -33,6 +34,11 @@ export function storeRecord(text: RecordText, logger: Logger, seal: Seal | null)
       if (there === lostRecord)
         logger.warn('The record cannot be read; it is made anew, and nothing is deleted because of it', { code });
       return there;
+    },
+    peek() {
+      const seen = text.seen?.() ?? null;
+      if (seen !== peeked.seen) peeked = { seen, record: seen === null ? null : decodeRecord(seen, seal) };
+      return peeked.record;
     },
     async save(record) {
       const { pendingRevision, givenUp } = record;

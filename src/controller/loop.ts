@@ -45,11 +45,16 @@ export class Loop {
   }
 
   status(): Status {
-    const { lease, degraded, tokenExpiresAt, settings } = this.#parts;
+    const { lease, degraded, tokenExpiresAt, settings, store } = this.#parts;
+    const { status } = this.#board;
+    const isWriter = lease.mayStart();
+    const holder = lease.holder();
+    const others = isWriter || holder === null ? null : store.peek?.();
     return {
-      ...this.#board.status,
-      role: lease.mayStart() ? 'writer' : 'standby',
-      holder: lease.holder(),
+      ...status,
+      ...(others && { revisions: { ...status.revisions, failed: viewRecord(others).failed } }),
+      role: isWriter ? 'writer' : 'standby',
+      holder,
       suspended: settings().suspended,
       degraded: degraded(),
       tokenExpiresAt: tokenExpiresAt(),

@@ -151,6 +151,8 @@ export function recordSecrets(sent: readonly SecretBinding[]): readonly SecretBi
 export interface RecordStore {
   /** Never fails: a record that cannot be read is an empty one, said in the log. */
   load(): Promise<LoopRecord>;
+  /** The record of the replica that holds the lease, as it was last seen; null: not known. */
+  peek?(): LoopRecord | null;
   /** Whether it is kept now. False: another replica may not know what is about to be written, so it must not be written. */
   save(record: LoopRecord): Promise<boolean>;
 }
@@ -159,5 +161,7 @@ export interface RecordStore {
 export interface RecordText {
   /** Null: there is none. Rejects when it cannot be read. */
   read(): Promise<string | null>;
+  /** What it was when the lease was last found in other hands. */
+  seen?(): string | null;
   write(text: string): Promise<boolean>;
 }

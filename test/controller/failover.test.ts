@@ -157,6 +157,22 @@ describe('a failover', () => {
     });
   }
 
+  it('shows at a standby what failed at the replica that leads, by its record, while that one is alive', async () => {
+    const first = start('one', r1);
+    await until(inSync(first, r1));
+    const second = start('two', r1);
+    await until(() => second.fake.loop.status().revisions.failed?.length === 0);
+    first.fake.answer = () => ({ kind: 'apply', plan: planOf(['+10.0.0.1']), end: 'failed', status: 422 });
+    publish(r2);
+    await until(() => ready(first).reason === 'ApplyFailed');
+    await step(10_000);
+    expect(second.fake.loop.status()).toMatchObject({ role: 'standby', holder: 'one', revisions: { failed: [r2] } });
+    server.refuse.add('one');
+    server.refuse.add('two');
+    await until(() => second.fake.loop.status().holder === null);
+    expect(second.fake.loop.status().revisions.failed).toBeNull();
+  });
+
   it('takes a directory whose content has the recorded digest for the revision in force, and goes on with it', async () => {
     const [first, second] = await afterHandover();
     const { answer } = first.fake;

@@ -75,7 +75,7 @@ class KubernetesStore implements LeaseStore {
   readonly #api: ReturnType<typeof createLeaseApi>;
   /** How the Lease last looked, since when (monotonic, ms: clocks of machines differ), and how long its holder may write on. */
   #seen = { mark: '', since: 0, heldForMs: 0 };
-  /** What lies with the lease, as this replica wrote it, or found it when it took the lease; null: nothing, or not known. */
+  /** What lies with the lease, as this replica wrote it, or last found it in other hands. */
   #record: string | null = null;
 
   constructor(settings: KubernetesLeaseSettings) {
@@ -115,8 +115,8 @@ class KubernetesStore implements LeaseStore {
     const sentAt = { now: clock.now(), wallTime: clock.wallTime() };
     const current = await this.#api.read();
     const wasMine = this.#isMine(current);
-    // Another replica may have written it. The answer to the write that takes the lease may be lost: it is unknown until one comes.
-    if (!wasMine) this.#record = null;
+    // Taking the lease leaves it as it was found, also where the answer to that is lost.
+    if (!wasMine) this.#record = current?.metadata.annotations?.[recordKey] ?? null;
     if (this.#mayBeHeld(current, tenure)) return false;
     const written = await this.#api.write(current, buildLease(this.#settings, current, this.#record));
     if (written === 'conflict') {
@@ -125,7 +125,6 @@ class KubernetesStore implements LeaseStore {
       if (again) return this.turn(tenure, false);
       throw new NotRenewed('409', 'somebody else keeps changing the Lease object');
     }
-    this.#record = written.metadata.annotations?.[recordKey] ?? null;
     this.#seen = { mark: '', since: clock.now(), heldForMs: durationMs };
     tenure.renewed(sentAt);
     return true;
@@ -138,7 +137,7 @@ class KubernetesStore implements LeaseStore {
     const { holderIdentity, renewTime, leaseTransitions } = current?.spec ?? {};
     const mark = current === null ? 'none' : `${holderIdentity} ${renewTime} ${leaseTransitions}`;
     if (mark !== this.#seen.mark) this.#seen = { mark, since: clock.now(), heldForMs: this.#holdOf(current) };
-    tenure.saw(holderIdentity || null, this.#seen.since);
+    tenure.saw(holderIdentity || null, this.#seen.since, this.#record);
     if (current !== null && (!holderIdentity || this.#isMine(current))) return false;
     if (current === null && tenure.leftMs() > 0)
       logger.warn('The lease was deleted: nothing is written until it is made anew');

@@ -58,6 +58,8 @@ function createTenure({ identity, durationMs, clock, logger, onChange, onOverlap
   const tenure = {
     /** Who holds the lease as far as is known. */
     holder: null as string | null,
+    /** What it was found to hold. */
+    record: null as string | null,
     leftMs,
     /** ms until nothing new is started: closing a gap (10 s) and one request's deadline lie before the end. */
     startMs: () => leftMs() - Math.floor(durationMs / 2),
@@ -65,7 +67,8 @@ function createTenure({ identity, durationMs, clock, logger, onChange, onOverlap
     mayWrite: () => leftMs() > durationMs / 4,
     signal: () => held.signal,
     /** Who was found to hold it, and when that one was last seen to renew it (monotonic, ms): one that is silent may be dead. */
-    saw(holder: string | null, renewedAt: number): void {
+    saw(holder: string | null, renewedAt: number, record: string | null): void {
+      tenure.record = record;
       tenure.holder = clock.now() - renewedAt > durationMs / 4 ? null : holder;
     },
     /** It is ours, from before the renewal was sent. */
@@ -143,7 +146,7 @@ export function keepLease(settings: LeaseSettings, store: LeaseStore): Lease {
     // The store may still name us after our term: nobody can know that we hold it then.
     holder: () => (tenure.holder === identity && !mayStart() ? null : tenure.holder),
     election: contact.election,
-    record: { read: () => oneAtATime(() => store.readRecord()), write },
+    record: { read: () => oneAtATime(() => store.readRecord()), seen: () => tenure.record, write },
     release() {
       released ??= end();
       return released;

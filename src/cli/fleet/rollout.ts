@@ -119,7 +119,8 @@ export class RolloutGate<Member extends Participant> {
 
   #look(member: Member, now: number): Seen {
     const status = member.keeper.status();
-    if (status.revisions.failed !== null) return getOrMake(this.#seen, member, () => viewStatus(status, now));
+    if (status.role === 'writer' && status.revisions.failed !== null)
+      return getOrMake(this.#seen, member, () => viewStatus(status, now));
     // What was seen of it before another replica wrote there may not be so any more.
     this.#seen.delete(member);
     return viewStatus(status, now);
@@ -131,7 +132,7 @@ function viewStatus(status: Status, now: number) {
   const { revisions, passes, role, holder } = status;
   const { Ready, Enforced, Stalled } = status.conditions;
   const isSettled = Ready.status === 'True' && Enforced?.status !== 'False' && Enforced?.status !== 'Unknown';
-  // Nobody waits for a record that another replica has, or that nobody can read.
+  // Nobody waits for a record that another replica has not written yet, or that nobody can read.
   const isElsewhere = (role === 'standby' && holder !== null) || Stalled.reason === 'BadSettings';
   return {
     /** It converged to this revision, which was confirmed where that is asked, and is enforced where that is looked at. */

@@ -345,6 +345,7 @@ describe('a Kubernetes lease', () => {
     const second = lease('two', clock);
     await turn(clock, 10_000);
     expect(await second.record?.write('stolen')).toBe(false);
+    expect(second.record?.seen?.()).toBe('mine');
     server.refuse.add('one');
     await turn(clock, 10_000);
     expect(await first.record?.write('refused')).toBe(false);

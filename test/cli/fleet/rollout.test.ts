@@ -179,6 +179,8 @@ describe('a roll-out', () => {
     ends(gate, 'a', {});
     show('a', { role: 'standby', holder: 'other', revisions: { ...known().revisions, failed: null } });
     expect(gate.admitNamed('b', second, 0)).toBeNull();
+    show('a', { role: 'standby', holder: 'other', revisions: { ...known().revisions, failed: [second] } });
+    expect(gate.admitNamed('b', second, 0)).toContain('failed at a and begins nowhere else');
     show('a', { role: 'writer', revisions: { ...known().revisions, failed: null } });
     expect(gate.admitNamed('b', second, 0)).toContain('waits until it is known whether it failed at a');
     show('a', { revisions: { ...known().revisions, failed: [second] } });

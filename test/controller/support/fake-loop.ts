@@ -194,6 +194,7 @@ export function fakeLoop(
     },
     notify: (turn) => void fake.turns.push(turn),
     store: {
+      peek: () => kept?.peek?.() ?? null,
       load: () => kept?.load() ?? Promise.resolve(options.record ?? emptyRecord),
       save: async (record) => {
         fake.saved.push(record);
