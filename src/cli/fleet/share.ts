@@ -108,6 +108,9 @@ export function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSig
   const past: Pick<Source, 'readAt' | 'descends'> = {
     ...(readAt && {
       readAt: (revision, signal, seen) => {
+        const known = contents.get(revision);
+        // What is known waits for no look that hangs.
+        if (known !== undefined) return Promise.resolve({ content: known, problems: [] });
         const reading = inLine(async () => {
           const content = contents.get(revision);
           return content ? { content, problems: [] } : keep(await readAt.call(source, revision, stop, join(seen)));

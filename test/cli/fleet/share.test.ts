@@ -102,4 +102,23 @@ describe('a shared source', () => {
     reads[0]?.(found);
     expect([await other, await again]).toEqual([found, found]);
   });
+
+  it('gives a revision that one target has read to all, though Git hangs by then', async () => {
+    const content = { revision: 'a', files: [] };
+    let hangs = false;
+    const read = (): Promise<SourceReading> =>
+      hangs ? new Promise(() => undefined) : Promise.resolve({ content, problems: [] });
+    const source: Source = { description: '', read, readAt: read, descends: async () => 'yes' };
+    const one = { source, root: null, follow: () => null, forget: () => undefined };
+    const { signal } = new AbortController();
+    const shared = shareSource(one, -1, signal).source;
+    await shared.read(signal);
+    hangs = true;
+    void shared.read(signal);
+    const late = new AbortController();
+    const found = shared.readAt?.('a', late.signal);
+    await turns();
+    late.abort();
+    expect(await found).toEqual({ content, problems: [] });
+  });
 });
