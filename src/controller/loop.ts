@@ -1,6 +1,6 @@
 import type { FirstSeen, SourceReading } from '../ports.ts';
 import { pickInterval } from './backoff.ts';
-import { shortenRevision } from './conditions.ts';
+import { createConditions, shortenRevision } from './conditions.ts';
 import { Leadership } from './leadership.ts';
 import { describeStandby } from './lease.ts';
 import type { LoopParts } from './loop-parts.ts';
@@ -47,12 +47,18 @@ export class Loop {
   status(): Status {
     const { lease, degraded, tokenExpiresAt, settings, store } = this.#parts;
     const { status } = this.#board;
+    const { Ready } = status.conditions;
     const isWriter = lease.mayStart();
     const holder = lease.holder();
     const others = isWriter || holder === null ? null : store.peek?.();
     return {
       ...status,
       ...(others && { revisions: { ...status.revisions, failed: viewRecord(others).failed } }),
+      // What was said of the holder before ends with the takeover, also while the source hangs.
+      ...(isWriter &&
+        Ready.reason === 'Standby' && {
+          conditions: { ...status.conditions, Ready: createConditions(Ready.since).Ready },
+        }),
       role: isWriter ? 'writer' : 'standby',
       holder,
       suspended: settings().suspended,

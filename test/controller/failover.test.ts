@@ -173,6 +173,18 @@ describe('a failover', () => {
     expect(second.fake.loop.status().revisions.failed).toBeNull();
   });
 
+  it('names no holder of before once this replica leads, also while the source hangs', async () => {
+    const first = start('one', r1, { git: true });
+    await until(inSync(first, r1));
+    const second = start('two', r1, { git: true });
+    await until(() => ready(second).message === 'one holds the lease');
+    second.fake.hangsMs = 1e9;
+    second.fake.triggers.wake('file');
+    server.refuse.add('one');
+    await until(() => isWriter(second));
+    expect(ready(second)).toMatchObject({ status: 'Unknown', reason: 'Starting', message: 'no pass has ended yet' });
+  });
+
   it('takes a directory whose content has the recorded digest for the revision in force, and goes on with it', async () => {
     const [first, second] = await afterHandover();
     const { answer } = first.fake;
