@@ -78,6 +78,15 @@ describe('a Lease of Kubernetes that another process holds', () => {
     expect([(await apply()).code, live(), existsSync(pendingFile())]).toEqual([3, 1, false]);
   });
 
+  it('an apply to be confirmed × a Lease that somebody deleted: it is not refused, as long as nobody has made it again', async () => {
+    leases.refuse.add('sidecar-7');
+    leases.remove();
+    expect([(await apply()).code, live()]).toEqual([0, 3]);
+    leases.refuse.delete('sidecar-7');
+    await until(() => leases.lease() !== null);
+    expect([(await apply()).code, live()]).toEqual([3, 3]);
+  });
+
   it('is no obstacle once its record says that the holder is suspended, and stays with the holder', async () => {
     await record({ suspended: true });
     expect([(await apply('false')).code, live()]).toEqual([3, 1]);
