@@ -22,11 +22,6 @@ export class Backoff {
     this.#clock = clock;
   }
 
-  /** Whether a failure is waiting to be tried again. */
-  get pending(): boolean {
-    return this.#retryAt > 0;
-  }
-
   /** ms until the next try; 0 when nothing holds it back. */
   leftMs(): number {
     return Math.max(0, this.#retryAt - this.#clock.now());

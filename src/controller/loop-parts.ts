@@ -48,9 +48,6 @@ export interface LoopSettings {
   readonly noticeMs: number;
 }
 
-/** Whether a pass over a revision is to begin, or to write of it for the first time, or some of it was written. */
-export type HoldStage = 'chosen' | 'first-write' | 'in-force';
-
 export interface LoopParts {
   readonly source: Source;
   readonly pass: (request: LoopPassRequest) => Promise<PassResult>;
@@ -67,7 +64,7 @@ export interface LoopParts {
   readonly logger: Logger;
   readonly lease: Lease;
   /** Why this revision must not be begun yet, for people; null: it may be, and what is in force goes on. Absent: any may. */
-  readonly hold?: (revision: string, stage: HoldStage) => string | null;
+  readonly hold?: (revision: string, stage: 'chosen' | 'first-write' | 'in-force') => string | null;
   readonly observer: LoopObserver;
   /** Tells people; returns at once and never throws. */
   readonly notify: (turn: Turn) => void;

@@ -23,8 +23,6 @@ const leastReadMs = { first: 800, again: 5000 };
 /** Another pass follows by itself. */
 const unsettled: ReadonlySet<Verdict['reason']> = new Set(['Settling', 'AwaitingConfirmation'] as const);
 
-const askedAnew: readonly Trigger[] = ['settings', 'signal', 'token'];
-
 /** A running loop: one target, one pass at a time. Nothing happens before `run`. */
 export class Loop {
   readonly #parts: LoopParts;
@@ -34,7 +32,6 @@ export class Loop {
   #lead: Leadership | null = null;
   /** The time on the wall at which it looks again in any case (ms since 1970), as of the last pass. */
   #wakeAt = Number.POSITIVE_INFINITY;
-
   /** The last reading was cut off. */
   #isLate = false;
 
@@ -47,20 +44,13 @@ export class Loop {
   status(): Status {
     const { lease, degraded, tokenExpiresAt, settings, store } = this.#parts;
     const { status } = this.#board;
-    const { Ready } = status.conditions;
     const isWriter = lease.mayStart();
-    const holder = lease.holder();
-    const others = isWriter || holder === null ? null : store.peek?.();
+    const others = isWriter || lease.holder() === null ? null : store.peek?.();
     return {
       ...status,
       ...(others && { revisions: { ...status.revisions, failed: viewRecord(others).failed } }),
-      // What was said of the holder before ends with the takeover, also while the source hangs.
-      ...(isWriter &&
-        Ready.reason === 'Standby' && {
-          conditions: { ...status.conditions, Ready: createConditions(Ready.since).Ready },
-        }),
       role: isWriter ? 'writer' : 'standby',
-      holder,
+      holder: lease.holder(),
       suspended: settings().suspended,
       degraded: degraded(),
       tokenExpiresAt: tokenExpiresAt(),
@@ -93,7 +83,7 @@ export class Loop {
       // The command may have confirmed it before this turn was over.
       const isSettled = judged !== null && !unsettled.has(judged.reason) && this.#board.status.confirmBy === null;
       if (once && isSettled && !this.#isLate) break;
-      const isRetry = this.#lead?.backoff.pending === true;
+      const isRetry = (this.#lead?.backoff.failures ?? 0) > 0;
       const next = await wakes.next(waitMs, isRetry ? 'retry' : 'interval', again ? undefined : this.#wakeAt);
       triggers = again ? new Set([...triggers, ...next].filter((one) => one !== 'interval')) : next;
     }
@@ -115,6 +105,7 @@ export class Loop {
     const { appliedRevision: applied, inForceRevision, drift } = this.#lead.record;
     this.#board.revisions(viewRecord(this.#lead.record));
     this.#board.update({ drift });
+    this.#board.set(createConditions(0).Ready); // no longer what was said of the holder before
     if (inForceRevision !== null) logger.info('The record was taken up', { applied, inForce: inForceRevision });
     return this.#lead;
   }
@@ -124,7 +115,8 @@ export class Loop {
     const { clock, settings } = this.#parts;
     const interval = pickInterval(settings().intervalMs, clock.random());
     await this.#takeLead(); // said before the source is asked, which may take long
-    if (askedAnew.some((trigger) => triggers.has(trigger))) this.#lead?.runner.gate.forgetStall();
+    if ((['settings', 'signal', 'token'] as const).some((asked) => triggers.has(asked)))
+      this.#lead?.runner.gate.forgetStall();
     const reading = await this.#observe();
     if (this.#parts.stop.aborted) return { waitMs: 0, judged: null };
     const lead = await this.#takeLead();
@@ -235,7 +227,7 @@ export class Loop {
     this.#announce(end, { isNew, soon, status: this.status() });
     this.#wakeAt = agenda.wakeAt;
     const interval = pickInterval(Math.min(settings().intervalMs, agenda.mostMs), clock.random());
-    const retryMs = backoff.pending ? backoff.leftMs() : interval;
+    const retryMs = backoff.failures > 0 ? backoff.leftMs() : interval;
     return { waitMs: Math.min(interval, retryMs, end.verdict.waitMs ?? interval), judged: verdict };
   }
 

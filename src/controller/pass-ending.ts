@@ -110,11 +110,10 @@ export function isInForce({ kind, reason }: Verdict): boolean {
   return kind === 'good' || reason === 'SecretMissing' || (reason === 'ClockDiffers' && kind === 'held');
 }
 
-const left: ReadonlySet<string> = new Set(['waits-for-secret', 'locks-out', 'not-gone-back', 'clock-differs']);
-
 /** `, but for this: …`: what is not as before though all else was taken back; empty for nothing. */
 export function explainLeft(result: PassResult | null): string {
-  const summaries = result?.problems.flatMap(({ code, summary }) => (left.has(code) ? [summary] : [])) ?? [];
+  const left: readonly string[] = ['waits-for-secret', 'locks-out', 'not-gone-back', 'clock-differs'];
+  const summaries = result?.problems.flatMap(({ code, summary }) => (left.includes(code) ? [summary] : [])) ?? [];
   return summaries.length === 0 ? '' : `, but for this: ${summaries.join(' ')}`;
 }
 

@@ -88,15 +88,7 @@ class KubernetesStore implements LeaseStore {
   }
 
   async writeRecord(text: string, tenure: Tenure): Promise<boolean> {
-    const before = this.#record;
-    this.#record = text;
-    let done = false;
-    try {
-      done = (await this.turn(tenure)) && this.#record === text;
-    } finally {
-      if (!done) this.#record = before;
-    }
-    return done;
+    return (await this.turn(tenure, text)) && this.#record === text;
   }
 
   async free(held: boolean): Promise<void> {
@@ -109,8 +101,8 @@ class KubernetesStore implements LeaseStore {
     await this.#api.close();
   }
 
-  /** Takes or keeps the lease, with the record; whether that was done. `again`: after a conflict it is tried once more. */
-  async turn(tenure: Tenure, again = true): Promise<boolean> {
+  /** Takes the lease, or keeps it with this text as its record; whether that was done. `again`: after a conflict it is tried once more. */
+  async turn(tenure: Tenure, text = this.#record, again = true): Promise<boolean> {
     const { clock, durationMs, logger } = this.#settings;
     const sentAt = { now: clock.now(), wallTime: clock.wallTime() };
     const current = await this.#api.read();
@@ -118,13 +110,15 @@ class KubernetesStore implements LeaseStore {
     // Taking the lease leaves it as it was found, also where the answer to that is lost.
     if (!wasMine) this.#record = current?.metadata.annotations?.[recordKey] ?? null;
     if (this.#mayBeHeld(current, tenure)) return false;
-    const written = await this.#api.write(current, buildLease(this.#settings, current, this.#record));
+    const record = wasMine ? text : this.#record;
+    const written = await this.#api.write(current, buildLease(this.#settings, current, record));
     if (written === 'conflict') {
       if (!wasMine) return false; // another replica was faster
       logger.warn('The Lease was changed by somebody else at the same moment', { again });
-      if (again) return this.turn(tenure, false);
+      if (again) return this.turn(tenure, text, false);
       throw new NotRenewed('409', 'somebody else keeps changing the Lease object');
     }
+    this.#record = record;
     this.#seen = { mark: '', since: clock.now(), heldForMs: durationMs };
     tenure.renewed(sentAt);
     return true;
@@ -137,7 +131,7 @@ class KubernetesStore implements LeaseStore {
     const { holderIdentity, renewTime, leaseTransitions } = current?.spec ?? {};
     const mark = current === null ? 'none' : `${holderIdentity} ${renewTime} ${leaseTransitions}`;
     if (mark !== this.#seen.mark) this.#seen = { mark, since: clock.now(), heldForMs: this.#holdOf(current) };
-    tenure.saw(holderIdentity || null, this.#seen.since, this.#record);
+    tenure.saw(holderIdentity || null, this.#seen.since);
     if (current !== null && (!holderIdentity || this.#isMine(current))) return false;
     if (current === null && tenure.leftMs() > 0)
       logger.warn('The lease was deleted: nothing is written until it is made anew');
@@ -149,9 +143,8 @@ class KubernetesStore implements LeaseStore {
   #holdOf(current: LeaseObject | null): number {
     // It may have been deleted just before this replica came: a holder notices with its next renewal.
     if (current === null) return Math.max(this.#seen.heldForMs, 2 * chooseRenewal(this.#settings));
-    const { holderIdentity, leaseDurationSeconds } = current.spec ?? {};
-    if (!holderIdentity) return 0;
-    return leaseDurationSeconds == null ? this.#settings.durationMs : leaseDurationSeconds * 1000;
+    const seconds = current.spec?.leaseDurationSeconds;
+    return seconds == null ? this.#settings.durationMs : seconds * 1000;
   }
 
   #isMine(lease: LeaseObject | null): boolean {

@@ -58,8 +58,6 @@ function createTenure({ identity, durationMs, clock, logger, onChange, onOverlap
   const tenure = {
     /** Who holds the lease as far as is known. */
     holder: null as string | null,
-    /** What it was found to hold. */
-    record: null as string | null,
     leftMs,
     /** ms until nothing new is started: closing a gap (10 s) and one request's deadline lie before the end. */
     startMs: () => leftMs() - Math.floor(durationMs / 2),
@@ -67,8 +65,7 @@ function createTenure({ identity, durationMs, clock, logger, onChange, onOverlap
     mayWrite: () => leftMs() > durationMs / 4,
     signal: () => held.signal,
     /** Who was found to hold it, and when that one was last seen to renew it (monotonic, ms): one that is silent may be dead. */
-    saw(holder: string | null, renewedAt: number, record: string | null): void {
-      tenure.record = record;
+    saw(holder: string | null, renewedAt: number): void {
       tenure.holder = clock.now() - renewedAt > durationMs / 4 ? null : holder;
     },
     /** It is ours, from before the renewal was sent. */
@@ -111,6 +108,7 @@ export function keepLease(settings: LeaseSettings, store: LeaseStore): Lease {
   const oneAtATime = createQueue();
   const contact = followContact(settings);
   let released: Promise<void> | null = null;
+  let seen: string | null = null;
 
   const mayStart = (): boolean => startMs() > 0;
   // Short enough that the end of the term is noticed in time, also while renewing fails or hangs.
@@ -120,6 +118,7 @@ export function keepLease(settings: LeaseSettings, store: LeaseStore): Lease {
       const over = new AbortController();
       const noticed = clock.sleep(noticeMs(), over.signal).then(settle);
       await oneAtATime(() => store.turn(tenure)).then(contact.succeeded, contact.failed);
+      if (!mayStart()) seen = await store.readRecord().catch(() => null);
       over.abort();
       await noticed;
       await clock.sleep(Math.min(renewMs, noticeMs()), stop.signal);
@@ -146,7 +145,7 @@ export function keepLease(settings: LeaseSettings, store: LeaseStore): Lease {
     // The store may still name us after our term: nobody can know that we hold it then.
     holder: () => (tenure.holder === identity && !mayStart() ? null : tenure.holder),
     election: contact.election,
-    record: { read: () => oneAtATime(() => store.readRecord()), seen: () => tenure.record, write },
+    record: { read: () => oneAtATime(() => store.readRecord()), seen: () => seen, write },
     release() {
       released ??= end();
       return released;

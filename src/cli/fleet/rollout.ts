@@ -1,7 +1,7 @@
 import { shortenRevision } from '../../controller/conditions.ts';
-import type { HoldStage } from '../../controller/loop-parts.ts';
-import type { PassView, Status } from '../../controller/status.ts';
+import type { Status } from '../../controller/status.ts';
 import { getOrMake } from '../../model/group-by.ts';
+import type { SharedWatch } from '../watch/invocation.ts';
 import type { Rollout, Target } from './targets.ts';
 
 type Participant = Pick<Target, 'name' | 'wave'> & { readonly keeper: { status(): Status } };
@@ -40,16 +40,15 @@ export class RolloutGate<Member extends Participant> {
   }
 
   /** Why this target must not go on with this revision now; null: it may. */
-  admit(member: Member, revision: string, stage: HoldStage, now: number): string | null {
+  admit(member: Member, revision: string, stage: Parameters<SharedWatch['hold']>[1], now: number): string | null {
     const { applied, attempted } = member.keeper.status().revisions;
     const hasBegun = stage === 'in-force' || applied === revision;
-    const begins = !hasBegun && (stage === 'first-write' || attempted !== revision);
-    const needsRoom = begins || this.#waiting.has(member);
-    const crowd = (): string | null => (needsRoom ? this.#crowd(revision, member) : null);
-    const hold = hasBegun ? null : (this.#holdOf(member, revision, now) ?? crowd());
+    const begins = stage === 'first-write' || attempted !== revision || this.#waiting.has(member);
+    const crowd = begins ? this.#crowd(revision, member) : null;
+    const hold = hasBegun ? null : (this.#holdOf(member, revision, now) ?? crowd);
     if (hold !== null) this.#waiting.set(member, revision);
     else this.#waiting.delete(member);
-    if (hold === null && begins) this.#busy.add(member);
+    if (hold === null && begins && !hasBegun) this.#busy.add(member);
     return hold;
   }
 
@@ -145,12 +144,10 @@ function viewStatus(status: Status, now: number) {
   };
 }
 
-const countFailed = ({ outcomes }: PassView): number => outcomes.failed + outcomes.unknown;
-
 /** The revision that was refused here, or not carried out. */
 function findBroken({ passes: [pass], revisions: { applied } }: Status): string | null {
   if (pass === undefined) return null;
-  const hasFailed = pass.result !== 'good' && countFailed(pass) > 0;
+  const hasFailed = pass.result !== 'good' && pass.outcomes.failed + pass.outcomes.unknown > 0;
   if (!hasFailed && !broken.has(pass.reason)) return null;
   const revision = pass.failedRevision ?? pass.revision;
   return revision === applied ? null : revision;

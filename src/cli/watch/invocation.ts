@@ -25,10 +25,8 @@ export type OpenSource = (
 ) => Promise<WatchedSource>;
 
 /** What several controllers of one process have in common. */
-export interface SharedWatch extends SharedParts {
+export interface SharedWatch extends SharedParts, Required<Pick<LoopParts, 'hold'>> {
   readonly openSource: OpenSource;
-  /** Why a revision must not be begun yet; null: it may be. */
-  readonly hold: NonNullable<LoopParts['hold']>;
   /** Runs a pass when there is room for it. */
   readonly inTurn: <T>(pass: () => Promise<T>) => Promise<T>;
 }

@@ -1,12 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { RolloutGate } from '../../../src/cli/fleet/rollout.ts';
 import type { Rollout } from '../../../src/cli/fleet/targets.ts';
-import type { HoldStage } from '../../../src/controller/loop-parts.ts';
+import type { SharedWatch } from '../../../src/cli/watch/invocation.ts';
 import { createStalledStatus, createStatus, type PassView, type Status } from '../../../src/controller/status.ts';
 
 const none = { done: 0, failed: 0, skipped: 0, dropped: 0, unknown: 0 };
 const [first, second] = ['a'.repeat(40), 'b'.repeat(40)];
 const goes: Rollout = { soak: 0 };
+
+type HoldStage = Parameters<SharedWatch['hold']>[1];
 
 /** A target whose record was read. */
 const known = (): Status => {
