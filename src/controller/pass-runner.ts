@@ -6,7 +6,8 @@ import type { Refusal } from '../plan/plan.ts';
 import { Gate, type PassOrder } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { createGapClock } from './observer.ts';
-import { findUnfinished, joinRuns, judge, mayBeOnePart, type PassRun, type Verdict, waits } from './pass-ending.ts';
+import type { PassRun, Verdict } from './pass-ending.ts';
+import { findUnfinished, isInForce, joinRuns, judge, mayBeOnePart, waits } from './pass-ending.ts';
 import { logDrift, logFailures, logInternalError, logTimes, logUnknownRules } from './pass-log.ts';
 import type { StatusBoard } from './status-board.ts';
 
@@ -29,7 +30,13 @@ export class PassRunner {
   async run(order: PassOrder): Promise<PassRun> {
     const whole = await this.#runOne(order);
     if (!mayBeOnePart(whole.result)) return whole;
-    return joinRuns(await this.#runOne(order, 'rules'), await this.#runOne(order, 'configuration'));
+    const rules = await this.#runOne(order, 'rules');
+    const { content, record, back } = order;
+    const isBegun = content.revision === record.inForceRevision || rules.result?.end === 'applied' || back !== undefined;
+    // A Configuration alone brings no revision into force: the rules of the one before still begin and end. On trial is the whole.
+    const beginAlone = async () => (this.#parts.settings().confirmWithinMs === null ? null : rules.verdict);
+    const begin = isBegun || isInForce(rules.verdict) ? order.begin : beginAlone;
+    return joinRuns(rules, await this.#runOne({ ...order, begin }, 'configuration'));
   }
 
   /** Applies what began or ended by time. Where that waits, what accepted ends by itself, but for what a rule that waits gives too. */

@@ -17,7 +17,7 @@ import { createTriggers, type Triggers } from '../../src/controller/trigger.ts';
 import { deriveFingerprintKey } from '../../src/model/secret.ts';
 import { parseSchedule } from '../../src/plan/guard/windows.ts';
 import type { Clock, SourceContent } from '../../src/ports.ts';
-import { rule, startWorld, token, type World } from '../cli/harness.ts';
+import { configuration, rule, startWorld, token, type World } from '../cli/harness.ts';
 import { defaultSettings } from './support/fake-loop.ts';
 import { until } from './support/sidecar.ts';
 
@@ -719,6 +719,42 @@ describe('rules that begin and end, in a sidecar', () => {
     vi.setSystemTime(now + 24 * hour);
     triggers.wake('time');
     await until(() => live().join() === after.join(), 12_000);
+  });
+
+  const mtu = (value: number): string => configuration(`default_client_mtu: ${value}`);
+  const refused =
+    'apiVersion: firezone/v0\nkind: PolicyTest\nmetadata: {name: t}\nspec: {cases: [{destination: 10.9.1.1, expect: accept}]}\n---\n';
+
+  it.each([
+    ['leaves the rule out', ''],
+    ['puts its end off', timed('guest', '10.1.0.0/16', { expires: Date.now() + 999 * hour })],
+  ])('end by the revision in force where a refused one, whose Configuration is written, %s', async (_, guest) => {
+    newest = contentOf(timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) + others + mtu(1280));
+    await start();
+    const inForce = record.inForceRevision;
+    const later = timed('new', '10.3.0.0/16', { notBefore: now + 12 * hour });
+    newest = contentOf(guest + later + others + mtu(1400) + refused);
+    expect([await passAt(now + hour), live()]).toEqual(['Refused', before]);
+    expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: 1400 });
+    expect(record.inForceRevision).toBe(inForce);
+    expect([await passAt(now + 25 * hour), live()]).toEqual(['Refused', before.slice(1)]);
+    stop.abort();
+    await running;
+    await start();
+    expect(live()).toEqual(before.slice(1));
+  });
+
+  it('a Configuration that has to be confirmed waits for the rules of its revision', async () => {
+    newest = contentOf(others + mtu(1280));
+    await start();
+    settings = { ...settings, confirmWithinMs: hour };
+    newest = contentOf(others + mtu(1400) + refused);
+    expect(await passAt(now + 1000)).toBe('Refused');
+    expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: 1280 });
+    expect(record.pendingRevision).toBeNull();
+    newest = contentOf(others + mtu(1400));
+    expect(await passAt(now + 2000)).toBe('AwaitingConfirmation');
+    expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: 1400 });
   });
 
   it('an end that the newest revision put off is not cut in between', async () => {
