@@ -222,13 +222,15 @@ export class Leadership {
    */
   async #begin(content: SourceContent, desired: DesiredState | null): Promise<Verdict | null> {
     const { revision } = content;
-    const { confirmedRevision, pendingRevision } = this.record;
+    const { confirmedRevision, pendingRevision, inForceRevision } = this.record;
     const isTried = this.#parts.settings().confirmWithinMs !== null && revision !== confirmedRevision;
     const isNew = isTried && revision !== pendingRevision;
     const lost = isNew ? await this.#abandon(true) : null;
     if (lost !== null) return lost;
     const pending = isNew ? notePending(this.record, revision) : {};
-    if (!(await this.#update({ inForceRevision: revision, ...pending, ...agreedAtOf(desired) }))) return notRecorded;
+    // A rule that begins in a revision in force has begun once it is written: where the server fails it is tried again.
+    const agreed = revision === inForceRevision ? {} : agreedAtOf(desired);
+    if (!(await this.#update({ inForceRevision: revision, ...pending, ...agreed }))) return notRecorded;
     if (isNew) {
       this.#trial.begin();
       [this.#mayLeave, this.#held] = [false, null];
@@ -268,9 +270,10 @@ export class Leadership {
 
   /** The times of this content are those of this state now; what it asks for beside them is as it was. */
   async turned({ revision }: SourceContent, state: DesiredState | null): Promise<void> {
-    if (revision !== this.record.appliedRevision || state === null) return;
-    this.base = state;
-    await this.#update({ appliedDesired: state.digest, ...agreedAtOf(state) });
+    if (state === null) return;
+    const isApplied = revision === this.record.appliedRevision;
+    if (isApplied) this.base = state;
+    await this.#update({ ...(isApplied && { appliedDesired: state.digest }), ...agreedAtOf(state) });
   }
 
   /** Of these rules, which begin or end soon, those of which nobody was told yet; now they are. `before`: what was in force until now. */

@@ -32,7 +32,8 @@ export class PassRunner {
     if (!mayBeOnePart(whole.result)) return whole;
     const rules = await this.#runOne(order, 'rules');
     const { content, record, back } = order;
-    const isBegun = content.revision === record.inForceRevision || rules.result?.end === 'applied' || back !== undefined;
+    const isBegun =
+      content.revision === record.inForceRevision || rules.result?.end === 'applied' || back !== undefined;
     // A Configuration alone brings no revision into force: the rules of the one before still begin and end. On trial is the whole.
     const beginAlone = async () => (this.#parts.settings().confirmWithinMs === null ? null : rules.verdict);
     const begin = isBegun || isInForce(rules.verdict) ? order.begin : beginAlone;

@@ -744,6 +744,25 @@ describe('rules that begin and end, in a sidecar', () => {
     expect(live()).toEqual(before.slice(1));
   });
 
+  it.each([
+    ['of drift that is only reported', 'report' as const, () => undefined],
+    ['of a newer revision that is refused', 'correct' as const, () => (newest = contentOf(others + refused))],
+  ])('begin when the server is well again, beside a pass %s', async (_, onDrift, change) => {
+    const closing = (when: string): string =>
+      rule('closing', `action: drop, destination: 10.2.0.0/16, ${when}: "${new Date(now + 24 * hour).toISOString()}"`);
+    newest = contentOf(closing('notBefore') + others);
+    await start();
+    settings = { ...settings, onDrift };
+    change();
+    await passAt(now + hour);
+    world.simulator.faults.inject({ match: { method: 'POST' }, fault: { kind: 'status', status: 422 } });
+    await passAt(now + 24 * hour);
+    expect(live()).toEqual(after.slice(1));
+    world.simulator.faults.clear();
+    triggers.wake('signal');
+    await until(() => live().join() === after.join());
+  });
+
   it('a Configuration that has to be confirmed waits for the rules of its revision', async () => {
     newest = contentOf(others + mtu(1280));
     await start();
