@@ -228,7 +228,9 @@ export class Loop {
     this.#wakeAt = agenda.wakeAt;
     const interval = pickInterval(Math.min(settings().intervalMs, agenda.mostMs), clock.random());
     const retryMs = backoff.failures > 0 ? backoff.leftMs() : interval;
-    return { waitMs: Math.min(interval, retryMs, end.verdict.waitMs ?? interval), judged: verdict };
+    // A newer one came while this one waited to be confirmed.
+    const isBehind = isInForce(verdict) && revision !== this.#board.status.revisions.observed;
+    return { waitMs: isBehind ? 0 : Math.min(interval, retryMs, end.verdict.waitMs ?? interval), judged: verdict };
   }
 
   #reconciling(reason: 'Settling' | 'Progressing', message: string): void {

@@ -132,9 +132,21 @@ describe('a revision that has to be confirmed', () => {
     expect(saved()).toMatchObject({ confirmedRevision: 'r2', pendingRevision: null, appliedRevision: 'r2' });
     expect(fake.loop.status().confirmBy).toBeNull();
     expect(fake.turns.map(({ what }) => what)).toEqual(['applied']);
+    // What came meanwhile does not wait for the next interval.
+    answer = 'it ended with 1';
+    await push('r3');
+    await fake.clock.until(() => ready().reason === 'AwaitingConfirmation');
+    await push('r4');
+    await fake.clock.pass(10_000);
+    expect(written().at(-1)).toBe('r3');
+    answer = null;
+    await fake.clock.until(() => written().at(-1) === 'r4', 5000);
+    await fake.clock.until(inEffect('r4'), 5000);
+    await push('r2');
+    await fake.clock.until(inEffect('r2'), 5000);
     // Drift of what is confirmed is corrected, and not tried out.
     holds('something else');
-    await fake.clock.until(() => written().at(-1) === 'r2' && written().length === 3);
+    await fake.clock.until(() => written().at(-1) === 'r2' && written().length === 6);
     expect(ready()).toMatchObject({ status: 'True', reason: 'Applied' });
   });
 
