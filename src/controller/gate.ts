@@ -56,7 +56,8 @@ export class Gate {
    *   another replica writes        | Standby
    *   going back                    | null
    *   suspended                     | Suspended
-   *   all of it failed for good     | Stalled, with the old reason
+   *   all of it failed for good,    |
+   *     and no rule is to end       | Stalled, with the old reason
    *   drift, and drift is reported  | DriftReported
    *   drift, and another writer     |
    *     undoes the same correction  | Fighting, until its pause is over
@@ -74,7 +75,8 @@ export class Gate {
     if (back !== undefined) return null;
     if (suspended) return held('Suspended', `suspended; pending writes: ${steps.length}`);
     const stalled = this.#stalled;
-    if (stalled !== null && steps.every((step) => stalled.steps.has(step))) return stalled.verdict;
+    const endsRules = plan.steps.some(({ change }) => plan.changes[change]?.origin === 'expired');
+    if (stalled !== null && !endsRules && steps.every((step) => stalled.steps.has(step))) return stalled.verdict;
     if (isDrift) {
       const changed = `the live state was changed by others: ${steps.length} writes would undo it`;
       if (onDrift === 'report') return held('DriftReported', changed);

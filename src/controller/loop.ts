@@ -203,7 +203,8 @@ export class Loop {
   async #conclude(leadership: Leadership, ended: PassEnding) {
     const { clock, settings, observer, logger, badSettings } = this.#parts;
     const { backoff, record, base } = leadership;
-    const end = showWorse(await leadership.ended(ended));
+    const judged = await leadership.ended(ended);
+    const end = showWorse(judged);
     const verdict = end.complaint ?? end.verdict;
     const before = record.appliedRevision;
     // After the wait and all at once, so that nobody sees one revision in effect beside what is said of another.
@@ -213,7 +214,7 @@ export class Loop {
     if (verdict.kind === 'good') this.#board.update({ lastSuccessAt: clock.wallTime() });
     const agenda = makeAgenda(end, leadership.base, clock.wallTime(), settings().noticeMs);
     this.#board.update({ ...agenda.view, confirmBy: leadership.confirmBy });
-    const tried = [end.verdict, end.beside?.verdict].find((one) => one?.kind === 'transient');
+    const tried = [judged.complaint, end.verdict, end.beside?.verdict].find((one) => one?.kind === 'transient');
     backoff.ended(tried ?? verdict);
     const view = viewPass(end, verdict, clock);
     this.#board.ended(view);

@@ -52,9 +52,19 @@ export interface PassEnding extends Partial<PassRun> {
   readonly complaint?: Verdict;
 }
 
-/** A newest revision that only waits hides nothing that is wrong with the one in effect. */
+/** A newest revision that only waits hides nothing that is wrong with the one in effect, and none hides what needs a person. */
 export function showWorse(end: PassEnding): PassEnding {
-  return end.complaint?.kind === 'held' && end.verdict.kind !== 'good' ? { ...end, complaint: end.verdict } : end;
+  const { complaint = end.verdict, verdict, beside } = end;
+  const said = complaint.kind === 'held' && verdict.kind !== 'good' ? verdict : complaint;
+  const terminal = [verdict, beside?.verdict ?? said].filter(({ kind }) => kind === 'terminal');
+  return { ...end, complaint: terminal.reduce(addVerdict, said) };
+}
+
+/** What is said of a pass, with what went wrong beside it. */
+export function addVerdict(said: Verdict, other: Verdict): Verdict {
+  if (other.kind === 'held' || other.kind === 'good' || said.message.includes(other.message)) return said;
+  if (said.kind !== 'held') return { ...said, message: `${said.message}; ${other.message}` };
+  return { ...other, message: `${other.message}; ${said.message}`, opensAt: said.opensAt };
 }
 
 const terminalReads: ReadonlySet<string> = new Set([

@@ -7,7 +7,7 @@ import { Gate, type PassOrder } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { createGapClock } from './observer.ts';
 import type { PassRun, Verdict } from './pass-ending.ts';
-import { findUnfinished, isInForce, joinRuns, judge, mayBeOnePart, waits } from './pass-ending.ts';
+import { addVerdict, findUnfinished, isInForce, joinRuns, judge, mayBeOnePart, waits } from './pass-ending.ts';
 import { logDrift, logFailures, logInternalError, logTimes, logUnknownRules } from './pass-log.ts';
 import type { StatusBoard } from './status-board.ts';
 
@@ -51,8 +51,8 @@ export class PassRunner {
     // What must not be opened is no reason to leave anything open. A narrower rule may be what a rule of others is in the way of.
     const isForbidden = run.result?.plan?.refusals.some(({ code }) => forbids.has(code)) === true;
     const waiting = part === 'revocations' ? 'all' : isForbidden ? undefined : 'wider';
-    const { outcomes } = await this.runTimes({ ...order, waiting }, 'revocations');
-    return { ...run, outcomes: [...run.outcomes, ...outcomes] };
+    const ends = await this.runTimes({ ...order, waiting }, 'revocations');
+    return { ...run, verdict: addVerdict(run.verdict, ends.verdict), outcomes: [...run.outcomes, ...ends.outcomes] };
   }
 
   async #runOne(order: PassOrder, part?: PassPart): Promise<PassRun> {

@@ -745,15 +745,15 @@ describe('rules that begin and end, in a sidecar', () => {
   });
 
   it.each([
-    ['of drift that is only reported', 'report' as const, () => undefined],
-    ['of a newer revision that is refused', 'correct' as const, () => (newest = contentOf(others + refused))],
-  ])('begin when the server is well again, beside a pass %s', async (_, onDrift, change) => {
+    ['of drift that is only reported', 'report' as const, ''],
+    ['of a newer revision that is refused', 'correct' as const, others + refused],
+  ])('begin when the server is well again, beside a pass %s', async (_, onDrift, newer) => {
     const closing = (when: string): string =>
       rule('closing', `action: drop, destination: 10.2.0.0/16, ${when}: "${new Date(now + 24 * hour).toISOString()}"`);
     newest = contentOf(closing('notBefore') + others);
     await start();
     settings = { ...settings, onDrift };
-    change();
+    if (newer !== '') newest = contentOf(newer);
     await passAt(now + hour);
     world.simulator.faults.inject({ match: { method: 'POST' }, fault: { kind: 'status', status: 422 } });
     await passAt(now + 24 * hour);
@@ -762,6 +762,30 @@ describe('rules that begin and end, in a sidecar', () => {
     triggers.wake('signal');
     await until(() => live().join() === after.join());
   });
+
+  it.each([
+    ['waits for a window', 'ApplyFailed', rule('new', 'action: accept, destination: 10.3.0.0/16')],
+    ['is refused', 'Refused', refused],
+  ])(
+    'end once the server, which refused that, is well again, and it is said while the newest %s',
+    async (_, reason, more) => {
+      await start();
+      settings = { ...settings, windows: closed() };
+      newest = contentOf(new TextDecoder().decode(newest.files[0]?.bytes) + more);
+      await passAt(now + hour);
+      world.simulator.faults.inject({ match: { method: 'DELETE' }, fault: { kind: 'status', status: 403 } });
+      expect(await passAt(now + 25 * hour)).toBe(reason);
+      expect(live()).toContain('10.1.0.0/16');
+      expect(loop.status().conditions.Stalled).toMatchObject({
+        status: 'True',
+        message: expect.stringContaining('403'),
+      });
+      world.simulator.faults.clear();
+      await passAt(now + 26 * hour);
+      expect(live()).not.toContain('10.1.0.0/16');
+      expect(loop.status().conditions.Ready.message).not.toContain('403');
+    },
+  );
 
   it('a Configuration that has to be confirmed waits for the rules of its revision', async () => {
     newest = contentOf(others + mtu(1280));
