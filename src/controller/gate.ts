@@ -56,8 +56,7 @@ export class Gate {
    *   another replica writes        | Standby
    *   going back                    | null
    *   suspended                     | Suspended
-   *   all of it failed for good,    |
-   *     and no rule is to end       | Stalled, with the old reason
+   *   all failed for good, no end   | Stalled, with the old reason
    *   drift, and drift is reported  | DriftReported
    *   drift, and another writer     |
    *     undoes the same correction  | Fighting, until its pause is over

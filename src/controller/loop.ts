@@ -203,10 +203,8 @@ export class Loop {
   async #conclude(leadership: Leadership, ended: PassEnding) {
     const { clock, settings, observer, logger, badSettings } = this.#parts;
     const { backoff, record, base } = leadership;
-    const judged = await leadership.ended(ended);
-    const end = showWorse(judged);
-    const verdict = end.complaint ?? end.verdict;
-    const before = record.appliedRevision;
+    const end = await leadership.ended(ended);
+    const verdict = showWorse(end);
     // After the wait and all at once, so that nobody sees one revision in effect beside what is said of another.
     if (end.result) this.#board.passed(end.result, end, leadership.runner.gate.fights);
     const revisions = viewRecord(leadership.record);
@@ -214,7 +212,7 @@ export class Loop {
     if (verdict.kind === 'good') this.#board.update({ lastSuccessAt: clock.wallTime() });
     const agenda = makeAgenda(end, leadership.base, clock.wallTime(), settings().noticeMs);
     this.#board.update({ ...agenda.view, confirmBy: leadership.confirmBy });
-    const tried = [judged.complaint, end.verdict, end.beside?.verdict].find((one) => one?.kind === 'transient');
+    const tried = [end.complaint, end.verdict, end.beside?.verdict].find((one) => one?.kind === 'transient');
     backoff.ended(tried ?? verdict);
     const view = viewPass(end, verdict, clock);
     this.#board.ended(view);
@@ -223,9 +221,9 @@ export class Loop {
     this.#board.set(...describeConditions(verdict, { revision, failures, badSettings: badSettings() }));
     logPass(logger, view);
     observer.passEnded(view);
-    const isNew = before !== null && before !== revisions.applied;
+    const isNew = record.appliedRevision !== null && record.appliedRevision !== revisions.applied;
     const soon = await leadership.announce(agenda.soon, base);
-    this.#announce(end, { isNew, soon, status: this.status() });
+    this.#announce({ ...end, complaint: verdict }, { isNew, soon, status: this.status() });
     this.#wakeAt = agenda.wakeAt;
     const interval = pickInterval(Math.min(settings().intervalMs, agenda.mostMs), clock.random());
     const retryMs = backoff.failures > 0 ? backoff.leftMs() : interval;

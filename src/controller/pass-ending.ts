@@ -53,11 +53,9 @@ export interface PassEnding extends Partial<PassRun> {
 }
 
 /** A newest revision that only waits hides nothing that is wrong with the one in effect, and none hides what needs a person. */
-export function showWorse(end: PassEnding): PassEnding {
-  const { complaint = end.verdict, verdict, beside } = end;
+export function showWorse({ verdict, complaint = verdict, beside }: PassEnding): Verdict {
   const said = complaint.kind === 'held' && verdict.kind !== 'good' ? verdict : complaint;
-  const terminal = [verdict, beside?.verdict ?? said].filter(({ kind }) => kind === 'terminal');
-  return { ...end, complaint: terminal.reduce(addVerdict, said) };
+  return [verdict, beside?.verdict ?? said].filter(({ kind }) => kind === 'terminal').reduce(addVerdict, said);
 }
 
 /** What is said of a pass, with what went wrong beside it. */
@@ -106,12 +104,11 @@ function judgeRead({ failure }: PassResult): Verdict {
 
 /** In effect, but not good where a field of the Configuration is known to differ and lacks a secret to be sent. */
 function goodBut(result: PassResult, reason: Verdict['reason'], message: string): Verdict {
-  const unsent = (result.plan?.problems ?? []).filter(({ code }) => code === 'unsent-field');
-  const [first] = unsent;
+  const [first, ...others] = (result.plan?.problems ?? []).filter(({ code }) => code === 'unsent-field');
   const clock = result.problems.find(({ code }) => code === 'clock-differs');
   if (clock !== undefined) return { kind: 'held', reason: 'ClockDiffers', message: joinTexts(clock) };
   if (first === undefined) return { kind: 'good', reason, message };
-  const more = unsent.length > 1 ? `; and ${unsent.length - 1} more fields` : '';
+  const more = others.length > 0 ? `; and ${others.length} more fields` : '';
   return { kind: 'terminal', reason: 'SecretMissing', message: `${placed(first)}${more}` };
 }
 

@@ -31,9 +31,7 @@ export class PassRunner {
     const whole = await this.#runOne(order);
     if (!mayBeOnePart(whole.result)) return whole;
     const rules = await this.#runOne(order, 'rules');
-    const { content, record, back } = order;
-    const isBegun =
-      content.revision === record.inForceRevision || rules.result?.end === 'applied' || back !== undefined;
+    const isBegun = order.content.revision === order.record.inForceRevision || order.back !== undefined;
     // A Configuration alone brings no revision into force: the rules of the one before still begin and end. On trial is the whole.
     const beginAlone = async () => (this.#parts.settings().confirmWithinMs === null ? null : rules.verdict);
     const begin = isBegun || isInForce(rules.verdict) ? order.begin : beginAlone;
@@ -42,7 +40,6 @@ export class PassRunner {
 
   /** Applies what began or ended by time. Where that waits, what accepted ends by itself, but for what a rule that waits gives too. */
   async runTimes(order: PassOrder, part: TimesPart): Promise<PassRun> {
-    // A rule counts as begun once it is written. Before, its absence would be drift, and rules that it covers would end.
     const begin = part === 'boundaries' ? order.begin : null;
     const run = await this.#runOne({ ...order, begin, deleteWaitMs: () => 0 }, part);
     logTimes(this.#parts.logger, run.outcomes);

@@ -86,8 +86,7 @@ export const lostRecord: LoopRecord = { ...emptyRecord, isLost: true };
 
 /** The revisions whose content may be applied because the record names them. */
 export function listRevisions(record: Omit<LoopRecord, 'isSealed'>): readonly (string | null)[] {
-  const { appliedRevision, inForceRevision, confirmedRevision, pendingRevision } = record;
-  return [appliedRevision, inForceRevision, confirmedRevision, pendingRevision];
+  return [record.appliedRevision, record.inForceRevision, record.confirmedRevision, record.pendingRevision];
 }
 
 export const nothingPending = { pendingRevision: null, pendingUntil: null, graceGiven: false, passedOver: [] };
@@ -143,8 +142,7 @@ export function recordEnding(
 
 /** Where secrets were sent, as far as a record holds it. */
 export function recordSecrets(sent: readonly SecretBinding[]): readonly SecretBinding[] {
-  const most = 50;
-  const longest = 500;
+  const [most, longest] = [50, 500];
   return sent.filter((one) => JSON.stringify(one).length <= longest).slice(0, most);
 }
 

@@ -112,20 +112,9 @@ export async function checkOrigin(record: LoopRecord, newest: string, parts: Loo
 }
 
 const terminalSources: ReadonlySet<string> = new Set([
-  'git-auth',
-  'git-host-key',
-  'git-redirect',
-  'git-ref-missing',
-  'git-ref-ambiguous',
-  'git-repository-missing',
-  'git-path-missing',
-  'git-lfs',
-  'git-signature',
-  'git-signature-keys',
-  'not-a-regular-file',
-  'unsafe-file-name',
-  'no-manifests',
-  'source-too-large',
+  ...['git-auth', 'git-host-key', 'git-redirect', 'git-repository-missing', 'git-ref-missing', 'git-ref-ambiguous'],
+  ...['git-path-missing', 'git-lfs', 'git-signature', 'git-signature-keys'],
+  ...['not-a-regular-file', 'unsafe-file-name', 'no-manifests', 'source-too-large'],
 ]);
 
 /** How a source that gave no content is judged: terminal where only a person or a push can help. */

@@ -6,8 +6,6 @@ import type { LoopParts } from './loop-parts.ts';
 import { countLiveRules, describeConditions, type PassEnding } from './pass-ending.ts';
 import { createStatus, nothingDue, nothingSeen, type PassView, type Status, viewPlan } from './status.ts';
 
-const shownFindings = 20;
-
 /** The status of one loop as it changes. Each change replaces it whole, so that no reader sees half of one. */
 export class StatusBoard {
   readonly #clock: LoopParts['clock'];
@@ -95,7 +93,7 @@ export class StatusBoard {
       enforcedAt: isEnforced ? this.#clock.wallTime() : before.enforcedAt,
       // Stays what it was, unless this pass wrote and waited.
       lagMs: (isEnforced && end === 'applied' ? waitedMs : null) ?? before.lagMs,
-      findings: report.findings.slice(0, shownFindings).map(({ summary }) => summary),
+      findings: report.findings.slice(0, 20).map(({ summary }) => summary),
     };
     this.update({ enforcement });
   }

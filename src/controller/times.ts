@@ -57,12 +57,10 @@ export async function runWithTimes(
     return isFirst ? runner.runTimes(lead.order(content), 'ends') : runRecorded(lead, content.files);
   };
   const beside = isLeft ? await runBeside() : null;
-  const first = isStuck ? [] : outcomesOf(before);
-  const all = { ...run, beside, outcomes: [...first, ...run.outcomes, ...outcomesOf(beside)] };
+  const outcomes = [isStuck ? null : before, run, beside].flatMap((one) => one?.outcomes ?? []);
+  const all = { ...run, beside, outcomes };
   return { ...all, turned: base === null ? [] : listTurned(base, all, now) };
 }
-
-const outcomesOf = (run: PassRun | null): PassRun['outcomes'] => run?.outcomes ?? [];
 
 /**
  * Ends what accepted by the revision in force, whose content is gone: by the history, without one by these files. What dropped stays:
@@ -111,12 +109,12 @@ export function makeAgenda(end: PassEnding, base: DesiredState | null, now: numb
   const never = Number.POSITIVE_INFINITY;
   const { result, outcomes = [], verdict } = end;
   const { opensAt, held, inForce } = findWaiting(end, base);
-  const next = Math.min(result?.plan?.nextBoundary ?? never, findNextBoundary(inForce, now));
   const deleted = new Set(
     outcomes.flatMap(({ step, outcome }) => (step.type === 'delete' && outcome === 'done' ? [step.live.id] : [])),
   );
   // What the plan has next was sorted for a time that may have passed.
   const isDoubted = verdict.reason === 'ClockDiffers' || result?.problems.some(({ code }) => code === 'clock-differs');
+  const next = Math.min(result?.plan?.nextBoundary ?? never, findNextBoundary(inForce, now));
   const nextBoundaryAt = isDoubted ? never : next;
   return {
     /** Nothing wakes us when clocks agree again, and until then nothing ends. */
