@@ -215,10 +215,10 @@ export function encodeApplyRecord(record: ApplyRecord): unknown {
 const encodeEnds = (said: ApplyRecord['said']) =>
   Object.fromEntries([...said].map(([key, { expires }]) => [key, expires]));
 const listEntries = (value: unknown) => Object.entries(isObject(value) ? value : {});
-const decodeEnds = (value: unknown) =>
-  listEntries(value).map(
-    ([key, end]): Saying => [key, { name: null, expires: typeof end === 'number' ? end : Number.NaN }],
-  );
+const decodeEnds = (value: unknown, names: ApplyRecord['said']) =>
+  listEntries(value).map(([key, end]): Saying => {
+    return [key, { name: names.get(key)?.name ?? null, expires: typeof end === 'number' ? end : Number.NaN }];
+  });
 const textOrNull = (value: unknown): string | null => (typeof value === 'string' ? value : null);
 
 /** Reads a record; the error is a sentence. */
@@ -230,8 +230,8 @@ export function decodeApplyRecord(value: unknown): Result<ApplyRecord, string> {
   if (!before.ok) return before;
   if (!after.ok) return after;
   const { fields, names, expires, ends_before } = value;
-  const known = listEntries(names).map(([key, name]): Saying => [key, { name: textOrNull(name) }]);
-  const [ended, endedBefore] = [decodeEnds(expires), decodeEnds(ends_before)];
+  const known = new Map(listEntries(names).map(([key, name]): Saying => [key, { name: textOrNull(name) }]));
+  const [ended, endedBefore] = [decodeEnds(expires, known), decodeEnds(ends_before, known)];
   if ([...ended, ...endedBefore].some(([, { expires = 0 }]) => !(Math.abs(expires) <= 8.64e15)))
     return fail('an `expires` in it is not a time');
   const ends: readonly ApplyRecord['end'][] = ['started', 'converged', 'not-converged', 'stopped', 'failed'];
