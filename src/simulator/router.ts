@@ -30,7 +30,7 @@ const routes: Readonly<Record<string, Route>> = {
   'GET rules/id': { run: actOn(findRule, (_, row) => ({ status: 200, body: `{"data":${row.text}}` })) },
   'PATCH rules/id': { wrapper: 'rule', run: actOn(findRule, changeRule) },
   'DELETE rules/id': { run: actOn(findRule, removeRule) },
-  'GET configuration': { run: ({ configuration }) => json(200, { data: configuration.row }) },
+  'GET configuration': { run: ({ configuration }) => json(200, { data: configuration.row() }) },
   'PATCH configuration': { wrapper: 'configuration', run: ({ configuration }, { sent }) => configuration.change(sent) },
   'GET users': { run: ({ users }) => json(200, { data: users.all() }) },
   'POST users': { wrapper: 'user', run: (tables, { sent }) => insertUser(tables, sent) },

@@ -52,7 +52,7 @@ export async function startSimulator(options: SimulatorOptions) {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${port}`,
     rules: (): readonly StoredRule[] => [...store.rows()].map(({ shown }) => shown),
     users: () => users.all(),
-    configuration: () => configuration.row,
+    configuration: configuration.row,
     /** Puts rules straight into the store and the filter, without constraints or requests. Returns their ids. */
     seed: (seeds: readonly RuleSeed[]): readonly string[] => seeds.map((seed) => load(seed, tables)),
     /** Calls of the API, oldest first. */

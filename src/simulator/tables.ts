@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { EventEmitter } from 'node:events';
 import { appendFileSync, closeSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { makeClock } from './clock.ts';
-import { ConfigurationStore } from './configuration/store.ts';
+import { createConfiguration } from './configuration/store.ts';
 import type { Configuration, StoredUser, TableEvents } from './events.ts';
 import type { SimulatorOptions } from './options.ts';
 import { makeRow, type StoredRule } from './rules/rule.ts';
-import { RuleStore } from './rules/store.ts';
+import { createRules } from './rules/store.ts';
 import { TokenStore } from './tokens.ts';
-import { defaultAdmin, UserStore } from './users.ts';
+import { createUsers, defaultAdmin } from './users.ts';
 
 /** Everything that the simulated server remembers. */
 export type Tables = ReturnType<typeof openTables>;
@@ -18,9 +18,9 @@ export function openTables(options: SimulatorOptions) {
   const newId = options.newId ?? randomUUID;
   const clock = makeClock(options.clock ?? (() => performance.timeOrigin + performance.now()));
   const events: TableEvents = new EventEmitter();
-  const users = new UserStore(clock, events, options.users ?? []);
-  const rules = new RuleStore({ clock, events, newId, constraints: options.overlapConstraints ?? true });
-  const configuration = new ConfigurationStore(options, clock, events, newId());
+  const users = createUsers(clock, events, options.users ?? []);
+  const rules = createRules(clock, events, newId, options.overlapConstraints ?? true);
+  const configuration = createConfiguration(options, clock, events, newId());
   const stores = { rules, users, configuration, events };
   const dataFile = options.dataFile === undefined ? undefined : new DataFile(options.dataFile, stores);
   const tokens = options.tokens ?? new TokenStore();
@@ -85,7 +85,7 @@ class DataFile {
   #compact(): void {
     this.close();
     const beside = `${this.#path}.new`;
-    const lines: Line[] = [{ configuration: this.#stores.configuration.row }];
+    const lines: Line[] = [{ configuration: this.#stores.configuration.row() }];
     for (const id of this.#gone) lines.push({ deleted_user: id });
     for (const user of this.#stores.users.all()) lines.push({ user });
     for (const { shown } of this.#stores.rules.rows()) lines.push({ rule: shown });

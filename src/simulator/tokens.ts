@@ -6,14 +6,10 @@ export type TokenCheck = { readonly userId: string } | { readonly error: 'invali
 
 /** The accepted API tokens: registered ones, and HS512 JWTs whose `api` claim names a token row (observed: recordings/auth). */
 export class TokenStore {
-  readonly #secret: Buffer;
+  readonly #secret = randomBytes(64);
   readonly #registered = new Map<string, string>();
   /** By id: without a row (deleted, or never stored) and past its date a token is worth nothing. */
   readonly #rows = new Map<string, { readonly userId: string; readonly expiresAt: number }>();
-
-  constructor(secret: Buffer = randomBytes(64)) {
-    this.#secret = secret;
-  }
 
   register(token: string, userId: string): void {
     this.#registered.set(token, userId);

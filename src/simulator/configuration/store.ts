@@ -26,78 +26,66 @@ const defaults: Configuration = {
 };
 
 /** The one row of the configurations table. */
-export class ConfigurationStore {
-  readonly #clock: SimulatorClock;
-  readonly #events: TableEvents;
-  readonly #fields: Readonly<Record<string, Field>>;
-  /** Fields pinned by the server's environment. */
-  readonly #environment: object;
-  #current: Configuration;
+export function createConfiguration(options: SimulatorOptions, clock: SimulatorClock, events: TableEvents, id: string) {
+  const fetching = { milliseconds: options.clock ?? Date.now, timeout: 15_000, ...options.discoveryFetch };
+  const discovery = options.discovery === 'fetch' ? fetchDiscovery(fetching) : acceptDiscovery;
+  const fields: Fields = {
+    ...plainFields,
+    logo: logoField,
+    openid_connect_providers: makeOpenidField(discovery),
+    saml_identity_providers: samlField,
+  };
+  const now = clock.now();
+  let current: Configuration = sortKeys({ ...defaults, id, inserted_at: now, updated_at: now });
+  return {
+    row: () => current,
+    load(row: Configuration): void {
+      current = row;
+    },
+    /** Answers a change; shows the row as cast, not as stored. */
+    async change(sent: JsonTerm): Promise<HttpAnswer> {
+      const cast = await castFields(fields, options.environment ?? {}, current, readObject(sent));
+      const { values, changed, errors } = cast;
+      if (Object.keys(errors).length > 0) return answerInvalid(errors);
+      if (changed.size === 0) return json(200, { data: current });
+      const updated_at = clock.now();
+      const stored = [...changed].map((name) => [name, fields[name]?.store(values[name])]);
+      current = { ...current, updated_at, ...Object.fromEntries(stored) };
+      events.emit('configured', current);
+      return json(200, { data: { ...values, updated_at } });
+    },
+  };
+}
 
-  constructor(options: SimulatorOptions, clock: SimulatorClock, events: TableEvents, id: string) {
-    this.#clock = clock;
-    this.#events = events;
-    const fetching = { milliseconds: options.clock ?? Date.now, timeout: 15_000, ...options.discoveryFetch };
-    const discovery = options.discovery === 'fetch' ? fetchDiscovery(fetching) : acceptDiscovery;
-    this.#fields = {
-      ...plainFields,
-      logo: logoField,
-      openid_connect_providers: makeOpenidField(discovery),
-      saml_identity_providers: samlField,
-    };
-    this.#environment = options.environment ?? {};
-    const now = clock.now();
-    this.#current = sortKeys({ ...defaults, id, inserted_at: now, updated_at: now });
-  }
+type Fields = Readonly<Record<string, Field>>;
 
-  get row(): Configuration {
-    return this.#current;
+/**
+ * Works out an update as the server does: casts what was sent, checks every plain field of the resulting row (the ones
+ * that were not sent too), and looks at the stored value of each changed field, which raises ServerCrash when that is
+ * invalid itself (observed: recordings/configuration_poisoned, recordings/configuration_oidc). `environment`: has the fields that it pins.
+ */
+async function castFields(all: Fields, environment: object, stored: Configuration, sent: TermMap) {
+  const values = { ...stored };
+  const changed = new Set<string>();
+  const errors: Record<string, unknown> = {};
+  const fields = Object.entries(all);
+  for (const [name, field] of fields) {
+    const term = sent.get(name);
+    if (term === undefined) continue;
+    const cast = await field.cast(term, stored[name]);
+    if (cast.errors !== undefined) errors[name] = cast.errors;
+    else if (cast.changes) values[name] = cast.value;
+    if (cast.changes) changed.add(name);
   }
-
-  load(row: Configuration): void {
-    this.#current = row;
+  for (const [name, { problems }] of fields) {
+    for (const message of problems(values[name]).toReversed()) addError(errors, name, message);
   }
-
-  /** Answers a change; shows the row as cast, not as stored. */
-  async change(sent: JsonTerm): Promise<HttpAnswer> {
-    const { values, changed, errors } = await this.#cast(this.#current, readObject(sent));
-    if (Object.keys(errors).length > 0) return answerInvalid(errors);
-    if (changed.size === 0) return json(200, { data: this.#current });
-    const updated_at = this.#clock.now();
-    const stored = [...changed].map((name) => [name, this.#fields[name]?.store(values[name])]);
-    this.#current = { ...this.#current, updated_at, ...Object.fromEntries(stored) };
-    this.#events.emit('configured', this.#current);
-    return json(200, { data: { ...values, updated_at } });
+  for (const [name, { problems, isBroken }] of fields.filter((field) => changed.has(field[0]))) {
+    if (name in environment) {
+      const variable = name.toUpperCase();
+      addError(errors, name, `cannot be changed; it is overridden by ${variable} environment variable`);
+    } else if (problems(stored[name]).length > 0 || (await isBroken?.(stored[name])))
+      throw new ServerCrash(`stored ${name} is invalid`);
   }
-
-  /**
-   * Works out an update as the server does: casts what was sent, checks every plain field of the resulting row (the ones
-   * that were not sent too), and looks at the stored value of each changed field, which raises ServerCrash when that is
-   * invalid itself (observed: recordings/configuration_poisoned, recordings/configuration_oidc).
-   */
-  async #cast(stored: Configuration, sent: TermMap) {
-    const values = { ...stored };
-    const changed = new Set<string>();
-    const errors: Record<string, unknown> = {};
-    const fields = Object.entries(this.#fields);
-    for (const [name, field] of fields) {
-      const term = sent.get(name);
-      if (term === undefined) continue;
-      const cast = await field.cast(term, stored[name]);
-      if (cast.errors !== undefined) errors[name] = cast.errors;
-      else if (cast.changes) values[name] = cast.value;
-      if (cast.changes) changed.add(name);
-    }
-    for (const [name, { problems }] of fields) {
-      for (const message of problems(values[name]).toReversed()) addError(errors, name, message);
-    }
-    for (const [name, { problems, isBroken }] of fields.filter((field) => changed.has(field[0]))) {
-      if (name in this.#environment) {
-        const variable = name.toUpperCase();
-        addError(errors, name, `cannot be changed; it is overridden by ${variable} environment variable`);
-      } else if (problems(stored[name]).length > 0 || (await isBroken?.(stored[name])))
-        throw new ServerCrash(`stored ${name} is invalid`);
-    }
-    return { values, changed, errors };
-  }
+  return { values, changed, errors };
 }

@@ -3,7 +3,7 @@ import type { SimulatorOptions } from '../options.ts';
 import type { RuleRow } from '../rules/rule.ts';
 import type { Tables } from '../tables.ts';
 import { decideVerdict, type FilterPacket, type FilterState, type PacketFilterView } from './filter.ts';
-import { ElementTable, FilterError } from './table.ts';
+import { createElementTable, type ElementTable, FilterError } from './table.ts';
 
 /** Connects a packet filter, which hears of no update (recordings/packet_filter_patch); `exit` ends the server at once. */
 export function connectFilter(options: SimulatorOptions, tables: Tables, exit: (reason: string) => void) {
@@ -58,7 +58,7 @@ class RatedFilter {
   readonly #unit: number;
   /** A table in a real kernel that takes each change too, one after the other. */
   readonly #kernel: NftTable | undefined;
-  readonly #table = new ElementTable();
+  readonly #table = createElementTable();
   /** Changes that a real kernel has yet to take; those from before a crash are left out. */
   #mirrored: Promise<void> = Promise.resolve();
   #behind = 0;

@@ -4,90 +4,66 @@ import type { StoredValues } from './change.ts';
 import { OverlapIndex } from './overlap.ts';
 import { makeRow, type RuleRow } from './rule.ts';
 
-export interface RuleStoreOptions {
-  readonly clock: SimulatorClock;
-  readonly events: TableEvents;
-  readonly newId: () => string;
-  readonly constraints: boolean;
-}
-
-/** The rules table: rows in no promised order, with the overlap constraints. */
-export class RuleStore {
-  readonly #options: RuleStoreOptions;
-  readonly #heap = new Heap<RuleRow>();
-  readonly #overlaps = new OverlapIndex();
-  #list: Buffer | undefined;
-
-  constructor(options: RuleStoreOptions) {
-    this.#options = options;
-  }
-
-  rows(): Iterable<RuleRow> {
-    return this.#heap.rows();
-  }
-
-  get(id: string): RuleRow | undefined {
-    return this.#heap.get(id);
-  }
-
-  /** The whole list's body, kept until the next change. */
-  listBody(): Buffer {
-    this.#list ??= Buffer.from(`{"data":[${Array.from(this.#heap.rows(), ({ text }) => text).join(',')}]}`);
-    return this.#list;
-  }
-
-  /** Adds a row, or undefined when an overlap constraint refuses it. */
-  insert(values: StoredValues): RuleRow | undefined {
-    const now = this.#options.clock.now();
-    const row = makeRow({ ...values, id: this.#options.newId(), inserted_at: now, updated_at: now });
-    if (this.#options.constraints && this.#overlaps.conflicts(row)) return undefined;
-    this.#options.events.emit('changing');
-    this.#put(row);
-    this.#options.events.emit('inserted', row);
-    return row;
-  }
-
-  /** Replaces a row's values, or undefined when an overlap constraint refuses it; the row is then as it was. */
-  update(before: RuleRow, values: StoredValues): RuleRow | undefined {
-    const row = makeRow({ ...before.shown, ...values, updated_at: this.#options.clock.now() });
-    this.#overlaps.delete(before);
-    if (this.#options.constraints && this.#overlaps.conflicts(row)) {
-      this.#overlaps.add(before);
-      return undefined;
-    }
-    this.#options.events.emit('changing');
-    this.#heap.delete(before.id);
-    this.#put(row);
-    this.#options.events.emit('updated', row);
-    return row;
-  }
-
-  delete(row: RuleRow): void {
-    this.#options.events.emit('changing');
-    this.drop(row.id);
-    this.#options.events.emit('deleted', row);
-  }
-
-  /** Puts a row as it is, without constraint and without telling anybody: for data files. */
-  load(row: RuleRow): void {
-    this.drop(row.id);
-    this.#put(row);
-  }
-
+/** The rules table: rows in no promised order, with the overlap constraints where `constraints` says so. */
+export function createRules(clock: SimulatorClock, events: TableEvents, newId: () => string, constraints: boolean) {
+  const heap = new Heap<RuleRow>();
+  const overlaps = new OverlapIndex();
+  let list: Buffer | undefined;
+  const put = (row: RuleRow): void => {
+    overlaps.add(row);
+    heap.add(row);
+    list = undefined;
+  };
   /** Takes a row away without telling anybody. */
-  drop(id: string): void {
-    const row = this.#heap.get(id);
+  const drop = (id: string): void => {
+    const row = heap.get(id);
     if (row === undefined) return;
-    this.#overlaps.delete(row);
-    this.#heap.delete(id);
-    this.#list = undefined;
-  }
-
-  #put(row: RuleRow): void {
-    this.#overlaps.add(row);
-    this.#heap.add(row);
-    this.#list = undefined;
-  }
+    overlaps.delete(row);
+    heap.delete(id);
+    list = undefined;
+  };
+  return {
+    drop,
+    rows: (): Iterable<RuleRow> => heap.rows(),
+    get: (id: string): RuleRow | undefined => heap.get(id),
+    /** The whole list's body, kept until the next change. */
+    listBody: (): Buffer =>
+      (list ??= Buffer.from(`{"data":[${Array.from(heap.rows(), ({ text }) => text).join(',')}]}`)),
+    /** Adds a row, or undefined when an overlap constraint refuses it. */
+    insert(values: StoredValues): RuleRow | undefined {
+      const now = clock.now();
+      const row = makeRow({ ...values, id: newId(), inserted_at: now, updated_at: now });
+      if (constraints && overlaps.conflicts(row)) return undefined;
+      events.emit('changing');
+      put(row);
+      events.emit('inserted', row);
+      return row;
+    },
+    /** Replaces a row's values, or undefined when an overlap constraint refuses it; the row is then as it was. */
+    update(before: RuleRow, values: StoredValues): RuleRow | undefined {
+      const row = makeRow({ ...before.shown, ...values, updated_at: clock.now() });
+      overlaps.delete(before);
+      if (constraints && overlaps.conflicts(row)) {
+        overlaps.add(before);
+        return undefined;
+      }
+      events.emit('changing');
+      heap.delete(before.id);
+      put(row);
+      events.emit('updated', row);
+      return row;
+    },
+    delete(row: RuleRow): void {
+      events.emit('changing');
+      drop(row.id);
+      events.emit('deleted', row);
+    },
+    /** Puts a row as it is, without constraint and without telling anybody: for data files. */
+    load(row: RuleRow): void {
+      drop(row.id);
+      put(row);
+    },
+  };
 }
 
 /** Dead places before the database clears them up: so many, and this share of the rows. */
