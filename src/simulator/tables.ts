@@ -22,11 +22,11 @@ export function openTables(options: SimulatorOptions) {
   const rules = createRules(clock, events, newId, options.overlapConstraints ?? true);
   const configuration = createConfiguration(options, clock, events, newId());
   const stores = { rules, users, configuration, events };
-  const dataFile = options.dataFile === undefined ? undefined : new DataFile(options.dataFile, stores);
+  const close: () => void = options.dataFile === undefined ? () => {} : keepInFile(options.dataFile, stores);
   const tokens = options.tokens ?? new TokenStore();
   tokens.register(options.token, users.all().find((user) => user.role === 'admin')?.id ?? defaultAdmin.id);
   const portRules = options.portRules ?? true;
-  return { clock, newId, ...stores, tokens, portRules, close: () => dataFile?.close() };
+  return { clock, newId, ...stores, tokens, portRules, close };
 }
 
 /** One line of the file: a row, or the id of one that went. */
@@ -42,86 +42,77 @@ type DataFileStores = Pick<Tables, 'rules' | 'users' | 'configuration' | 'events
 /** How many lines may be out of date before the file is written anew. */
 const slack = 1_000;
 
-/** Keeps the tables in a file: a line for each change, now and then anew. A last line that was cut is left out; other damage throws. */
-class DataFile {
-  readonly #path: string;
-  readonly #stores: DataFileStores;
-  #descriptor = -1;
+/**
+ * Keeps the tables in a file: a line for each change, now and then anew. A last line that was cut is left out; other damage throws.
+ * Returns how to close it.
+ */
+function keepInFile(path: string, { rules, users, configuration, events }: DataFileStores): () => void {
+  let descriptor = -1;
   /** Ids of users who went: one of those to begin with would be back with the next start. */
-  readonly #gone = new Set<string>();
-  #lines = 0;
+  const gone = new Set<string>();
+  let lines = 0;
   /** Lines when the file was written anew. */
-  #kept = 0;
-
-  constructor(path: string, stores: DataFileStores) {
-    this.#path = path;
-    this.#stores = stores;
-    this.#read();
-    this.#compact();
-    stores.events
-      .on('inserted', ({ shown }) => this.#append({ rule: shown }))
-      .on('updated', ({ shown }) => this.#append({ rule: shown }))
-      .on('deleted', (row) => this.#append({ deleted_rule: row.id }))
-      .on('userStored', (user) => this.#append({ user }))
-      .on('userDeleted', (id) => {
-        this.#gone.add(id);
-        this.#append({ deleted_user: id });
-      })
-      .on('configured', (configuration) => this.#append({ configuration }));
-  }
-
-  close(): void {
-    if (this.#descriptor >= 0) closeSync(this.#descriptor);
-    this.#descriptor = -1;
-  }
-
-  #append(line: Line): void {
-    if (this.#descriptor < 0) return;
-    appendFileSync(this.#descriptor, `${JSON.stringify(line)}\n`);
-    this.#lines++;
-    if (this.#lines > 2 * this.#kept + slack) this.#compact();
-  }
-
-  #compact(): void {
-    this.close();
-    const beside = `${this.#path}.new`;
-    const lines: Line[] = [{ configuration: this.#stores.configuration.row() }];
-    for (const id of this.#gone) lines.push({ deleted_user: id });
-    for (const user of this.#stores.users.all()) lines.push({ user });
-    for (const { shown } of this.#stores.rules.rows()) lines.push({ rule: shown });
-    writeFileSync(beside, lines.map((line) => `${JSON.stringify(line)}\n`).join(''), { mode: 0o600, flush: true });
-    renameSync(beside, this.#path);
-    this.#descriptor = openSync(this.#path, 'a', 0o600);
-    this.#lines = this.#kept = lines.length;
-  }
-
-  #read(): void {
-    let text: string;
-    try {
-      text = readFileSync(this.#path, 'utf8');
-    } catch (error) {
-      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return;
-      throw error;
-    }
-    const lines = text.split('\n');
-    // What follows the last line break was cut off while it was written.
-    for (const [index, line] of lines.slice(0, -1).entries()) {
-      try {
-        this.#load(JSON.parse(line) as Line);
-      } catch {
-        throw new Error(`${this.#path}:${index + 1}: not a line of a simulator's data file`);
-      }
-    }
-  }
-
-  #load(line: Line): void {
-    const { rules, users, configuration } = this.#stores;
+  let kept = 0;
+  const close = (): void => {
+    if (descriptor >= 0) closeSync(descriptor);
+    descriptor = -1;
+  };
+  const writeAnew = (): void => {
+    close();
+    const beside = `${path}.new`;
+    const all: Line[] = [{ configuration: configuration.row() }];
+    for (const id of gone) all.push({ deleted_user: id });
+    for (const user of users.all()) all.push({ user });
+    for (const { shown } of rules.rows()) all.push({ rule: shown });
+    writeFileSync(beside, all.map((line) => `${JSON.stringify(line)}\n`).join(''), { mode: 0o600, flush: true });
+    renameSync(beside, path);
+    descriptor = openSync(path, 'a', 0o600);
+    lines = kept = all.length;
+  };
+  const append = (line: Line): void => {
+    if (descriptor < 0) return;
+    appendFileSync(descriptor, `${JSON.stringify(line)}\n`);
+    lines++;
+    if (lines > 2 * kept + slack) writeAnew();
+  };
+  readLines(path, (line) => {
     if ('rule' in line) rules.load(makeRow(line.rule));
     else if ('deleted_rule' in line) rules.drop(line.deleted_rule);
     else if ('user' in line) users.put(line.user);
-    else if ('deleted_user' in line) {
-      this.#gone.add(line.deleted_user);
+    else if ('configuration' in line) configuration.load(line.configuration);
+    else {
+      gone.add(line.deleted_user);
       users.delete(line.deleted_user);
-    } else configuration.load(line.configuration);
+    }
+  });
+  writeAnew();
+  events
+    .on('inserted', ({ shown }) => append({ rule: shown }))
+    .on('updated', ({ shown }) => append({ rule: shown }))
+    .on('deleted', (row) => append({ deleted_rule: row.id }))
+    .on('userStored', (user) => append({ user }))
+    .on('userDeleted', (id) => {
+      gone.add(id);
+      append({ deleted_user: id });
+    })
+    .on('configured', (row) => append({ configuration: row }));
+  return close;
+}
+
+function readLines(path: string, load: (line: Line) => void): void {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return;
+    throw error;
+  }
+  // What follows the last line break was cut off while it was written.
+  for (const [index, line] of text.split('\n').slice(0, -1).entries()) {
+    try {
+      load(JSON.parse(line) as Line);
+    } catch {
+      throw new Error(`${path}:${index + 1}: not a line of a simulator's data file`);
+    }
   }
 }
