@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { createNftEnforcement } from '../src/adapters/enforcement/nft.ts';
 import { Network } from '../src/model/address.ts';
 import type { LiveRule, Rule } from '../src/model/rule.ts';
-import { NftTable } from '../src/simulator/nft.ts';
+import { createNftTable } from '../src/simulator/nft.ts';
 import { makeSeedRow } from '../src/simulator/rules/change.ts';
 import { addNamespace, deleteNamespaces, kernelUnavailable, pathOf } from '../test/enforcement/support/namespace.ts';
 import { awaitedCost, type Cost, type FigureBench, linesOf, once } from './figure.ts';
@@ -33,7 +33,7 @@ function liveOf(count: number): readonly LiveRule[] {
 async function withTable<T>(rules: readonly LiveRule[], work: (netns: string) => Promise<T>): Promise<T> {
   const netns = addNamespace();
   try {
-    const table = new NftTable({ netns: pathOf(netns) });
+    const table = createNftTable({ netns: pathOf(netns) });
     await table.reset(users.filter((user) => user !== null));
     for (const { id, rule } of rules) {
       const { ports, userId, action, destination } = rule;

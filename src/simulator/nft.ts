@@ -14,81 +14,71 @@ export interface NftTableOptions {
 /** Whether nft did it. False: it answered with an error, on which the real server's packet filter crashes. */
 type Done = Promise<boolean>;
 
+export type NftTable = ReturnType<typeof createNftTable>;
+
 /** The table `inet firezone` in a real kernel, one nft process a change (observed: recordings/packet_filter_sets, nft_table). */
-export class NftTable {
-  readonly #options: NftTableOptions;
-  readonly #known = new Set<string>();
+export function createNftTable({ netns, devices }: NftTableOptions) {
+  const known = new Set<string>();
+  const run = (script: string): Done => runNft(netns, script);
+  const addUser = async (userId: string): Done => {
+    if (known.has(userId)) return true;
+    known.add(userId);
+    return await run(userScript(userId, devices?.get(userId) ?? []));
+  };
+  return {
+    addUser,
+    add: (element: RuleRow): Done => run(`add element inet firezone ${setOf(element)} { ${textOf(element)} }`),
+    delete: (element: RuleRow): Done => run(`delete element inet firezone ${setOf(element)} { ${textOf(element)} }`),
+    /** Deletes the table and makes it anew, empty, with a chain for each user. */
+    async reset(userIds: readonly string[]): Done {
+      await run('table inet firezone\ndelete table inet firezone\n');
+      known.clear();
+      const chain = 'forward { type filter hook forward priority 0; policy accept;';
+      const made = await run(tableOf('', [], chain));
+      if (!made) throw new Error(`nft could not make the table inet firezone in ${netns}`);
+      for (const userId of userIds) await addUser(userId);
+      return true;
+    },
+    /** Removes a user's jumps, chain and sets: what the real server does before it hears of the user's rules. */
+    async deleteUser(userId: string): Done {
+      if (!known.delete(userId)) return true;
+      const own = sets.map((set) => nameOf(`user${userId}_`, set));
+      const names = [...own, ...families.map((ip) => devicesOf(userId, ip))];
+      const jumps = [...known].flatMap(jumpsTo).map((jump) => `add rule inet firezone forward ${jump}`);
+      return await run(
+        [
+          'flush chain inet firezone forward',
+          ...jumps,
+          ...verdictsOf('').map((verdict) => `add rule inet firezone forward ${verdict}`),
+          `flush chain inet firezone user${userId}`,
+          `delete chain inet firezone user${userId}`,
+          ...names.map((name) => `delete set inet firezone ${name}`),
+        ].join('\n'),
+      );
+    },
+  };
+}
 
-  constructor(options: NftTableOptions) {
-    this.#options = options;
-  }
+function userScript(userId: string, devices: readonly string[]): string {
+  const own = families.map((family) => {
+    const found = devices.filter((address) => isIP(address) === (family === 'ip' ? 4 : 6));
+    const elements = found.length === 0 ? '' : `elements = { ${found.join(', ')} };`;
+    return `set ${devicesOf(userId, family)} { type ${addressTypes[family]}; flags interval; ${elements} }`;
+  });
+  const jumps = jumpsTo(userId).map((jump) => `insert rule inet firezone forward ${jump}\n`);
+  return tableOf(`user${userId}_`, own, `user${userId} {`) + jumps.toReversed().join('');
+}
 
-  /** Deletes the table and makes it anew, empty, with a chain for each user. */
-  async reset(userIds: readonly string[]): Done {
-    await this.#run('table inet firezone\ndelete table inet firezone\n');
-    this.#known.clear();
-    const chain = 'forward { type filter hook forward priority 0; policy accept;';
-    const made = await this.#run(tableOf('', [], chain));
-    if (!made) throw new Error(`nft could not make the table inet firezone in ${this.#options.netns}`);
-    for (const userId of userIds) await this.addUser(userId);
-    return true;
-  }
-
-  async addUser(userId: string): Done {
-    if (this.#known.has(userId)) return true;
-    this.#known.add(userId);
-    return await this.#run(this.#userScript(userId));
-  }
-
-  /** Removes a user's jumps, chain and sets: what the real server does before it hears of the user's rules. */
-  async deleteUser(userId: string): Done {
-    if (!this.#known.delete(userId)) return true;
-    const others = [...this.#known];
-    const names = [...sets.map((set) => nameOf(`user${userId}_`, set)), ...families.map((ip) => devicesOf(userId, ip))];
-    const jumps = others.flatMap(jumpsTo).map((jump) => `add rule inet firezone forward ${jump}`);
-    return await this.#run(
-      [
-        'flush chain inet firezone forward',
-        ...jumps,
-        ...verdictsOf('').map((verdict) => `add rule inet firezone forward ${verdict}`),
-        `flush chain inet firezone user${userId}`,
-        `delete chain inet firezone user${userId}`,
-        ...names.map((name) => `delete set inet firezone ${name}`),
-      ].join('\n'),
-    );
-  }
-
-  add(element: RuleRow): Done {
-    return this.#run(`add element inet firezone ${setOf(element)} { ${textOf(element)} }`);
-  }
-
-  delete(element: RuleRow): Done {
-    return this.#run(`delete element inet firezone ${setOf(element)} { ${textOf(element)} }`);
-  }
-
-  #userScript(userId: string): string {
-    const devices = this.#options.devices?.get(userId) ?? [];
-    const own = families.map((family) => {
-      const found = devices.filter((address) => isIP(address) === (family === 'ip' ? 4 : 6));
-      const elements = found.length === 0 ? '' : `elements = { ${found.join(', ')} };`;
-      return `set ${devicesOf(userId, family)} { type ${addressTypes[family]}; flags interval; ${elements} }`;
+/** Feeds a script to nft in the namespace; rejects only when nft cannot be started at all. */
+function runNft(netns: string, script: string): Done {
+  return new Promise((resolve, reject) => {
+    const env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' };
+    const child = execFile('nsenter', [`--net=${netns}`, '--', 'nft', '-f', '-'], { env }, (error, _, said) => {
+      if (error === null || (typeof error.code === 'number' && !said.startsWith('nsenter:'))) resolve(error === null);
+      else reject(new Error(`the network namespace ${netns} cannot be used: ${said.trim() || error.message}`));
     });
-    const jumps = jumpsTo(userId).map((jump) => `insert rule inet firezone forward ${jump}\n`);
-    return tableOf(`user${userId}_`, own, `user${userId} {`) + jumps.toReversed().join('');
-  }
-
-  /** Feeds a script to nft in the namespace; rejects only when nft cannot be started at all. */
-  #run(script: string): Done {
-    const { netns } = this.#options;
-    return new Promise((resolve, reject) => {
-      const env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' };
-      const child = execFile('nsenter', [`--net=${netns}`, '--', 'nft', '-f', '-'], { env }, (error, _, said) => {
-        if (error === null || (typeof error.code === 'number' && !said.startsWith('nsenter:'))) resolve(error === null);
-        else reject(new Error(`the network namespace ${netns} cannot be used: ${said.trim() || error.message}`));
-      });
-      child.stdin?.on('error', () => {}).end(script);
-    });
-  }
+    child.stdin?.on('error', () => {}).end(script);
+  });
 }
 
 /** The sets of everybody or of one user, and a chain of what they decide. */

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { coverRange } from '../../src/model/address.ts';
 import { intersectIntervals, toIntervals, unionIntervals } from '../../src/model/intervals.ts';
 import { toPortSet } from '../../src/policy/port-set.ts';
-import { cutRegion, joinRegions, type Region, RegionBuilder } from '../../src/policy/region.ts';
+import { addSlab, cutRegion, joinRegions, type Region, type Slab } from '../../src/policy/region.ts';
 import { runs } from '../property/runs.ts';
 
 /** 12 addresses and 6 ports; a region is drawn as the cells it holds. */
@@ -12,16 +12,16 @@ const cell = fc.tuple(fc.nat({ max: 11 }), fc.nat({ max: 5 })).map(([address, po
 const cellSet = fc.array(cell, { maxLength: 40 }).map((cells) => new Set(cells));
 
 function regionOfCells(cells: ReadonlySet<number>): Region {
-  const builder = new RegionBuilder();
+  const slabs: Slab[] = [];
   for (let address = 0; address < 12; address++) {
     const ports = [0, 1, 2, 3, 4, 5].filter((port) => cells.has(address * 6 + port));
-    builder.add({
+    addSlab(slabs, {
       first: BigInt(address),
       last: BigInt(address),
       ports: toPortSet(ports.map((port) => ({ low: port, high: port }))),
     });
   }
-  return builder.build();
+  return slabs;
 }
 
 function cellsOfRegion(region: Region): number[] {

@@ -1,4 +1,4 @@
-import { NftTable } from '../nft.ts';
+import { createNftTable, type NftTable } from '../nft.ts';
 import type { SimulatorOptions } from '../options.ts';
 import type { RuleRow } from '../rules/rule.ts';
 import type { Tables } from '../tables.ts';
@@ -83,7 +83,7 @@ class RatedFilter {
     this.#now = filterTime?.now ?? (() => performance.now());
     this.#schedule = filterTime?.schedule ?? scheduleTimer;
     this.#unit = 1000 / (filterRate ?? fastestNft);
-    this.#kernel = nft && new NftTable(nft);
+    this.#kernel = nft && createNftTable(nft);
     this.#time = this.#now();
     this.#beginRebuild();
     this.#settle();
