@@ -91,14 +91,11 @@ function resolverOf(decoding: Decoding, item: ScalarNode): string | null {
   if (parsed.ok && !text.includes('/')) return parsed.value.network.text;
   const looksNumeric = /^[0-9.]+$/.test(text);
   if (hostName.test(text) && !looksNumeric && text.length <= 255) return text;
-  if (!parsed.ok && (parsed.error === 'octal' || parsed.error === 'short')) {
-    reportAt(decoding, item, describeAddressFault(parsed.error, text));
-    return null;
-  }
+  if (!parsed.ok && (parsed.error === 'octal' || parsed.error === 'short'))
+    return reportAt(decoding, item, describeAddressFault(parsed.error, text));
   const summary = 'This is neither an IP address nor a host name.';
   const hint = 'Write an address or a name (at most 255 characters), without port, mask or brackets.';
-  reportAt(decoding, item, makeError('invalid-resolver', summary, hint));
-  return null;
+  return reportAt(decoding, item, makeError('invalid-resolver', summary, hint));
 }
 
 function endpointOf(decoding: Decoding, node: Node): string | null {
@@ -108,8 +105,7 @@ function endpointOf(decoding: Decoding, node: Node): string | null {
   const summary = 'This is not an endpoint for clients.';
   const hint =
     'Write a host name or IP address, with or without `:port` (1–65535); IPv6 with a port as `[address]:port`; at most 255 characters.';
-  reportAt(decoding, node, makeError('invalid-endpoint', summary, hint));
-  return null;
+  return reportAt(decoding, node, makeError('invalid-endpoint', summary, hint));
 }
 
 function isEndpoint(text: string): boolean {

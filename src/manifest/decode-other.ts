@@ -76,8 +76,7 @@ function casePorts(decoding: Decoding, node: ScalarNode | undefined, protocol: s
   if (ports === null || protocol === 'tcp' || protocol === 'udp') return ports;
   const summary = 'A case with a `port` needs `protocol: tcp` or `protocol: udp`.';
   const hint = 'Write one case for each protocol.';
-  reportAt(decoding, node, makeError('port-without-protocol', summary, hint));
-  return null;
+  return reportAt(decoding, node, makeError('port-without-protocol', summary, hint));
 }
 
 /** Decodes a `kind: Overlay` of checked shape; its bases become directories relative to the manifest root. */

@@ -99,8 +99,7 @@ function decodeDestinations(
   }
   const summary = 'The field `destination` is missing.';
   const hint = 'Write an IP address or a network in CIDR notation, such as `10.0.0.0/8`.';
-  reportAt(decoding, spec, makeError('missing-field', summary, hint));
-  return null;
+  return reportAt(decoding, spec, makeError('missing-field', summary, hint));
 }
 
 function destinationOf(decoding: Decoding, node: Node): DestinationReference | null {

@@ -17,18 +17,17 @@ export function getPlace(decoding: Decoding, node: Node): Place {
   return decoding.reporter.place(node.start);
 }
 
-export function reportAt(decoding: Decoding, node: Node, problem: Unplaced): void {
+/** Adds a problem where the node stands, and gives what stands for a value that cannot be read. */
+export function reportAt(decoding: Decoding, node: Node, problem: Unplaced): null {
   decoding.reporter.add(problem, node.start);
+  return null;
 }
 
 /** The network that a scalar names; null (and a problem) when it names none. */
 export function readNetwork(decoding: Decoding, node: Node): Network | null {
   if (node.type !== 'scalar') return null;
   const parsed = parseNetwork(node.text);
-  if (!parsed.ok) {
-    reportAt(decoding, node, describeAddressFault(parsed.error, node.text));
-    return null;
-  }
+  if (!parsed.ok) return reportAt(decoding, node, describeAddressFault(parsed.error, node.text));
   if (parsed.value.hostBits) reportAt(decoding, node, describeHostBits(parsed.value));
   return parsed.value.network;
 }
@@ -37,9 +36,7 @@ export function readNetwork(decoding: Decoding, node: Node): Network | null {
 export function readPorts(decoding: Decoding, node: Node, bounds: PortRange): PortRange | null {
   if (node.type !== 'scalar') return null;
   const parsed = parsePortRange(node.text, bounds);
-  if (parsed.ok) return parsed.value;
-  reportAt(decoding, node, describePortFault(parsed.error, bounds));
-  return null;
+  return parsed.ok ? parsed.value : reportAt(decoding, node, describePortFault(parsed.error, bounds));
 }
 
 /** The user that a scalar names: a UUID, an e-mail address, or a name. */
