@@ -121,7 +121,7 @@ function findCollisions(rules: readonly DesiredRule[], refusesCollisions: boolea
 /** Visits one class from wide to narrow; `around` are the rules whose networks contain the present one. */
 function sweep(members: readonly DesiredRule[], problems: Problem[]): void {
   const around: DesiredRule[] = [];
-  const active = new ActivePorts();
+  const active = createActivePorts();
   for (const rule of members.toSorted((a, b) => compareNetworks(a.rule.destination, b.rule.destination))) {
     for (let outer = around.at(-1); outer !== undefined; outer = around.at(-1)) {
       if (contains(outer.rule.destination, rule.rule.destination)) break;
@@ -139,27 +139,20 @@ function sweep(members: readonly DesiredRule[], problems: Problem[]): void {
 }
 
 /** Disjoint port ranges of the rules around the present one, sorted by their lowest port. */
-class ActivePorts {
-  readonly #rules: DesiredRule[] = [];
-
-  overlapping(ports: Ports): DesiredRule | undefined {
-    // Ranges are disjoint: only the last one that starts at or below `high` can overlap.
-    const rule = this.#rules[this.#position(ports.high + 1) - 1];
-    return rule !== undefined && (rule.rule.ports?.high ?? -1) >= ports.low ? rule : undefined;
-  }
-
-  add(ports: Ports, rule: DesiredRule): void {
-    this.#rules.splice(this.#position(ports.low), 0, rule);
-  }
-
-  remove(ports: Ports): void {
-    this.#rules.splice(this.#position(ports.low), 1);
-  }
-
+function createActivePorts() {
+  const rules: DesiredRule[] = [];
   /** Index of the first range that starts at or above `low`. */
-  #position(low: number): number {
-    return findFirstPosition(this.#rules.length, (at) => (this.#rules[at]?.rule.ports?.low ?? 0) >= low);
-  }
+  const findPosition = (low: number): number =>
+    findFirstPosition(rules.length, (at) => (rules[at]?.rule.ports?.low ?? 0) >= low);
+  return {
+    add: (ports: Ports, rule: DesiredRule): void => void rules.splice(findPosition(ports.low), 0, rule),
+    remove: (ports: Ports): void => void rules.splice(findPosition(ports.low), 1),
+    overlapping(ports: Ports): DesiredRule | undefined {
+      // Ranges are disjoint: only the last one that starts at or below `high` can overlap.
+      const rule = rules[findPosition(ports.high + 1) - 1];
+      return rule !== undefined && (rule.rule.ports?.high ?? -1) >= ports.low ? rule : undefined;
+    },
+  };
 }
 
 function duplicateRule(rule: DesiredRule, first: DesiredRule): Problem {

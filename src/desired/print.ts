@@ -11,26 +11,22 @@ import { type DesiredState, listAllRules, type PolicyCase } from '../model/state
 import { writePorts } from './export.ts';
 import { writeFields } from './export-configuration.ts';
 
-/** What `reconcile build` prints: the whole desired state as manifests without sets, groups, networks or values. */
-export interface Printable {
-  readonly state: DesiredState;
-  /** With its references: a resolved secret has no place in a text. */
-  readonly configuration: ConfigurationManifest | null;
-}
-
 /** Rules printed at once: the text of 100,000 is not needed in one piece. */
 const rulesAtOnce = 1_000;
 
-/** Writes the desired state as canonical manifests, each with its place, in pieces that are put together as they are. */
-export function* printState(content: Printable): Generator<string> {
+/**
+ * Writes the whole desired state as canonical manifests, each with its place, without sets, groups, networks or values, in pieces that
+ * are put together as they are. `configuration`: with its references, since a resolved secret has no place in a text.
+ */
+export function* printState(state: DesiredState, configuration: ConfigurationManifest | null): Generator<string> {
   let separator = '';
-  for (const documents of inPieces(content)) {
+  for (const documents of inPieces(state, configuration)) {
     yield separator + documents.join('---\n');
     separator = '---\n';
   }
 }
 
-function* inPieces({ state, configuration }: Printable): Generator<readonly string[]> {
+function* inPieces(state: DesiredState, configuration: ConfigurationManifest | null): Generator<readonly string[]> {
   const { tests, userNames } = state;
   const rules = listAllRules(state);
   if (configuration !== null) {

@@ -17,7 +17,7 @@ export function formatPlain(text: string): string | null {
   const documents = readPlain({ text, fields: undefined, documents: 1_000_000, work });
   // Where a document has nothing but comments, they stay a document.
   if (documents === null || documents.length !== text.split('\n---').length) return null;
-  const between = new Between(text);
+  const between = collectBetween(text);
   try {
     const written = documents.map(({ root, end }) => {
       const kind = kinds.find((one) => one === findScalar(root, 'kind')?.text);
@@ -37,39 +37,31 @@ export function formatPlain(text: string): string | null {
 /** The library has to decide. */
 class Undecided extends Error {}
 
+type Between = ReturnType<typeof collectBetween>;
+
 /** Comments and empty lines on their way to what stands below them. */
-class Between {
-  readonly #lines: readonly { readonly start: number; readonly indent: number; readonly text: string }[];
-  #next = 0;
-
-  constructor(text: string) {
-    this.#lines = [...text.matchAll(/^( *)(#.*)?$/gm)].map(({ index, 1: space = '', 2: comment = '' }) => ({
-      start: index,
-      indent: space.length,
-      text: comment,
-    }));
-  }
-
-  /** Takes what stands above `start` in that column and belongs to nothing else; all of it at the head of a document. */
-  take(start: number, column: number, isHead: boolean): readonly string[] {
-    const taken: string[] = [];
-    for (
-      let line = this.#lines[this.#next];
-      line !== undefined && line.start < start;
-      line = this.#lines[++this.#next]
-    ) {
-      const isApart = line.text === '' ? taken.some((one) => one !== '') && !isHead : line.indent !== column;
-      if (isApart) throw new Undecided();
-      if (line.text !== '' || taken.at(-1) !== '') taken.push(line.text);
-    }
-    return taken;
-  }
-
-  /** Drops empty lines before the end of a document, where no comment may be left. */
-  end(end: number): void {
-    for (let line = this.#lines[this.#next]; line !== undefined && line.start < end; line = this.#lines[++this.#next])
-      if (line.text !== '') throw new Undecided();
-  }
+function collectBetween(text: string) {
+  const lines = [...text.matchAll(/^( *)(#.*)?$/gm)].map(({ index, 1: space = '', 2: comment = '' }) => {
+    return { start: index, indent: space.length, text: comment };
+  });
+  let next = 0;
+  return {
+    /** Takes what stands above `start` in that column and belongs to nothing else; all of it at the head of a document. */
+    take(start: number, column: number, isHead: boolean): readonly string[] {
+      const taken: string[] = [];
+      for (let line = lines[next]; line !== undefined && line.start < start; line = lines[++next]) {
+        const isApart = line.text === '' ? taken.some((one) => one !== '') && !isHead : line.indent !== column;
+        if (isApart) throw new Undecided();
+        if (line.text !== '' || taken.at(-1) !== '') taken.push(line.text);
+      }
+      return taken;
+    },
+    /** Drops empty lines before the end of a document, where no comment may be left. */
+    end(end: number): void {
+      for (let line = lines[next]; line !== undefined && line.start < end; line = lines[++next])
+        if (line.text !== '') throw new Undecided();
+    },
+  };
 }
 
 class PlainWriter {

@@ -70,29 +70,26 @@ export interface RuleTemplate extends RuleNotes {
   readonly users: OneOrList<UserReference> | null;
 }
 
-interface Named {
+interface Named<K extends Kind> {
+  readonly kind: K;
   readonly name: string;
   /** Where the name is written. */
   readonly place: Place;
 }
 
-export interface RuleManifest extends Named {
-  readonly kind: 'Rule' | 'RuleSet';
+export interface RuleManifest extends Named<'Rule' | 'RuleSet'> {
   readonly rules: readonly RuleTemplate[];
 }
 
-export interface UsersManifest extends Named {
-  readonly kind: 'Users';
+export interface UsersManifest extends Named<'Users'> {
   readonly users: readonly { readonly name: string; readonly id: string; readonly place: Place }[];
 }
 
-export interface GroupManifest extends Named {
-  readonly kind: 'Group';
+export interface GroupManifest extends Named<'Group'> {
   readonly members: readonly UserReference[];
 }
 
-export interface NetworkManifest extends Named {
-  readonly kind: 'Network';
+export interface NetworkManifest extends Named<'Network'> {
   readonly networks: readonly Written<Network>[];
 }
 
@@ -102,13 +99,11 @@ export interface PolicyCaseTemplate extends Omit<PolicyCase, 'user' | 'at'> {
   readonly at?: number;
 }
 
-export interface PolicyTestManifest extends Named {
-  readonly kind: 'PolicyTest';
+export interface PolicyTestManifest extends Named<'PolicyTest'> {
   readonly cases: readonly PolicyCaseTemplate[];
 }
 
-export interface OverlayManifest extends Named {
-  readonly kind: 'Overlay';
+export interface OverlayManifest extends Named<'Overlay'> {
   /** Directories relative to the manifest root, with `/`; `.` is the root. */
   readonly bases: readonly Written<string>[];
   /** `Kind/name` of manifests of the bases that do not count here. */
@@ -123,8 +118,7 @@ export type SecretSource =
 /** Fields in canonical form, secrets not yet resolved. */
 export type ConfigurationTemplate = Partial<ConfigurationFields<SecretSource>>;
 
-export interface ConfigurationManifest extends Named {
-  readonly kind: 'Configuration';
+export interface ConfigurationManifest extends Named<'Configuration'> {
   readonly fields: ConfigurationTemplate;
   readonly places: ConfigurationPlaces;
 }

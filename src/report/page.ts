@@ -49,11 +49,9 @@ export interface ShownChange {
 }
 
 /** One line of traffic that the plan opens or closes: `text` says `what` and `who` as one. */
-export interface TrafficEntry {
+export interface TrafficEntry extends Pick<TrafficLine, 'who' | 'what'> {
   readonly label: 'opens' | 'closes';
   readonly text: string;
-  readonly who: string;
-  readonly what: string;
 }
 
 export type TrafficPart = PagePart<TrafficEntry>;

@@ -45,7 +45,7 @@ describe('who answers for a rule', () => {
       'lab.yaml': set.replace(', owner: lab-team, ticket: NET-1', '').replace('owner: alice, ', ''),
     });
     expect(without.state?.digest).toBe(state?.digest);
-    const printed = [...printState({ state: state as NonNullable<typeof state>, configuration: null })].join('');
+    const printed = [...printState(state as NonNullable<typeof state>, null)].join('');
     expect(build({ 'all.yaml': printed }).state?.rules.map(({ owner, ticket }) => [owner, ticket])).toEqual(
       state?.rules.map(({ owner, ticket }) => [owner, ticket]),
     );

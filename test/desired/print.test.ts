@@ -9,9 +9,7 @@ import { build, document } from './helpers.ts';
 function print(files: Readonly<Record<string, string>>): string {
   const { state, problems, manifests } = build(files);
   if (state === null) throw new Error(JSON.stringify(problems));
-  return [...printState({ state, configuration: manifests.find((one) => one.kind === 'Configuration') ?? null })].join(
-    '',
-  );
+  return [...printState(state, manifests.find((one) => one.kind === 'Configuration') ?? null)].join('');
 }
 
 const folder = new URL('../../examples/company/', import.meta.url);

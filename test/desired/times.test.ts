@@ -70,7 +70,7 @@ describe('a rule with times', () => {
 
   it('stays through `build`, whether it is in force or not', () => {
     const text = set([week, 'name: old, action: accept, destination: 10.9.0.0/16, expires: 2026-01-01', always]);
-    const printed = [...printState({ state: stateAt(text, day('2026-05-01')), configuration: null })].join('');
+    const printed = [...printState(stateAt(text, day('2026-05-01')), null)].join('');
     for (const date of ['2025-12-01', '2026-05-01', '2026-06-02', '2026-07-01']) {
       expect(stateAt(printed, day(date)).digest).toBe(stateAt(text, day(date)).digest);
     }

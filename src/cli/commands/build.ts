@@ -10,7 +10,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { state, manifests, problems } = await buildOperand(invocation, 'build');
   if (hasErrors(problems) || state === null) throw new Failure(problems, exitCodes.invalid);
   const configuration = manifests.find((one) => one.kind === 'Configuration') ?? null;
-  for (const piece of printState({ state, configuration })) {
+  for (const piece of printState(state, configuration)) {
     terminal.stdout(piece);
     await terminal.stdoutTaken?.();
   }
