@@ -20,17 +20,13 @@ import { parseFiles } from './parse-files.ts';
 export interface ExportedConfiguration {
   readonly files: readonly ExportedFile[];
   readonly problems: readonly Problem[];
-  /** Fields whose live value no manifest may have, and why. */
+  /** Fields whose live value no manifest may have; the reason says what to write. */
   readonly unfit: readonly Unfit[];
   /** Environment variables that the manifest refers to; their values are not exported. */
   readonly secrets: readonly string[];
 }
 
-/** A field whose live value no manifest may have; the reason says what to write. */
-export interface Unfit {
-  readonly field: ConfigurationField;
-  readonly reason: string;
-}
+type Unfit = { readonly field: ConfigurationField; readonly reason: string };
 
 interface Naming {
   readonly variables: Set<string>;
@@ -61,7 +57,10 @@ export function exportConfiguration(fields: ConfigurationFields, profile: Profil
   const secrets = spec['openid_connect_providers'] === undefined ? [] : [...naming.variables];
   return {
     files: [{ path: 'configuration.yaml', text }, ...metadata],
-    problems: unfit.map(notExported),
+    problems: unfit.map(({ field, reason }) => {
+      const summary = `The live value of \`${field}\` was left out: a manifest may not have it. ${reason}`;
+      return makeWarning('not-exported', summary, 'Write the field by hand with the value that you want.');
+    }),
     unfit,
     secrets,
   };
@@ -114,9 +113,4 @@ function reasonAgainst(field: ConfigurationField, value: Yaml, naming: Naming, p
   });
   const error = problems.find((problem) => problem.severity === 'error');
   return error === undefined ? null : `${error.summary} ${error.hint ?? ''}`.trimEnd();
-}
-
-function notExported({ field, reason }: Unfit): Problem {
-  const summary = `The live value of \`${field}\` was left out: a manifest may not have it. ${reason}`;
-  return makeWarning('not-exported', summary, 'Write the field by hand with the value that you want.');
 }

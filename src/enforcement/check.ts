@@ -1,19 +1,13 @@
 import { compareNetworks, type Family, Network, readNetworks } from '../model/address.ts';
 import { groupBy } from '../model/group-by.ts';
 import { compareText } from '../model/problem.ts';
+import { type FindingKind, findingKinds } from '../model/problem-code.ts';
 import { formatRuleKey, isModifiedInPlace, type LiveRule, type Rule } from '../model/rule.ts';
 import { computeEffect } from '../policy/effect.ts';
 import { restrictTraffic } from '../policy/reach.ts';
 import type { Effect, Traffic } from '../policy/traffic.ts';
 import { compareSets, getSetKind, type Leftover, toRules } from './compare.ts';
-import {
-  compareFindings,
-  countFindings,
-  type EnforcementReport,
-  type Finding,
-  type RuleNames,
-  type RuleRef,
-} from './report.ts';
+import type { EnforcementReport, Finding, FindingCounts, RuleNames, RuleRef } from './report.ts';
 import { type ChainRule, type FilterTable, formatSetName, nameChain, type SetKind, type Unknown } from './table.ts';
 
 /** A finding before its share of the traffic is known: that of its `parts`, which must be disjoint. */
@@ -61,6 +55,21 @@ export function checkEnforcement(live: readonly LiveRule[], names: RuleNames, ta
     elements: [...table.sets.values()].reduce((sum, { elements }) => sum + elements.length, 0),
     ...(table.handle === undefined ? {} : { tableHandle: table.handle }),
   };
+}
+
+/** The one order of findings: by kind, then by text. */
+function compareFindings(a: Finding, b: Finding): number {
+  return (
+    findingKinds.indexOf(a.kind) - findingKinds.indexOf(b.kind) ||
+    compareText(a.elements[0] ?? '', b.elements[0] ?? '') ||
+    compareText(a.summary, b.summary)
+  );
+}
+
+function countFindings(findings: readonly Finding[]): FindingCounts {
+  const count = (kind: FindingKind): number => findings.filter((finding) => finding.kind === kind).length;
+  const [missing, stale, extra] = [count('missing'), count('stale'), count('extra')];
+  return { missing, stale, extra, structure: findings.length - missing - stale - extra };
 }
 
 function trafficOf(live: readonly LiveRule[], table: FilterTable, defects: readonly StructureDefect[]): Effect {

@@ -1,5 +1,5 @@
-import { compareText, type Place } from '../model/problem.ts';
-import { type FindingKind, findingKinds } from '../model/problem-code.ts';
+import type { Place } from '../model/problem.ts';
+import type { FindingKind } from '../model/problem-code.ts';
 import { type DesiredRule, formatRuleKey, type LiveRule } from '../model/rule.ts';
 import type { Effect } from '../policy/traffic.ts';
 
@@ -62,21 +62,6 @@ export function reportUnreadable(message: string, liveRules: number): Enforcemen
   const counts = { missing: 0, stale: 0, extra: 0, structure: 0 };
   const effect = { opens: [], closes: [] };
   return { state: 'unreadable', message, findings: [], counts, effect, liveRules, elements: 0 };
-}
-
-/** The one order of findings: by kind, then by text. */
-export function compareFindings(a: Finding, b: Finding): number {
-  return (
-    findingKinds.indexOf(a.kind) - findingKinds.indexOf(b.kind) ||
-    compareText(a.elements[0] ?? '', b.elements[0] ?? '') ||
-    compareText(a.summary, b.summary)
-  );
-}
-
-export function countFindings(findings: readonly Finding[]): FindingCounts {
-  const count = (kind: FindingKind): number => findings.filter((finding) => finding.kind === kind).length;
-  const [missing, stale, extra] = [count('missing'), count('stale'), count('extra')];
-  return { missing, stale, extra, structure: findings.length - missing - stale - extra };
 }
 
 /** Kinds of findings that replacing a rule mends, the most harmful first. */

@@ -3,7 +3,7 @@ import { mapSecrets } from '../model/configuration.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import { compareText } from '../model/problem.ts';
 import { fail, isObject, ok, type Result } from '../model/result.ts';
-import { compareRules, type LiveRule, toWire } from '../model/rule.ts';
+import { compareRules, toWire } from '../model/rule.ts';
 import { Secret } from '../model/secret.ts';
 import type { LiveState } from '../model/state.ts';
 import { decodeLiveConfiguration } from './live-configuration.ts';
@@ -32,7 +32,9 @@ export function encodeSnapshot(live: LiveState, users: readonly LiveUser[], take
     format_version: snapshotVersion,
     kind: 'snapshot',
     taken_at: takenAt,
-    rules: rules.map(encodeRule),
+    rules: rules.map(({ id, rule, destinationText: destination, insertedAt: inserted_at, updatedAt: updated_at }) => {
+      return { id, ...toWire(rule), destination, inserted_at, updated_at };
+    }),
     configuration: configuration && { id: configuration.id, ...mapSecrets(configuration.fields, () => undefined) },
     users: Object.fromEntries(byEmail),
   };
@@ -65,11 +67,6 @@ function hashedUsers(users: unknown): KnownUsers {
 
 function hashEmail(email: string): string {
   return createHash('sha256').update(email.toLowerCase()).digest('hex');
-}
-
-function encodeRule(live: LiveRule): unknown {
-  const wire = { ...toWire(live.rule), destination: live.destinationText };
-  return { id: live.id, ...wire, inserted_at: live.insertedAt, updated_at: live.updatedAt };
 }
 
 function withSecrets(configuration: unknown): unknown {

@@ -21,7 +21,7 @@ export function checkShape(kind: Kind, root: Node): readonly Finding[] {
 function describe(kind: Kind, root: Node, violation: Violation): readonly Finding[] {
   const { path, unknown, inside } = violation;
   if (unknown !== undefined) {
-    return unknown.slice(0, mostFindings).map((key) => unknownField({ kind, root, path, key }));
+    return unknown.slice(0, mostFindings).map((key) => unknownField(kind, root, path, key));
   }
   const { node, depth } = findNode(root, path);
   if (depth < path.length) return [missingField(root, path, node)];
@@ -52,15 +52,7 @@ function badName(root: Node, path: readonly PropertyKey[]): Finding {
   return { problem, offset: keyStart(root, path) };
 }
 
-interface UnknownField {
-  readonly kind: Kind;
-  readonly root: Node;
-  readonly path: readonly PropertyKey[];
-  readonly key: string;
-}
-
-function unknownField(field: UnknownField): Finding {
-  const { kind, root, path, key } = field;
+function unknownField(kind: Kind, root: Node, path: readonly PropertyKey[], key: string): Finding {
   const parent = findNode(root, path).node;
   const offset = findEntry(parent, key)?.keyStart ?? parent.start;
   if (key === '<<') return { problem: mergeKey, offset };
@@ -70,7 +62,7 @@ function unknownField(field: UnknownField): Finding {
     const meant = key.replaceAll(new RegExp(strangeSpace, 'g'), '').trim();
     return { problem: { code: 'unknown-field', severity: 'error', summary, hint }, offset: offset + at, meant };
   }
-  const { hint, meant } = fieldElsewhere(field) ?? nearestField(key, listFields(kind, path));
+  const { hint, meant } = fieldElsewhere(kind, path, key) ?? nearestField(key, listFields(kind, path));
   // Inside a provider a wrong key may be a piece of a secret: only what resembles a field is quoted.
   const quotable = meant !== null || !path.some((step) => String(step).endsWith('_providers'));
   const summary = quotable ? `There is no field \`${key.slice(0, 80)}\` here.` : 'There is no such field here.';
@@ -92,7 +84,7 @@ interface Elsewhere {
 const holders = [['spec'], ['metadata'], ['spec', 'defaults']] as const;
 
 /** A field of rules and sets, or at the top of any document, that stands in another place of the same document. */
-function fieldOutside({ kind, path, key }: UnknownField): Elsewhere | null {
+function fieldOutside(kind: Kind, path: readonly PropertyKey[], key: string): Elsewhere | null {
   const holder = holders.find((one) => listFields(kind, one).includes(key));
   const isKnown = key === 'name' || (path[0] === 'spec' && findOtherName(key) !== key);
   if (holder === undefined || isKnown || (path.length > 1 && kind !== 'Rule' && kind !== 'RuleSet')) return null;
@@ -101,11 +93,10 @@ function fieldOutside({ kind, path, key }: UnknownField): Elsewhere | null {
 }
 
 /** Where such a field belongs, or what another tool's field is here; null when neither is known. */
-function fieldElsewhere(field: UnknownField): Elsewhere | null {
-  const { kind, path, key } = field;
+function fieldElsewhere(kind: Kind, path: readonly PropertyKey[], key: string): Elsewhere | null {
   if (path.length < 2 && path[0] !== 'metadata' && key === 'name')
     return { hint: 'Write `metadata: {name: NAME}`.', meant: 'metadata' };
-  const outside = fieldOutside(field);
+  const outside = fieldOutside(kind, path, key);
   if (outside !== null) return outside;
   if (path[0] !== 'spec' || !listFields(kind, path).includes('action')) return null;
   if (kind === 'Rule' && listFields('RuleSet', ['spec', 'rules', 0]).includes(key)) {

@@ -110,15 +110,11 @@ function findCause({ code, pos: [offset] }: SyntaxFault, document: Document.Pars
   if (unclosed !== null) return makeLast(unclosed.at, unclosed);
   const deeper = code === 'BLOCK_AS_IMPLICIT_KEY' ? findDeeperLine(text.slice(start, start + mostOfLine), line) : null;
   if (deeper !== null) return makeLast(start + deeper.at, deeper);
-  return describeLine(code, line, { start, offset });
+  return describeLine(code, line, start, offset);
 }
 
 /** What is wrong with a line whose brackets and quotes are closed; `start` and `offset`: of the line, and of the fault. */
-function describeLine(
-  code: string,
-  line: string,
-  { start, offset }: Readonly<Record<'start' | 'offset', number>>,
-): Fault {
+function describeLine(code: string, line: string, start: number, offset: number): Fault {
   const colon = code === 'MULTILINE_IMPLICIT_KEY' || code === 'MISSING_CHAR' ? explainColon(line) : null;
   if (colon !== null) return { problem: makeFault(colon), offset: start + colon.at, isLast: false };
   const isOutOfLine = outOfLineCodes.has(code) && offset === start && /^ +(?:- |[^\s:]+:(?: |$))/.test(line);

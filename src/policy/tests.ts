@@ -107,12 +107,6 @@ function narrow(one: PolicyCase, area: Network): readonly PolicyCase[] {
   return [contains(one.destination, area) ? { ...one, destination: area } : one];
 }
 
-/** What a plan exposes on the way, as far as it matters here. */
-interface Exposed {
-  readonly direction: 'opened' | 'cut_off';
-  readonly traffic: readonly Traffic[];
-}
-
 /**
  * The cases that must always hold and do not in some state between, at most one failure a case. A case that holds before and after
  * fails in between exactly when the exposure meets it; one that fails before is not held against the plan, which may mend it.
@@ -120,7 +114,7 @@ interface Exposed {
  */
 export function findAlwaysFailures(
   cases: readonly PolicyCase[],
-  exposure: readonly Exposed[],
+  exposure: readonly { readonly direction: 'opened' | 'cut_off'; readonly traffic: readonly Traffic[] }[],
   users: ReadonlySet<string>,
 ) {
   return cases.flatMap((one) => {

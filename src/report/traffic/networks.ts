@@ -43,15 +43,10 @@ interface OpenTerm extends Term {
   readonly exceptions: { readonly network: string; readonly protocols: Protocols }[];
 }
 
-interface Enclosing {
-  readonly prefix: Prefix;
-  /** Terms around here, with what of each is still in force here. */
-  readonly terms: readonly { readonly open: OpenTerm; readonly here: Protocols }[];
-}
-
 function termsOf(prefixes: readonly Prefix[]): readonly Term[] {
   const all: OpenTerm[] = [];
-  const stack: Enclosing[] = [];
+  /** Prefixes around the present one, and the terms there, with what of each is still in force. */
+  const stack: { prefix: Prefix; terms: readonly { readonly open: OpenTerm; readonly here: Protocols }[] }[] = [];
   for (const prefix of prefixes) {
     while (stack.length > 0 && (stack.at(-1)?.prefix.last ?? 0n) < prefix.first) stack.pop();
     const around = stack.at(-1);
