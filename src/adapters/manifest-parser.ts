@@ -11,7 +11,7 @@ import {
   refuseAll,
   selectManifestFiles,
 } from '../desired/parse-files.ts';
-import type { FileManifests } from '../manifest/manifest.ts';
+import { type FileManifests, refuseFile } from '../manifest/manifest.ts';
 import { type ReadOptions, readManifests } from '../manifest/read-manifests.ts';
 import { makeError } from '../model/problem.ts';
 import { getErrorCode } from '../model/result.ts';
@@ -192,6 +192,5 @@ function startThread(workerUrl: URL, options: ReadOptions, parseMb: number) {
 function outOfMemory(path: string, parseMb: number): FileManifests {
   const summary = `Reading this file takes more than ${parseMb} MB of memory (\`limits.parseMb\`).`;
   const place = { file: path, line: 1, column: 1 };
-  const problem = makeError('too-expensive', summary, 'Split it into several files.', place);
-  return { path, manifests: [], suppressions: [], problems: [problem], work: 0 };
+  return refuseFile(path, [makeError('too-expensive', summary, 'Split it into several files.', place)]);
 }

@@ -18,10 +18,7 @@ export interface ProcessCommand {
   readonly signal: AbortSignal;
 }
 
-export interface ProcessCaps {
-  readonly memoryBytes: number;
-  readonly fileBytes: number;
-}
+export type ProcessCaps = Readonly<Record<'memoryBytes' | 'fileBytes', number>>;
 
 export interface ProcessRun {
   /** `exit`: see `code`. Otherwise the process group was killed for that reason. */

@@ -1,4 +1,4 @@
-import { type FileManifests, isManifestPath } from '../manifest/manifest.ts';
+import { type FileManifests, isManifestPath, refuseFile } from '../manifest/manifest.ts';
 import { type ReadOptions, readManifests } from '../manifest/read-manifests.ts';
 import { formatCount } from '../model/printable.ts';
 import { compareText, makeError } from '../model/problem.ts';
@@ -32,13 +32,7 @@ export function refuseAll(files: readonly SourceFile[], { work }: Limits): reado
   const hint =
     'Remove files that are not manifests. A rule takes about 50; raise `limits.work` in the settings if you need more.';
   const problem = makeError('too-expensive', summary, hint, { file: largest.path, line: 1, column: 1 });
-  return files.map((file) => ({
-    path: file.path,
-    manifests: [],
-    problems: file === largest ? [problem] : [],
-    suppressions: [],
-    work: 0,
-  }));
+  return files.map((file) => refuseFile(file.path, file === largest ? [problem] : []));
 }
 
 /** Manifests in the one order of every output: by path. */

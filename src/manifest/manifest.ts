@@ -151,3 +151,8 @@ export interface FileManifests {
   /** What reading the file cost: a number of units, the same on every machine. */
   readonly work: number;
 }
+
+/** A file of which nothing is read but what is wrong with it. */
+export function refuseFile(path: string, problems: readonly Problem[]): FileManifests {
+  return { path, manifests: [], suppressions: [], problems, work: 0 };
+}

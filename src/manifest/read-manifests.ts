@@ -7,7 +7,7 @@ import { decodeConfiguration } from './decode-configuration.ts';
 import { decodeGroup, decodeNetwork, decodeOverlay, decodePolicyTest, decodeUsersManifest } from './decode-other.ts';
 import { decodeRule, decodeRuleSet } from './decode-rule.ts';
 import type { Decoding } from './decoding.ts';
-import { apiVersion, type FileManifests, type Kind, kinds, type Manifest } from './manifest.ts';
+import { apiVersion, type FileManifests, type Kind, kinds, type Manifest, refuseFile } from './manifest.ts';
 import { findChild, findEntry, type Node, type Reporter, type Words } from './node.ts';
 import { parseFile } from './parse.ts';
 import type { Work } from './read-tokens.ts';
@@ -32,8 +32,7 @@ export function readManifests(
   { profile, values, limits }: ReadOptions,
 ): FileManifests {
   const text = decodeText(bytes)?.replace(/^\uFEFF/, '') ?? null;
-  if (text === null)
-    return { path, manifests: [], problems: [describeNotUtf8(path, bytes)], suppressions: [], work: 0 };
+  if (text === null) return refuseFile(path, [describeNotUtf8(path, bytes)]);
   const work: Work = { spent: 0, most: limits.fileWork };
   const manifests: Manifest[] = [];
   const problems = parseFile({

@@ -8,10 +8,7 @@ import { intersectPorts } from './port-set.ts';
 import type { Traffic } from './traffic.ts';
 
 /** What the rules accept and what they drop, of devices of nobody and of every user with rules of their own. */
-export interface ReachableTraffic {
-  readonly accepted: readonly Traffic[];
-  readonly dropped: readonly Traffic[];
-}
+export type ReachableTraffic = Readonly<Record<'accepted' | 'dropped', readonly Traffic[]>>;
 
 /** A part of all traffic; null: every protocol, every port. */
 export interface TrafficSelector {

@@ -14,7 +14,7 @@ import { parseAddress } from './rules/address.ts';
 import { makeSeedRow, type RuleSeed } from './rules/change.ts';
 import { formatNetwork } from './rules/inet.ts';
 import type { RuleRow, StoredRule } from './rules/rule.ts';
-import { openTables, type Tables } from './tables.ts';
+import { openTables } from './tables.ts';
 import type { UserStore } from './users.ts';
 
 export type { SimulatorOptions } from './options.ts';
@@ -25,7 +25,7 @@ export type Simulator = Awaited<ReturnType<typeof startSimulator>>;
 /** Starts the simulated API server on a real socket. Rejects when it cannot listen, or read its data file. */
 export async function startSimulator(options: SimulatorOptions) {
   const tables = openTables(options);
-  const { rules: store, users, tokens, configuration } = tables;
+  const { rules: store, users, tokens, configuration, newId, clock, events } = tables;
   let exit: (reason: string) => void = () => {};
   const filter = connectFilter(options, tables, (reason) => exit(reason));
   const faults = createFaults(options.random ?? Math.random, () => store.listBody());
@@ -54,7 +54,13 @@ export async function startSimulator(options: SimulatorOptions) {
     users: () => users.all(),
     configuration: configuration.row,
     /** Puts rules straight into the store and the filter, without constraints or requests. Returns their ids. */
-    seed: (seeds: readonly RuleSeed[]): readonly string[] => seeds.map((seed) => load(seed, tables)),
+    seed: (seeds: readonly RuleSeed[]): readonly string[] =>
+      seeds.map((seed) => {
+        const row = makeSeedRow(seed, newId(), clock.now());
+        store.load(row);
+        events.emit('inserted', row);
+        return row.id;
+      }),
     /** Calls of the API, oldest first. */
     requests: exchanges.log,
     faults,
@@ -66,13 +72,6 @@ export async function startSimulator(options: SimulatorOptions) {
     exited,
     close: stop,
   };
-}
-
-function load(seed: RuleSeed, { rules, newId, clock, events }: Tables): string {
-  const row = makeSeedRow(seed, newId(), clock.now());
-  rules.load(row);
-  events.emit('inserted', row);
-  return row.id;
 }
 
 /** What the pages outside `/v0` show and switch; the same objects as a test has in its hands. */

@@ -34,10 +34,7 @@ export function isLoopback(host: string): boolean {
 }
 
 /** Files of a certificate with its chain, and of its key, in PEM. */
-export interface TlsFiles {
-  readonly cert: string;
-  readonly key: string;
-}
+export type TlsFiles = Readonly<Record<'cert' | 'key', string>>;
 
 /** The files as they are now; a sentence where they do not fit. */
 export function readTlsFiles({ cert, key }: TlsFiles): Result<{ readonly cert: string; readonly key: string }, string> {

@@ -1,4 +1,4 @@
-import { OverlapIndex } from '../rules/overlap.ts';
+import { createOverlapIndex } from '../rules/overlap.ts';
 import type { RuleRow } from '../rules/rule.ts';
 
 /** The kernel refused a change; the real server's packet filter crashes on it. */
@@ -10,7 +10,7 @@ export type ElementTable = ReturnType<typeof createElementTable>;
 export function createElementTable() {
   const held = new Map<string, RuleRow>();
   let users = new Set<string>();
-  let overlaps = new OverlapIndex();
+  let overlaps = createOverlapIndex();
   const take = (key: string, element: RuleRow): void => {
     held.delete(key);
     overlaps.delete(element);
@@ -24,7 +24,7 @@ export function createElementTable() {
     reset(userIds: readonly string[]): void {
       held.clear();
       users = new Set(userIds);
-      overlaps = new OverlapIndex();
+      overlaps = createOverlapIndex();
     },
     addUser: (userId: string): void => void users.add(userId),
     /** The user's sets go, with what they hold. */

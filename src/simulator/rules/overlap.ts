@@ -4,23 +4,19 @@ import type { RuleRow } from './rule.ts';
 type Candidate = Pick<RuleRow, 'action' | 'network' | 'ports' | 'userId'>;
 
 /** The exclusion constraints: in one class no two networks may intersect, with ports only if those meet (recordings/rule_overlap). */
-export class OverlapIndex {
-  readonly #classes = new Map<string, RuleClass>();
-
-  conflicts(rule: Candidate): boolean {
-    return this.#classes.get(classKey(rule))?.conflicts(rule.network.bits, spanOf(rule)) ?? false;
-  }
-
-  add(rule: Candidate): void {
-    const key = classKey(rule);
-    const entry = this.#classes.get(key) ?? new RuleClass();
-    this.#classes.set(key, entry);
-    entry.add(rule.network.bits, spanOf(rule));
-  }
-
-  delete(rule: Candidate): void {
-    this.#classes.get(classKey(rule))?.delete(rule.network.bits, spanOf(rule));
-  }
+export function createOverlapIndex() {
+  const classes = new Map<string, RuleClass>();
+  return {
+    conflicts: (rule: Candidate): boolean =>
+      classes.get(classKey(rule))?.conflicts(rule.network.bits, spanOf(rule)) ?? false,
+    delete: (rule: Candidate): void => classes.get(classKey(rule))?.delete(rule.network.bits, spanOf(rule)),
+    add(rule: Candidate): void {
+      const key = classKey(rule);
+      const entry = classes.get(key) ?? new RuleClass();
+      classes.set(key, entry);
+      entry.add(rule.network.bits, spanOf(rule));
+    },
+  };
 }
 
 const allPorts: StoredPortRange = { low: 0, high: 65_535 };

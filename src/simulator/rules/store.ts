@@ -1,13 +1,13 @@
 import type { SimulatorClock } from '../clock.ts';
 import type { TableEvents } from '../events.ts';
 import type { StoredValues } from './change.ts';
-import { OverlapIndex } from './overlap.ts';
+import { createOverlapIndex } from './overlap.ts';
 import { makeRow, type RuleRow } from './rule.ts';
 
 /** The rules table: rows in no promised order, with the overlap constraints where `constraints` says so. */
 export function createRules(clock: SimulatorClock, events: TableEvents, newId: () => string, constraints: boolean) {
   const heap = new Heap<RuleRow>();
-  const overlaps = new OverlapIndex();
+  const overlaps = createOverlapIndex();
   let list: Buffer | undefined;
   const put = (row: RuleRow): void => {
     overlaps.add(row);

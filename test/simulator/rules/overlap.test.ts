@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { OverlapIndex } from '../../../src/simulator/rules/overlap.ts';
+import { createOverlapIndex } from '../../../src/simulator/rules/overlap.ts';
 import type { RuleRow } from '../../../src/simulator/rules/rule.ts';
 import { runs } from '../../property/runs.ts';
 
@@ -38,7 +38,7 @@ function collide(left: Candidate, right: Candidate): boolean {
 test('the index refuses exactly the rules that collide with one that is there, whatever came and went before', () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(candidate, fc.nat()), { maxLength: 60 }), (steps) => {
-      const index = new OverlapIndex();
+      const index = createOverlapIndex();
       const held: Candidate[] = [];
       for (const [rule, number] of steps) {
         const expected = held.some((other) => collide(rule, other));
