@@ -205,20 +205,26 @@ export function encodeApplyRecord(record: ApplyRecord): unknown {
     format_version: version,
     kind: 'apply-record',
     ...{ at, by, server, revision, digest, end, fields },
-    names: Object.fromEntries([...said].map(([key, { name }]) => [key, name ?? undefined])),
+    ...{ names: encodeNames(said), names_before: encodeNames(endsBefore) },
     ...{ expires: encodeEnds(said), ends_before: encodeEnds(endsBefore) },
     before: encodeSnapshot({ rules: record.deleted, configuration: record.before }, [], at),
     after: encodeSnapshot({ rules: record.created, configuration: record.after }, [], at),
   };
 }
 
+const encodeNames = (said: ApplyRecord['said']) =>
+  Object.fromEntries([...said].map(([key, { name }]) => [key, name ?? undefined]));
 const encodeEnds = (said: ApplyRecord['said']) =>
   Object.fromEntries([...said].map(([key, { expires }]) => [key, expires]));
 const listEntries = (value: unknown) => Object.entries(isObject(value) ? value : {});
-const decodeEnds = (value: unknown, names: ApplyRecord['said']) =>
-  listEntries(value).map(([key, end]): Saying => {
-    return [key, { name: names.get(key)?.name ?? null, expires: typeof end === 'number' ? end : Number.NaN }];
-  });
+/** An end that is no time is NaN. */
+const decodeSaid = (names: unknown, ends: unknown): ApplyRecord['said'] =>
+  joinSaid([
+    ...listEntries(names).map(([key, name]): Saying => [key, { name: textOrNull(name) }]),
+    ...listEntries(ends).map(
+      ([key, end]): Saying => [key, { name: null, expires: typeof end === 'number' ? end : Number.NaN }],
+    ),
+  ]);
 const textOrNull = (value: unknown): string | null => (typeof value === 'string' ? value : null);
 
 /** Reads a record; the error is a sentence. */
@@ -229,10 +235,10 @@ export function decodeApplyRecord(value: unknown): Result<ApplyRecord, string> {
   const after = decodeSnapshot(value['after']);
   if (!before.ok) return before;
   if (!after.ok) return after;
-  const { fields, names, expires, ends_before } = value;
-  const known = new Map(listEntries(names).map(([key, name]): Saying => [key, { name: textOrNull(name) }]));
-  const [ended, endedBefore] = [decodeEnds(expires, known), decodeEnds(ends_before, known)];
-  if ([...ended, ...endedBefore].some(([, { expires = 0 }]) => !(Math.abs(expires) <= 8.64e15)))
+  const { fields } = value;
+  const said = decodeSaid(value['names'], value['expires']);
+  const endsBefore = decodeSaid(value['names_before'], value['ends_before']);
+  if ([...said.values(), ...endsBefore.values()].some(({ expires = 0 }) => !(Math.abs(expires) <= 8.64e15)))
     return fail('an `expires` in it is not a time');
   const ends: readonly ApplyRecord['end'][] = ['started', 'converged', 'not-converged', 'stopped', 'failed'];
   return ok({
@@ -242,8 +248,8 @@ export function decodeApplyRecord(value: unknown): Result<ApplyRecord, string> {
     revision: textOrNull(value['revision']),
     digest: textOrNull(value['digest']),
     end: ends.find((end) => end === value['end']) ?? 'started',
-    said: joinSaid([...known, ...ended]),
-    endsBefore: joinSaid(endedBefore),
+    said,
+    endsBefore,
     fields: configurationFields.filter((field) => Array.isArray(fields) && fields.includes(field)),
     deleted: before.value.live.rules,
     created: after.value.live.rules,
