@@ -4,15 +4,7 @@ import { groupBy } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { joinSome } from '../model/printable.ts';
 import { renderAnswer, writeAnswer } from './answer.ts';
-import {
-  type Answer,
-  exitCodes,
-  type Invocation,
-  makeFailure,
-  type ParsedLine,
-  type Settings,
-  type Terminal,
-} from './command.ts';
+import { exitCodes, makeFailure, type ParsedLine, type Settings, type Terminal } from './command.ts';
 import { answerFleet, notBegun, summariseAnswer, type TargetOutcome } from './fleet/report.ts';
 import { createPool, shareParsers } from './fleet/share.ts';
 import { adjustSettings, type ChosenFleet, makeTargetLine, readFleet, type Target } from './fleet/targets.ts';
@@ -101,7 +93,7 @@ async function settleAll(
 
 /** The line that takes up what a killed apply left, and no more. What went back as a whole is no refusal of what comes next. */
 function settleLine({ command, ...line }: ParsedLine): ParsedLine {
-  const run = async (invocation: Invocation): Promise<Answer> => {
+  const run: Awaited<ReturnType<typeof command.load>>['run'] = async (invocation) => {
     const back = (await (await import('./trial.ts')).settleEarlier(invocation)) ?? { text: () => '' };
     return back.exit === exitCodes.refused ? { ...back, exit: exitCodes.ok } : back;
   };

@@ -71,9 +71,8 @@ export function createHistoryWriter(
         };
       };
       end = async ({ end: how, plan, digest }) => {
-        const make = begin(digest);
         if (how === 'in-sync' && plan !== null)
-          await attempt((into) => addRecord(into, (one) => make(plan, null, one)));
+          await attempt((into) => addRecord(into, (one) => begin(digest)(plan, null, one)));
       };
       return async (plan, desired, digest) => {
         if (!(await approve(plan, desired, digest))) return false;
