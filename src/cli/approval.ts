@@ -2,6 +2,7 @@ import { systemClock } from '../adapters/clock.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { escapeControls } from '../model/printable.ts';
 import { makeError, makeNote, type Problem } from '../model/problem.ts';
+import type { BackOrder } from '../pass/go-back.ts';
 import type { PassDependencies } from '../pass/pass.ts';
 import { findClosedWindow } from '../plan/guard/windows.ts';
 import type { Plan, Refusal } from '../plan/plan.ts';
@@ -96,11 +97,13 @@ export const approvesAnother = makeNote(
   'the server or the manifests changed after that plan was made: review the new plan and approve its digest',
 );
 
-export const untested = makeNote(
-  'tests-not-run',
-  'This opens traffic, and no policy test was run: an undo does not read the manifests, where they are.',
-  '`protect` in the settings is a guard of an undo too.',
-);
+/** That no policy test had a say in what an undo opens. */
+export function announceOpening(plan: Plan | null, back: BackOrder | undefined): readonly Problem[] {
+  if (back === undefined || back.goesBack || !plan?.effect.opens.length) return [];
+  const summary =
+    'This opens traffic, and no policy test was run: an undo does not read the manifests, where they are.';
+  return [makeNote('tests-not-run', summary, '`protect` in the settings is a guard of an undo too.')];
+}
 
 /** On the first apply to a server, rules that are in no manifest may be somebody's only copy. */
 export function announceDeletes(plan: Plan | null): readonly Problem[] {

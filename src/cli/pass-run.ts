@@ -12,6 +12,7 @@ import type { SourceContent } from '../ports.ts';
 import { type FormerRule, makeProblemReport, type RunReport } from '../report/run-report.ts';
 import {
   announceDeletes,
+  announceOpening,
   approvesAnother,
   askToApply,
   askToBind,
@@ -20,7 +21,6 @@ import {
   findServer,
   markLeftOut,
   recordOverride,
-  untested,
 } from './approval.ts';
 import { loadBase } from './base.ts';
 import { type Answer, chooseExitCode, type Invocation } from './command.ts';
@@ -210,12 +210,11 @@ function describePlan(
 ): RunReport {
   const { settings } = invocation;
   const state = desired?.state ?? null;
-  const opens = request.back && !request.back.goesBack && plan?.effect.opens.length;
   const isFirst = lastApply === null && request.back === undefined && settings.base === null;
   // Addresses that only the server knows stay on the terminal unless they are asked for.
   const fromServer = settings.showEmails ? (names?.serverNames ?? []) : [];
   return {
-    ...makeProblemReport([...(isFirst ? announceDeletes(plan) : []), ...(opens ? [untested] : []), ...problems]),
+    ...makeProblemReport([...(isFirst ? announceDeletes(plan) : announceOpening(plan, request.back)), ...problems]),
     ...names,
     userNames: mergeNames(fromServer, findUserNames(desired)),
     ...nameSource(request),
