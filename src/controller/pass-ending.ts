@@ -55,7 +55,9 @@ export interface PassEnding extends Partial<PassRun> {
 /** A newest revision that only waits hides nothing that is wrong with the one in effect, and none hides what needs a person. */
 export function showWorse({ verdict, complaint = verdict, beside }: PassEnding): Verdict {
   const said = complaint.kind === 'held' && verdict.kind !== 'good' ? verdict : complaint;
-  return [verdict, beside?.verdict ?? said].filter(({ kind }) => kind === 'terminal').reduce(addVerdict, said);
+  // Content that is gone is read from no manifests.
+  const isHidden = ({ kind, reason }: Verdict): boolean => kind === 'terminal' && reason !== 'ManifestsInvalid';
+  return [verdict, beside?.verdict ?? said].filter(isHidden).reduce(addVerdict, said);
 }
 
 /** What is said of a pass, with what went wrong beside it. */

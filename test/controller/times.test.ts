@@ -968,6 +968,17 @@ describe('rules that end, in a sidecar that starts anew and reads a directory', 
     expect([await passAt(now + 25 * hour), live(), loop.status().heldEnds]).toEqual(['ManifestsInvalid', all, 1]);
   });
 
+  it('are not spoken of where neither the history nor the content of before is there', async () => {
+    isDirectory = true;
+    await start();
+    changes['SourceFailed']?.();
+    await restart();
+    expect(loop.status().conditions.Ready).toMatchObject({
+      reason: 'SourceFailed',
+      message: 'the source has not answered in time',
+    });
+  });
+
   it('end by the newest revision, which waits, where there is no history', async () => {
     isDirectory = true;
     await start();
