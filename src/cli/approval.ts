@@ -13,11 +13,8 @@ import { readTimeAsked } from './manifests.ts';
 import { readWindows } from './plan-settings.ts';
 
 /** What keeps this run from writing, a closed `window` among them; null: nothing. Without `--yes` only a person at a terminal applies. */
-export function findObstacle({ settings, terminal }: Invocation, window: Problem | null, undo = false): Problem | null {
-  const [write, look] = undo
-    ? ['reconcile undo --yes', 'reconcile undo --dry-run']
-    : ['reconcile apply --yes PATH', 'reconcile plan PATH'];
-  const toLook = `To see the changes only: ${look}.`;
+export function findObstacle({ settings, terminal }: Invocation, window: Problem | null): Problem | null {
+  const toLook = 'To see the changes only, add --dry-run.';
   if (settings.suspend) {
     const by = settings.origins.get('suspend') ?? '--suspend';
     const hint = `${by === '--suspend' ? 'Leave --suspend out' : 'To write once all the same: --no-suspend'}. ${toLook}`;
@@ -26,8 +23,7 @@ export function findObstacle({ settings, terminal }: Invocation, window: Problem
   if (window?.code === 'outside-window') return { ...window, severity: 'error' };
   if (settings.yes || terminal.stdinIsTerminal) return null;
   const summary = 'There is no terminal to ask on; give --yes to apply: nothing was written';
-  const hint = `In scripts, cron and CI: ${write}. ${toLook}`;
-  return makeError('no-terminal', summary, hint);
+  return makeError('no-terminal', summary, `In scripts, cron and CI, add --yes to the same line. ${toLook}`);
 }
 
 /** That this plan waits for a window, or that somebody decided that it does not; null: neither. */

@@ -1,13 +1,22 @@
+import { relative } from 'node:path';
 import { Command, CommanderError, Option } from 'commander';
 import { suggest } from '../manifest/suggest.ts';
 import { version } from '../version.ts';
-import { type CommandSpec, type Failure, listOptions, makeFailure, type ParsedLine } from './command.ts';
+import {
+  type CommandSpec,
+  type Failure,
+  type Invocation,
+  listOptions,
+  makeFailure,
+  type ParsedLine,
+} from './command.ts';
 import { commands } from './commands.ts';
 import { describeProgram, topics, translateWord } from './help.ts';
 import {
   findGroup,
   findPlaceholder,
   formatFlag,
+  listGroup,
   type OptionName,
   type OptionSpec,
   optionNames,
@@ -158,4 +167,21 @@ function nearestCommand(word: string): string | null {
 export function explainMisspeltCommand(operand: string): Failure | null {
   const summary = `there is no directory and no command \`${operand}\``;
   return nearestCommand(operand) === null ? null : makeFailure('usage', summary, helpHint(operand));
+}
+
+/** A line to type next: a command's words, with the flags of this run that say which server and which state folder. */
+export function lineToType(words: string, { settings, terminal }: Pick<Invocation, 'settings' | 'terminal'>): string {
+  const taken = commands.find(({ name }) => name === words.split(' ')[0])?.options ?? [];
+  const telling = [...listGroup('connection'), 'profile', 'stateDir'] as const;
+  const given = [...telling.filter((name) => taken.includes(name)), 'config' as const].filter(
+    (name) => settings.origins.get(name) === formatFlag(name),
+  );
+  const flags = given.map((name) => {
+    const value = String(settings[name]).replace(/\/\/[^/@]*@/, '//');
+    const near = options[name].kind === 'path' ? relative(terminal.cwd, value) || '.' : value;
+    const word = near.startsWith('../') ? value : near;
+    const quoted = /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+    return options[name].kind === 'switch' ? formatFlag(name) : `${formatFlag(name)} ${quoted}`;
+  });
+  return ['reconcile', words, ...flags].join(' ');
 }

@@ -163,7 +163,7 @@ function approveOf(run: Run, content: SourceContent): Approve {
     if (isInvalid(known, settings) || staleness(run, { plan, digest }).length > 0) return false;
     const window = explainWindow(settings, plan);
     const noted = window?.code === 'window-overridden' ? [window] : [];
-    run.obstacle = findObstacle(run.invocation, window, run.request.back !== undefined);
+    run.obstacle = findObstacle(run.invocation, window);
     const asks = run.obstacle === null && !settings.yes && run.answered === null;
     await nameAll(run, plan, desired);
     const problems = [...noted, ...known.toSorted(compareProblems)];

@@ -10,6 +10,7 @@ import { listWaiting } from '../pass/go-back.ts';
 import { type ApplyRecord, decodeApplyRecord, encodeApplyRecord, joinApplyRecords } from '../pass/history.ts';
 import { renderProblems } from '../report/problems.ts';
 import { findServer } from './approval.ts';
+import { lineToType } from './arguments.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from './command.ts';
 import { findStateFolder } from './last-apply.ts';
 
@@ -161,7 +162,7 @@ export async function noteWaiting(invocation: Invocation): Promise<void> {
   const isLate = stage === 'goesBack' || (stage !== 'writing' && until <= systemClock.wallTime());
   const late = 'was not confirmed, and is to be taken back. To do that now';
   const end = isLate ? late : 'is not confirmed, and is taken back without that. To keep it';
-  const what = `the apply of ${record.at.slice(0, 19)}Z by ${record.by} ${end}: reconcile confirm`;
+  const what = `the apply of ${record.at.slice(0, 19)}Z by ${record.by} ${end}: ${lineToType('confirm', invocation)}`;
   invocation.terminal.stderr(`note: ${escapeControls(what)}\n`);
 }
 
@@ -180,7 +181,8 @@ export async function settleWaiting(invocation: Invocation, { exit = exitCodes.o
   if (fields.length === 0) return void (await files.remove(places.wantsSecret).catch(() => false));
   if (isKnown) await files.write(places.wantsSecret, encodePending(left)).catch(() => undefined);
   const what = `${fields.join(', ')}: still as an apply left it that was taken back`;
-  invocation.terminal.stderr(`note: ${what}. Put it back: reconcile undo N. Keep it: reconcile confirm\n`);
+  const [back, keep] = [lineToType('undo N', invocation), lineToType('confirm', invocation)];
+  invocation.terminal.stderr(`note: ${escapeControls(`${what}. Put it back: ${back}. Keep it: ${keep}`)}\n`);
 }
 
 /** Decides that the apply is taken back; false: it was kept already. */

@@ -4,6 +4,7 @@ import { escapeControls } from '../model/printable.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { countChanges } from '../pass/history.ts';
 import { writeAnswer } from './answer.ts';
+import { lineToType } from './arguments.ts';
 import { awaitConfirmation, confirmTermsOf, describeLeft, refuseOwned } from './await-confirmation.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from './command.ts';
 import { takeBack } from './go-back.ts';
@@ -122,14 +123,14 @@ export async function settleEarlier(invocation: Invocation): Promise<Answer | nu
   const { stage, record, until } = earlier;
   const leftMs = Math.max(0, until - systemClock.wallTime());
   if (stage === 'goesBack' && (await findPendingOwner(files)) !== null) throw goingBackElsewhere();
-  await refuseOwned(files, leftMs);
+  await refuseOwned(invocation, files, leftMs);
   // A full disk keeps nobody from going back.
   await ownPending(files).catch(() => undefined);
   const alone = { ...invocation, mayWrite: await watchLease(invocation, true) };
   if (stage === 'goesBack') return await takeBack(alone, earlier, 'An earlier run was ended while it went back');
   const what = `The apply of ${record.at.slice(0, 19)}Z by ${record.by} was never confirmed, and its process is gone.`;
-  const left = leftMs === 0 ? '' : ` Going back in ${describeLeft(leftMs)}; to keep it: reconcile confirm`;
-  invocation.terminal.stderr(`${escapeControls(what)}${describeCut(stage)}${left}\n`);
+  const left = leftMs === 0 ? '' : ` Going back in ${describeLeft(leftMs)}; to keep it: ${lineToType('confirm', invocation)}`;
+  invocation.terminal.stderr(`${escapeControls(what + describeCut(stage) + left)}\n`);
   return await settleTrial(alone, files, earlier);
 }
 

@@ -950,6 +950,9 @@ describe('an apply whose process was killed', () => {
     expect((await run('plan', 'm')).err).toMatch(
       /is not confirmed, and is taken back without that\. To keep it: reconcile confirm\n/,
     );
+    expect((await run('plan', 'm', '--state-dir', 'state', '--full')).err).toContain(
+      'To keep it: reconcile confirm --state-dir state\n',
+    );
     expireNow();
     const late = /was not confirmed, and is to be taken back\. To do that now: reconcile confirm\n/;
     expect((await run('plan', 'm')).err).toMatch(late);
@@ -1000,7 +1003,7 @@ describe('an apply whose process was killed', () => {
 
   it('two starts at once after kill -9: the first leaves the record to the second, which took it over', async () => {
     await killedWaiting('60s');
-    const one = run('m');
+    const one = run('m', '--state-dir', 'state');
     const files = new StateFiles(join(world.folder, 'state/reconcile'), 'oneshot');
     const owner = files.locate('owner.json');
     await until(() => readFileSync(owner, 'utf8').startsWith(`"${process.pid} `));
@@ -1011,6 +1014,7 @@ describe('an apply whose process was killed', () => {
     writeFileSync(owner, JSON.stringify(`${process.ppid} ${started} ${boot}`));
     const { code, err } = await one;
     expect([code, err]).toEqual([1, expect.stringContaining(`waits to be confirmed (process ${process.ppid})`)]);
+    expect(err).toContain('to keep it: reconcile confirm --state-dir state\n');
     expect([live(), waits()]).toEqual([after, true]);
   });
 

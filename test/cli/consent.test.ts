@@ -25,6 +25,8 @@ describe('without a terminal and without --yes', () => {
     await world.cli(['--plan', '--save', 'plan.json', 'm']);
     const run = await world.cli(['apply', 'plan.json', 'm'], { env: nobody });
     expect([run.code, run.err]).toEqual([1, expect.stringContaining('give --yes to apply')]);
+    // Not a line of its own: a saved plan, the number of an apply or --state-dir would be missing in it.
+    expect(run.err).toContain('add --yes to the same line');
     expect(world.simulator.rules()).toEqual([]);
   });
 

@@ -427,7 +427,11 @@ describe('undo', () => {
       file,
       JSON.stringify({ ...record, expires: { ...record.expires, 'accept 10.1.0.1 *': Date.now() - 1 } }),
     );
-    expect((await run('history', 'show', '2')).out).toContain('To put it back: reconcile undo 2');
+    expect((await run('history', 'show', '2')).out).toContain('To put it back: reconcile undo 2\n');
+    const elsewhere = ['--state-dir', 'state', '--base-url', world.simulator.url];
+    expect((await run('history', 'show', '2', ...elsewhere)).out).toContain(
+      `To put it back: reconcile undo 2 --base-url ${world.simulator.url} --state-dir state\n`,
+    );
     const undone = await run('undo');
     expect(undone.code, undone.out + undone.err).toBe(0);
     expect(live()).toEqual(['accept 10.1.0.2', 'drop 10.9.0.0/16']);
@@ -794,7 +798,7 @@ describe('undo', () => {
     const refused = await run('undo', '--suspend', ...words);
     expect([refused.code, refused.out + refused.err]).toEqual([3, expect.not.stringContaining('undone-not-in-git')]);
     expect(refused.out + refused.err).toContain(
-      'Leave --suspend out. To see the changes only: reconcile undo --dry-run.',
+      'Leave --suspend out. To see the changes only, add --dry-run.',
     );
     const both = await run('undo', '--suspend', '--no-suspend', '--dry-run', ...words);
     expect([both.code, both.out + both.err]).toEqual([1, expect.stringContaining('exclude each other')]);
