@@ -11,7 +11,8 @@ const hints: Readonly<Record<string, string>> = {
   timeout:
     'the server did not answer in time: check the network, or give it longer with --timeout (one request) or --total-timeout (all reading)',
   reset: 'the connection broke: check a proxy or load balancer on the way, then run again',
-  tls: 'check http or https in --base-url; name an authority of your own with --ca-file; verification cannot be turned off',
+  unreachable: 'check the network and the routes of this machine, or the proxy that the message names',
+  tls: 'renew what has expired on the server; name an authority of your own with --ca-file; verification cannot be turned off',
   'not-json': 'this is not the API: check --base-url (a login page or another site answers there)',
   redirect: 'the API never redirects, and the token goes nowhere else: check --base-url',
   'torn-body': 'the answer ended early, and a plan needs all of it: run again',

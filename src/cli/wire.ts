@@ -1,4 +1,5 @@
-import { type ApiClient, createApiClient, type ProxyVariables } from '../adapters/api/client.ts';
+import type { ProxyVariables } from '../adapters/api/base-url.ts';
+import { type ApiClient, createApiClient } from '../adapters/api/client.ts';
 import { systemClock } from '../adapters/clock.ts';
 import { createNftEnforcement } from '../adapters/enforcement/nft.ts';
 import { openJournal } from '../adapters/journal.ts';

@@ -1,13 +1,13 @@
-import { type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
+import { type buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
 import { fail, getErrorCode, ok, type Result } from '../../model/result.ts';
 import { reveal, Secret } from '../../model/secret.ts';
 import type { ApiResult, LiveApi, NoAnswer } from '../../ports.ts';
 import { hideSecrets, quotesToken } from '../hide-secrets.ts';
 import { readOperatorFile } from '../source/regular-file.ts';
 import { type ParseBody, readAnswer } from './answer.ts';
-import { type BaseUrl, parseBaseUrl } from './base-url.ts';
+import { type BaseUrl, type ProxyVariables, parseBaseUrl, parseProxies } from './base-url.ts';
 import { exchange } from './exchange.ts';
-import { explainNoAnswer } from './no-answer.ts';
+import { explainNoAnswer, markProxyError } from './no-answer.ts';
 
 export interface ApiClientOptions {
   /** `https://host`, with an optional path prefix that stands before `/v0`. */
@@ -29,9 +29,6 @@ export interface ApiClientOptions {
   /** Replaces the connection pool, for tests. */
   readonly dispatcher?: Dispatcher;
 }
-
-/** What `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` say. */
-export type ProxyVariables = Pick<EnvHttpProxyAgent.Options, 'httpsProxy' | 'httpProxy' | 'noProxy'>;
 
 /** The administration API over HTTP. */
 export interface ApiClient extends LiveApi {
@@ -64,6 +61,8 @@ export function createApiClient(options: ApiClientOptions): Result<ApiClient, st
   if (!base.ok) return base;
   const ca = options.caFile === undefined ? ok(undefined) : readAuthorities(options.caFile);
   if (!ca.ok) return ca;
+  const proxies = parseProxies(options.proxy ?? {});
+  if (!proxies.ok) return proxies;
   const timeoutMs = options.requestTimeoutMs ?? 15_000;
   const maxBodyBytes = options.maxBodyBytes ?? 64 * 1024 * 1024;
   // Certificates are checked whatever NODE_TLS_REJECT_UNAUTHORIZED says.
@@ -77,13 +76,23 @@ export function createApiClient(options: ApiClientOptions): Result<ApiClient, st
     maxResponseSize: maxBodyBytes,
     connect: { timeout: timeoutMs, ...tls },
   };
-  const proxied = { ...pool, requestTls: tls, proxyTls: tls };
+  const proxied = { ...pool, requestTls: tls, proxyTls: tls, clientFactory: connectToProxy };
   const dispatcher =
     options.dispatcher ??
     (options.proxy === undefined
       ? new Pool(base.value.origin, pool)
-      : new EnvHttpProxyAgent({ httpsProxy: '', httpProxy: '', noProxy: '', ...options.proxy, ...proxied }));
+      : new EnvHttpProxyAgent({ ...proxies.value, ...proxied }));
   return ok(methodsOf({ base: base.value, dispatcher, token: options.token, timeoutMs, maxBodyBytes }));
+}
+
+/** The connections to a proxy, whose errors else look like those of the server. */
+function connectToProxy(origin: URL, { connect }: { readonly connect: buildConnector.connector }): Dispatcher {
+  return new Pool(origin, {
+    connect: (target, done) =>
+      connect(target, (...[error, socket]) =>
+        error === null ? done(null, socket) : done(markProxyError(error), null),
+      ),
+  });
 }
 
 function readAuthorities(path: string): Result<string, string> {

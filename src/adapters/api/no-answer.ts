@@ -42,6 +42,8 @@ export function explainNoAnswer(where: string, cut: CutAnswer, timeoutMs: number
   };
   if (isStopped) return tell('maybe', 'aborted', 'the request was stopped');
   if (timedOut) return tell('maybe', 'timeout', `no complete answer within ${timeoutMs / 1000} s`);
+  const atProxy = explainProxy(error);
+  if (atProxy !== null) return tell('no', 'unreachable', atProxy);
   const codes = codesOf(error);
   for (const code of codes) {
     const early = notSent[code];
@@ -55,6 +57,29 @@ export function explainNoAnswer(where: string, cut: CutAnswer, timeoutMs: number
   const known = codes.find((code) => /^[A-Z][A-Z0-9_]{2,40}$/.test(code));
   const named = known === undefined ? '' : ` (${known})`;
   return tell('maybe', 'reset', `the connection was lost before an answer${named}`);
+}
+
+const proxyErrors = new WeakSet<object>();
+
+/** Says that an error is of the connection to a proxy. */
+export function markProxyError(error: Error): Error {
+  proxyErrors.add(error);
+  return error;
+}
+
+/** What went wrong at a proxy, as part of a sentence; null: nothing. The status of a refused tunnel is in the text of undici's error alone. */
+function explainProxy(error: unknown): string | null {
+  if (!isObject(error)) return null;
+  const [, status] = /^Proxy response \((\d{3})\)/.exec(String(error['message'])) ?? [];
+  if (status === '407')
+    return 'the proxy wants a user and password; write HTTPS_PROXY as http://USER:PASSWORD@HOST:PORT';
+  if (status !== undefined)
+    return `the proxy answered ${status} and did not connect; ask whoever runs it, or leave --proxy out`;
+  if (!proxyErrors.has(error)) return null;
+  const because = codesOf(error).flatMap(
+    (code) => notSent[code]?.[1] ?? (tlsCode.test(code) ? explainTlsError(code) : []),
+  )[0];
+  return `no connection to the proxy: ${because?.replace(/;.*/, '') ?? 'it was lost'}; check HTTPS_PROXY`;
 }
 
 const tlsCode = /^(CERT_|DEPTH_ZERO_|SELF_SIGNED_|ERR_TLS|ERR_SSL|EPROTO|UNABLE_TO|HOSTNAME_MISMATCH)/;

@@ -479,6 +479,38 @@ describe('a proxy', () => {
       proxy.close();
     }
   });
+
+  test('without a scheme is one of http, as curl and git take it; what is none is refused by its variable, unquoted', () => {
+    const options = { baseUrl: 'https://vpn.example', token: () => 'a-token' };
+    expect(createApiClient({ ...options, proxy: { httpsProxy: 'proxy:3128' } }).ok).toBe(true);
+    expect(createApiClient({ ...options, proxy: { httpsProxy: '127.0.0.1:3128' } }).ok).toBe(true);
+    for (const httpsProxy of ['http://user:secret@', 'ftp://user:secret@proxy']) {
+      const error = expect.stringMatching(/^HTTPS_PROXY is not (?!.*secret)/);
+      expect(createApiClient({ ...options, proxy: { httpsProxy } })).toEqual({ ok: false, error });
+    }
+  });
+
+  test.each([
+    [407, /the proxy wants a user and password/],
+    [403, /the proxy answered 403 and did not connect/],
+    [502, /the proxy answered 502 and did not connect/],
+  ])('that answers %i is named, not the server, and nothing was sent', async (status, message) => {
+    const proxy = createServer();
+    proxy.on('connect', (_, socket: Socket) => socket.end(`HTTP/1.1 ${status} No\r\ncontent-length: 0\r\n\r\n`));
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+    const httpsProxy = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+    const answer = await client('https://vpn.example', { proxy: { httpsProxy } }).deleteRule('1', signal);
+    expect(answer).toMatchObject({ sent: 'no', code: 'unreachable', message: expect.stringMatching(message) });
+    proxy.close();
+  });
+
+  test.each([
+    ['http://127.0.0.1:1', 'no connection to the proxy: the connection was refused; check HTTPS_PROXY'],
+    ['http://proxy.invalid:3128', 'no connection to the proxy: the host name'],
+  ])('that cannot be reached is named, not the server: %s', async (httpsProxy, message) => {
+    const answer = await client('https://vpn.example', { proxy: { httpsProxy } }).listRules(signal);
+    expect(answer).toMatchObject({ sent: 'no', code: 'unreachable', message: expect.stringContaining(message) });
+  });
 });
 
 describe('TLS', () => {
