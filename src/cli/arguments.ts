@@ -1,15 +1,7 @@
-import { relative } from 'node:path';
 import { Command, CommanderError, Option } from 'commander';
 import { suggest } from '../manifest/suggest.ts';
 import { version } from '../version.ts';
-import {
-  type CommandSpec,
-  type Failure,
-  type Invocation,
-  listOptions,
-  makeFailure,
-  type ParsedLine,
-} from './command.ts';
+import { type CommandSpec, type Failure, listOptions, makeFailure, type ParsedLine, type Settings } from './command.ts';
 import { commands } from './commands.ts';
 import { describeProgram, topics, translateWord } from './help.ts';
 import {
@@ -170,18 +162,14 @@ export function explainMisspeltCommand(operand: string): Failure | null {
 }
 
 /** A line to type next: a command's words, with the flags of this run that say which server and which state folder. */
-export function lineToType(words: string, { settings, terminal }: Pick<Invocation, 'settings' | 'terminal'>): string {
+export function lineToType(words: string, settings: Settings): string {
   const taken = commands.find(({ name }) => name === words.split(' ')[0])?.options ?? [];
-  const telling = [...listGroup('connection'), 'profile', 'stateDir'] as const;
-  const given = [...telling.filter((name) => taken.includes(name)), 'config' as const].filter(
-    (name) => settings.origins.get(name) === formatFlag(name),
+  const telling = (['config', ...listGroup('connection'), 'profile', 'stateDir'] as const).filter(
+    (name) => (name === 'config' || taken.includes(name)) && settings.origins.get(name) === formatFlag(name),
   );
-  const flags = given.map((name) => {
-    const value = String(settings[name]).replace(/\/\/[^/@]*@/, '//');
-    const near = options[name].kind === 'path' ? relative(terminal.cwd, value) || '.' : value;
-    const word = near.startsWith('../') ? value : near;
-    const quoted = /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
-    return options[name].kind === 'switch' ? formatFlag(name) : `${formatFlag(name)} ${quoted}`;
+  const flags = telling.map((name) => {
+    const value = options[name].kind === 'switch' ? '' : String(settings[name]).replace(/\/\/[^/@]*@/, '//');
+    return ` ${formatFlag(name)} ${/^[\w@%+=:,./-]*$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`}`.trimEnd();
   });
-  return ['reconcile', words, ...flags].join(' ');
+  return `reconcile ${words}${flags.join('')}`;
 }

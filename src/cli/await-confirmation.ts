@@ -5,7 +5,7 @@ import { runConfirmCommand } from '../adapters/confirm-command.ts';
 import type { StateFiles } from '../adapters/state-files.ts';
 import { askUntilConfirmed } from '../controller/trial.ts';
 import { lineToType } from './arguments.ts';
-import { type Invocation, makeFailure, type Terminal } from './command.ts';
+import { type Invocation, makeFailure, type Settings, type Terminal } from './command.ts';
 import { type ConfirmTerms, findPendingOwner, isPending } from './pending.ts';
 
 const defaultWithinMs = 300_000;
@@ -57,19 +57,18 @@ export function findCommandProblem([program]: readonly string[], { env, cwd }: T
 
 /** Waits for a confirmation, here or by removing the record elsewhere: null. Else why the apply is taken back; `failed`: already so. */
 export async function awaitConfirmation(
-  invocation: Invocation,
+  { terminal, settings }: Invocation,
   files: StateFiles,
   { command, until }: Pick<ConfirmTerms, 'command'> & { readonly until: number },
   failed: string | null,
 ): Promise<string | null> {
-  const { terminal } = invocation;
   if (terminal.stop.aborted) return describeStop(terminal.stop.reason);
   if (failed !== null) return failed;
   // By both clocks: one stands still while the machine sleeps, the other may be set back.
   const deadline = systemClock.now() + until - systemClock.wallTime();
   const left = (): number => Math.max(0, Math.min(until - systemClock.wallTime(), deadline - systemClock.now()));
   const over = new AbortController();
-  const probe: Probe = { invocation, left, signal: AbortSignal.any([terminal.stop, over.signal]) };
+  const probe: Probe = { terminal, settings, left, signal: AbortSignal.any([terminal.stop, over.signal]) };
   // A command is asked until the time is over.
   const words = [watchRecord(files, probe, command === null)];
   if (command !== null) words.push(askCommand(command, probe));
@@ -83,37 +82,33 @@ export async function awaitConfirmation(
   }
 }
 
-interface Probe {
-  readonly invocation: Invocation;
+interface Probe extends Pick<Invocation, 'terminal' | 'settings'> {
   readonly left: () => number;
   readonly signal: AbortSignal;
 }
 
 async function watchRecord(
   files: StateFiles,
-  { invocation, left, signal }: Probe,
+  { settings, left, signal }: Probe,
   isTimed: boolean,
 ): Promise<string | null> {
   while (!signal.aborted) {
     if (!isPending(files)) return null;
-    await refuseOwned(invocation, files, left());
+    await refuseOwned(files, settings, left());
     if (isTimed && left() === 0) return 'Nobody answered';
     await systemClock.sleep(Math.min(250, left() || 250), signal);
   }
   return 'Stopped';
 }
 
-async function askPerson({ invocation: { terminal }, left, signal }: Probe): Promise<string | null> {
+async function askPerson({ terminal, left, signal }: Probe): Promise<string | null> {
   const question = (): string => `Still there? Keep it? [y/N], going back in ${describeLeft(left())} `;
   const answer = await terminal.ask(question, signal);
   if (answer === null) return 'The terminal is gone, or its input ended';
   return /^y(es)?$/i.test(answer.trim()) ? null : 'You did not say yes';
 }
 
-async function askCommand(
-  command: readonly string[],
-  { invocation: { terminal }, left, signal }: Probe,
-): Promise<string | null> {
+async function askCommand(command: readonly string[], { terminal, left, signal }: Probe): Promise<string | null> {
   const wrong = await askUntilConfirmed(systemClock, {
     ask: (timeoutMs) => runConfirmCommand({ command, environment: terminal.env, cwd: terminal.cwd, timeoutMs, signal }),
     leftMs: left,
@@ -125,11 +120,11 @@ async function askCommand(
 }
 
 /** Throws a `Failure` while another process sees to the apply that waits. */
-export async function refuseOwned(invocation: Invocation, files: StateFiles, leftMs: number): Promise<void> {
+export async function refuseOwned(files: StateFiles, settings: Settings, leftMs: number): Promise<void> {
   const owner = await findPendingOwner(files);
   if (owner === null) return;
   const summary = `an apply waits to be confirmed (process ${owner}), and goes back in ${describeLeft(leftMs)}`;
-  throw makeFailure('state', summary, `to keep it: ${lineToType('confirm', invocation)}`);
+  throw makeFailure('state', summary, `to keep it: ${lineToType('confirm', settings)}`);
 }
 
 /** `4:59` */

@@ -34,7 +34,7 @@ const connection = {
   tokenFile: { kind: 'path', help: 'file with the API token (or RECONCILE_TOKEN)' },
   caFile: { kind: 'path', help: 'PEM file with the authorities to trust' },
   allowHttp: { kind: 'switch', help: 'allow plain http beyond loopback' },
-  proxy: { kind: 'choice', choices: ['env'], help: 'reach the API as HTTPS_PROXY and NO_PROXY say' },
+  proxy: { kind: 'choice', choices: ['env'], help: 'env: by the proxy that HTTPS_PROXY and NO_PROXY name' },
   timeout: { kind: 'duration', default: 15_000, help: 'deadline of one request' },
 } as const satisfies OptionTable;
 

@@ -162,7 +162,7 @@ export async function noteWaiting(invocation: Invocation): Promise<void> {
   const isLate = stage === 'goesBack' || (stage !== 'writing' && until <= systemClock.wallTime());
   const late = 'was not confirmed, and is to be taken back. To do that now';
   const end = isLate ? late : 'is not confirmed, and is taken back without that. To keep it';
-  const what = `the apply of ${record.at.slice(0, 19)}Z by ${record.by} ${end}: ${lineToType('confirm', invocation)}`;
+  const what = `the apply of ${record.at.slice(0, 19)}Z by ${record.by} ${end}: ${lineToType('confirm', invocation.settings)}`;
   invocation.terminal.stderr(`note: ${escapeControls(what)}\n`);
 }
 
@@ -181,7 +181,7 @@ export async function settleWaiting(invocation: Invocation, { exit = exitCodes.o
   if (fields.length === 0) return void (await files.remove(places.wantsSecret).catch(() => false));
   if (isKnown) await files.write(places.wantsSecret, encodePending(left)).catch(() => undefined);
   const what = `${fields.join(', ')}: still as an apply left it that was taken back`;
-  const [back, keep] = [lineToType('undo N', invocation), lineToType('confirm', invocation)];
+  const [back, keep] = [lineToType('undo N', invocation.settings), lineToType('confirm', invocation.settings)];
   invocation.terminal.stderr(`note: ${escapeControls(`${what}. Put it back: ${back}. Keep it: ${keep}`)}\n`);
 }
 

@@ -106,6 +106,8 @@ export function findNamedUser(text: string, known: UsersByName & Pick<Subject, '
   const instead = `write the UUID of the user (${found}), or the members of the group one by one`;
   if (found !== null && known.groups?.has(text)) throw makeFailure('usage', `${text} is a user and a group`, instead);
   if (found !== null) return found;
+  const everyone = 'leave --user out: that asks about a device without rules of its own (`reach`: about everyone)';
+  if (/^(any|everyone|nobody)$/i.test(text)) throw makeFailure('unknown-user', `${text} is no single user`, everyone);
   const hint = didYouMean(
     text.includes('@') ? text.toLowerCase() : text,
     [...known.userNames.values(), ...(known.userIds?.keys() ?? [])],
@@ -117,7 +119,10 @@ export function findNamedUser(text: string, known: UsersByName & Pick<Subject, '
 /** The rule of that name or id; throws a `Failure` when there is none, or when it is not in force. */
 export function findNamedRule(text: string, { rules, built }: Subject): NamedRule {
   const found = rules.find(({ name, id }) => name === text || id === text);
-  if (found !== undefined) return found;
+  // Plans show the first digits of an id.
+  const begun = /^[0-9a-f-]{8,}$/i.test(text) ? rules.filter(({ id }) => id?.startsWith(text.toLowerCase())) : [];
+  const one = found ?? (begun.length === 1 ? begun[0] : undefined);
+  if (one !== undefined) return one;
   const other = built?.state && listAllRules(built.state).find(({ name }) => name === text);
   if (other) {
     const summary = `${text} is not in force then: ${formatNotes(other)}`;

@@ -108,7 +108,7 @@ function parseValue(spec: OptionSpec, raw: unknown, folder: string): Parsed {
       // Not quoted: the address of a proxy may hold its password.
       return spec.choices.includes(String(raw))
         ? { value: raw }
-        : { wrong: `must be one of ${spec.choices.join(', ')}` };
+        : { wrong: `must be one of ${spec.choices.join(', ')} (${spec.help})` };
     case 'count':
       return parseCount(spec, raw);
     case 'duration':

@@ -73,8 +73,11 @@ function readFile(path: string): string {
 function checked(text: string, origin: string): string {
   const token = text.trim().replace(/^Bearer\s+/i, '');
   if (token === '') throw makeFailure('no-token', `${origin} holds no token: it is empty`);
-  if (/^[\x21-\x7e]+$/.test(token) && token.length <= largest) return token;
-  const hint = 'an API token is one line of printable text without spaces';
+  const isMore = /^["'`]|^[A-Z][A-Z_]*=[^=]/.test(token);
+  if (/^[\x21-\x7e]+$/.test(token) && token.length <= largest && !isMore) return token;
+  const hint = isMore
+    ? 'write the token alone, without NAME= before it and without quotes'
+    : 'an API token is one line of printable text without spaces';
   throw makeFailure('no-token', `${origin} does not hold a token`, hint);
 }
 

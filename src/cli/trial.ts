@@ -123,13 +123,16 @@ export async function settleEarlier(invocation: Invocation): Promise<Answer | nu
   const { stage, record, until } = earlier;
   const leftMs = Math.max(0, until - systemClock.wallTime());
   if (stage === 'goesBack' && (await findPendingOwner(files)) !== null) throw goingBackElsewhere();
-  await refuseOwned(invocation, files, leftMs);
+  await refuseOwned(files, invocation.settings, leftMs);
   // A full disk keeps nobody from going back.
   await ownPending(files).catch(() => undefined);
   const alone = { ...invocation, mayWrite: await watchLease(invocation, true) };
   if (stage === 'goesBack') return await takeBack(alone, earlier, 'An earlier run was ended while it went back');
   const what = `The apply of ${record.at.slice(0, 19)}Z by ${record.by} was never confirmed, and its process is gone.`;
-  const left = leftMs === 0 ? '' : ` Going back in ${describeLeft(leftMs)}; to keep it: ${lineToType('confirm', invocation)}`;
+  const left =
+    leftMs === 0
+      ? ''
+      : ` Going back in ${describeLeft(leftMs)}; to keep it: ${lineToType('confirm', invocation.settings)}`;
   invocation.terminal.stderr(`${escapeControls(what + describeCut(stage) + left)}\n`);
   return await settleTrial(alone, files, earlier);
 }

@@ -1,5 +1,4 @@
-import type { ProxyVariables } from '../adapters/api/base-url.ts';
-import { type ApiClient, createApiClient } from '../adapters/api/client.ts';
+import { type ApiClient, createApiClient, type ProxyVariables } from '../adapters/api/client.ts';
 import { systemClock } from '../adapters/clock.ts';
 import { createNftEnforcement } from '../adapters/enforcement/nft.ts';
 import { openJournal } from '../adapters/journal.ts';
@@ -58,7 +57,9 @@ export function wireApi({ settings, terminal }: Invocation): { readonly api: Api
 
 function readProxy(env: Invocation['terminal']['env']): ProxyVariables {
   const read = (name: string): string => env[name.toLowerCase()] ?? env[name] ?? '';
-  return { httpsProxy: read('HTTPS_PROXY'), httpProxy: read('HTTP_PROXY'), noProxy: read('NO_PROXY') };
+  // As curl and git take it: without a scheme it is http.
+  const proxy = (name: string): string => read(name).replace(/^(?!$|[a-z0-9]+:\/\/)/i, 'http://');
+  return { httpsProxy: proxy('HTTPS_PROXY'), httpProxy: proxy('HTTP_PROXY'), noProxy: read('NO_PROXY') };
 }
 
 /** Says in the log who else can read the token, and that the environment's proxy is not used: some expect it to be, some not. */

@@ -246,7 +246,9 @@ export function describeConditions(
       : { type: 'Stalled', status: 'False', reason: 'Progress', message: '' },
     kind === 'transient'
       ? { type: 'Reconciling', status: 'True', reason: 'Retrying', message: `failed ${failures} times in a row` }
-      : { type: 'Reconciling', status: 'False', reason: 'Idle', message: '' },
+      : reason === 'Settling'
+        ? { type: 'Reconciling', status: 'True', reason, message }
+        : { type: 'Reconciling', status: 'False', reason: 'Idle', message: '' },
   ];
 }
 

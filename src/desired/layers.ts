@@ -26,7 +26,8 @@ export function applyLayers(files: readonly FileManifests[], chosen: string | nu
   const problems: Problem[] = [];
   if (overlay === null) {
     const [first] = overlays;
-    if (first !== undefined) problems.push(overlayNotChosen(first, overlays));
+    // Until then two of one name may be right, and values may be missing.
+    if (first !== undefined) return { manifests: [], files: [], problems: [overlayNotChosen(first, overlays)] };
     return { manifests: [...collect(files, problems).values()], files, problems };
   }
   const distinct = keepFirst(overlays, directoryOf, (one, first) => problems.push(secondOverlay(one, first)));

@@ -54,7 +54,8 @@ export class Names {
       if (reference.by !== 'group') return this.user(reference) ?? [];
       const group = this.#groups.get(reference.name);
       if (group !== undefined) return this.#members(group, reference.place);
-      const hint = didYouMean(reference.name, this.#groups.keys(), 'Add a `kind: Group` manifest of that name.');
+      const otherwise = 'Add a `kind: Group` manifest of that name.';
+      const hint = adviseOnName(reference.name) ?? didYouMean(reference.name, this.#groups.keys(), otherwise);
       const summary = `There is no group \`${reference.name}\`.`;
       this.problems.push(makeError('unknown-group', summary, hint, reference.place));
       return [];
@@ -123,17 +124,20 @@ export class Names {
     const otherwise = 'Add the name to a `kind: Users` manifest, or write an e-mail address or a UUID.';
     const hint = this.#groups.has(name)
       ? `\`${name}\` is a group: write \`group: ${name}\` in a rule; a group lists its users itself.`
-      : didYouMean(name, this.userIds.keys(), otherwise);
+      : (adviseOnName(name) ?? didYouMean(name, this.userIds.keys(), otherwise));
     return makeError('unknown-user', `There is no user \`${name}\`.`, hint, place);
   }
 }
+
+const isReserved = (name: string): boolean => ['any', 'everyone', 'nobody'].includes(name);
+const adviseOnName = (name: string) => (isReserved(name) ? 'For everyone, leave `user` and `group` out.' : null);
 
 /** Users and groups by a name that outputs and policy tests use for more than one person. */
 export function findReservedNames(manifests: readonly Manifest[]): readonly Problem[] {
   const named = manifests.flatMap((one): readonly Pick<GroupManifest, 'name' | 'place'>[] =>
     one.kind === 'Users' ? one.users : one.kind === 'Group' ? [one] : [],
   );
-  const reserved = named.filter(({ name }) => ['any', 'everyone', 'nobody'].includes(name));
+  const reserved = named.filter(({ name }) => isReserved(name));
   return reserved.map(({ name, place }) => {
     const summary = `\`${name}\` has a meaning of its own where users are named, and cannot be the name of a user or a group.`;
     return makeError('reserved-name', summary, 'Choose another one.', place);

@@ -49,8 +49,6 @@ function explainText(fault: AddressFault, text: string): Words | null {
     const hint = 'Write `0.0.0.0/0` for all of IPv4; IPv6 needs a rule of its own, with `::/0`.';
     return { summary: 'There is no word for every address.', hint };
   }
-  if (text.includes('${'))
-    return { summary: 'This names a value, and there are none.', hint: 'Give them: `--values FILE`.' };
   if (text.includes('://')) {
     return { ...addressSentences.hostname, summary: 'This is a URL, and the packet filter knows only IP addresses.' };
   }

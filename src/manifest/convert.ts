@@ -184,7 +184,7 @@ const forbiddenKey = makeError('forbidden-key', 'The key `__proto__` is not allo
 const emptyField = makeError(
   'empty-field',
   'This field has no value.',
-  'Write one; `null` where nothing is meant, `[]` for an empty list.',
+  'Write one, or leave the field out. `[]` is an empty list, `null` an empty field where the reference allows it.',
 );
 
 const unsafeInteger = makeError('unsafe-integer', 'This number is too large to be exact.', 'Quote it if it is a text.');

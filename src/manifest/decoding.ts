@@ -17,9 +17,12 @@ export function getPlace(decoding: Decoding, node: Node): Place {
   return decoding.reporter.place(node.start);
 }
 
+const namesValue = { summary: 'This names a value, and there are none.', hint: 'Give them: `--values FILE`.' };
+
 /** Adds a problem where the node stands, and gives what stands for a value that cannot be read. */
 export function reportAt(decoding: Decoding, node: Node, problem: Unplaced): null {
-  decoding.reporter.add(problem, node.start);
+  const isValue = node.type === 'scalar' && node.text.includes('${');
+  decoding.reporter.add(isValue ? { ...problem, ...namesValue } : problem, node.start);
   return null;
 }
 

@@ -797,9 +797,7 @@ describe('undo', () => {
     expect((await run('undo', '--fail-on', 'opens', '--dry-run', ...words)).code).toBe(3);
     const refused = await run('undo', '--suspend', ...words);
     expect([refused.code, refused.out + refused.err]).toEqual([3, expect.not.stringContaining('undone-not-in-git')]);
-    expect(refused.out + refused.err).toContain(
-      'Leave --suspend out. To see the changes only, add --dry-run.',
-    );
+    expect(refused.out + refused.err).toContain('Leave --suspend out. To see the changes only, add --dry-run.');
     const both = await run('undo', '--suspend', '--no-suspend', '--dry-run', ...words);
     expect([both.code, both.out + both.err]).toEqual([1, expect.stringContaining('exclude each other')]);
     expect(

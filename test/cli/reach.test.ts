@@ -174,3 +174,18 @@ it('leaves the table of the last review as it is where there is none, and says w
   expect([run.code, run.err]).toEqual([4, expect.stringContaining('broken.yaml')]);
   expect(world.read('access.csv')).toBe('who,replicas\r\n');
 });
+
+it('explain and reach say what stands for everyone, and a rule on the server goes by the first digits of its id', async () => {
+  world.write('w/a.yaml', rule('open', 'action: accept, destination: 10.77.0.0/16'));
+  for (const args of [
+    ['reach', 'w'],
+    ['explain', 'w', ...packet],
+  ]) {
+    const said = await world.cli([...args, '--user', 'everyone']);
+    expect([said.code, said.err]).toEqual([1, expect.stringContaining('leave --user out')]);
+  }
+  world.simulator.seed([{ action: 'drop', destination: '10.78.0.0/16' }]);
+  const id = world.simulator.rules().find(({ destination }) => destination === '10.78.0.0/16')?.id ?? '';
+  const said = await world.cli(['explain', '--live', '--rule', id.slice(0, 8)]);
+  expect([said.code, said.out]).toEqual([0, expect.stringContaining('10.78.0.0/16')]);
+});

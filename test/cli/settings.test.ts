@@ -66,6 +66,21 @@ describe('precedence', () => {
 });
 
 describe('wrong values', () => {
+  it.each(['RECONCILE_TOKEN=eyJhbGciOi.eyJzdWIi.abc', '"eyJhbGciOi.eyJzdWIi.abc"', "'eyJhbGciOi.eyJzdWIi.abc'"])(
+    'a token with its name or quotes is refused: %s',
+    (text) => {
+      const read = () => createTokenSource(settle(none), { RECONCILE_TOKEN: text }).read();
+      expect(failed(read)).toBe('RECONCILE_TOKEN does not hold a token');
+      expect(createTokenSource(settle(none), { RECONCILE_TOKEN: 'QUJD==' }).read()).toBe('QUJD==');
+    },
+  );
+
+  it('--proxy with an address says where that belongs', () => {
+    expect(failed(() => settle({ ...none, flags: { proxy: 'http://u:p@proxy:3128' } }))).toBe(
+      '--proxy must be one of env (env: by the proxy that HTTPS_PROXY and NO_PROXY name)',
+    );
+  });
+
   it.each([
     ['RECONCILE_MAX_DELETE', 'RECONCILE_MAX_DELETES'],
     ['RECONCILE_MAXDELETES', 'RECONCILE_MAX_DELETES'],

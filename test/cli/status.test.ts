@@ -44,10 +44,10 @@ async function serve(code: number, body: unknown, use: (url: string) => Promise<
   await new Promise((resolve) => server.close(resolve));
 }
 
-const conditions = (ready: string, reconciling = 'False') => ({
+const conditions = (ready: string, reconciling = 'False', reason = 'Idle') => ({
   conditions: {
     Ready: { type: 'Ready', status: ready, reason: 'Refused', message: 'm\u001b[31m' },
-    Reconciling: { type: 'Reconciling', status: reconciling, reason: 'Idle', message: '' },
+    Reconciling: { type: 'Reconciling', status: reconciling, reason, message: '' },
   },
 });
 
@@ -105,13 +105,17 @@ describe('reconcile status', () => {
     ['Unknown', 'False', 2],
     ['False', 'True', 2],
     ['False', 'False', 1],
-  ])('Ready %s and Reconciling %s: exit %d, and nothing that a terminal would obey', async (ready, busy, code) => {
-    await serve(200, conditions(ready, busy), async (url) => {
-      const said = await world.cli(['status', url]);
-      expect(said.code).toBe(code);
-      expect(said.out).not.toContain('\u001b');
-    });
-  });
+    ['False', 'True', 1, 'Retrying'],
+  ])(
+    'Ready %s and Reconciling %s: exit %d, and nothing that a terminal would obey',
+    async (ready, busy, code, reason) => {
+      await serve(200, conditions(ready, busy, reason), async (url) => {
+        const said = await world.cli(['status', url]);
+        expect(said.code).toBe(code);
+        expect(said.out).not.toContain('\u001b');
+      });
+    },
+  );
 
   it.each([
     ['http://127.0.0.1:9', 'does not answer'],

@@ -62,6 +62,31 @@ describe('verbs', () => {
     expect(world.simulator.rules()).toHaveLength(1);
   });
 
+  it.each(['127.0.0.1:1', 'localhost:1', 'http://127.0.0.1:1'])(
+    'a proxy is named as curl takes it, too: %s',
+    async (proxy) => {
+      const env = { RECONCILE_BASE_URL: 'http://vpn.example', RECONCILE_ALLOW_HTTP: 'true', HTTP_PROXY: proxy };
+      const ran = await world.cli(['plan', 'm', '--proxy', 'env', '--total-timeout', '1s'], { env });
+      expect([ran.code, ran.err]).toEqual([
+        1,
+        expect.stringContaining('no connection to the proxy: the connection was refused'),
+      ]);
+    },
+  );
+
+  it.each([
+    ['a flag', ['--git-verify-ssh', 'signers'], {}],
+    ['the environment', [], { RECONCILE_GIT_VERIFY_OPENPGP: 'keys.asc' }],
+    ['the settings file', ['--config', 's.yaml'], {}],
+  ])('a watch of a directory does not leave out what is asked of commits: %s', async (_, flags, variables) => {
+    world.write('s.yaml', 'gitVerifySsh: signers\n');
+    const args = ['watch', 'm', '--once', '--state-dir', 'state', ...flags];
+    const env = { RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token, ...variables };
+    const ran = await ended(spawnReconcile(args, { cwd: world.folder, env }));
+    expect([ran.code, ran.err]).toEqual([1, expect.stringMatching(/--git-verify-\S+ goes with --git-url only/)]);
+    expect(world.simulator.rules()).toEqual([]);
+  });
+
   it('watch stays and applies', async () => {
     const env = { RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
     const ran = await ended(spawnReconcile(['watch', '--once', 'm'], { cwd: world.folder, env }));

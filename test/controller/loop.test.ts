@@ -548,6 +548,7 @@ describe('the loop', () => {
     expect(fake.prepared).toEqual(['r1', 'r2']);
     expect(fake.requests.at(-1)?.content.revision).toBe('r1');
     expect(ready(fake)).toMatchObject({ status: 'False', reason: 'Settling' });
+    expect(fake.loop.status().conditions.Reconciling).toMatchObject({ status: 'True', reason: 'Settling' });
     expect(fake.loop.status()).toMatchObject({ lastSuccessAt });
     await fake.clock.until(() => ready(fake).status === 'True');
     expect(fake.loop.status().revisions.applied).toBe('r2001');

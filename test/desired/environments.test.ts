@@ -78,6 +78,9 @@ ${document('Configuration', 'c', '\n  default_client_mtu: ${mtu}\n  local_auth_e
     const desired = build({ 'a.yaml': document('Rule', 'web', '{action: drop, destination: "${net}"}') });
     expect(desired.problems).toHaveLength(1);
     expect(desired.problems[0]?.hint).toContain('--values');
+    const spec = '{default_client_endpoint: "${endpoint}", default_client_dns: ["${dns}"]}';
+    const { problems } = build({ 'c.yaml': document('Configuration', 'main', spec) });
+    expect(problems.map(({ hint }) => hint)).toEqual(['Give them: `--values FILE`.', 'Give them: `--values FILE`.']);
   });
 
   it('never get into a literal secret', () => {
@@ -176,7 +179,9 @@ describe('overlays', () => {
   });
 
   it('must be chosen, and exist', () => {
-    expect(build(files).problems.map(({ code }) => code)).toContain('overlay-not-chosen');
+    // Two Configurations, and values that are missing, may be right once one is chosen.
+    const all = { ...files, 'base/value.yaml': document('Rule', 'v', '{action: drop, destination: "${net}"}') };
+    expect(build(all).problems.map(({ code }) => code)).toEqual(['overlay-not-chosen']);
     expect(build(files, { overlay: 'prodution' }).problems).toMatchObject([
       { code: 'unknown-overlay', hint: 'Did you mean `production`?' },
     ]);

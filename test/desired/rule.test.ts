@@ -15,6 +15,14 @@ describe('a Rule', () => {
     expect(desired.state?.rules[0]?.rule.destination.text).toBe('10.0.0.0/8');
   });
 
+  it.each([['user: everyone'], ['user: nobody'], ['group: everyone'], ['group: any']])(
+    '%s is told to leave the field out: no user may have that name',
+    (field) => {
+      const [problem] = rule(`{action: accept, destination: 10.0.0.1, ${field}}`).problems;
+      expect(problem?.hint).toBe('For everyone, leave `user` and `group` out.');
+    },
+  );
+
   it.each([
     ['{action: accept, destination: 10.0.0.1/32}', 'accept 10.0.0.1'],
     ['{action: drop, destination: "2001:DB8:0:0::1/128"}', 'drop 2001:db8::1'],
@@ -73,6 +81,8 @@ describe('a Rule', () => {
     expect(desired.state).toBeNull();
     expect(desired.problems.map((problem) => problem.code)).toEqual([code]);
     expect(desired.problems[0]).toMatchObject({ severity: 'error', place: { file: 'a.yaml' } });
+    // Neither helps where a word stands for no single person, or a field is empty.
+    expect(desired.problems[0]?.hint).not.toMatch(/^Write one; `null`/);
     expect(desired.problems[0]?.hint).toBeTruthy();
   });
 

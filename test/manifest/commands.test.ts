@@ -93,6 +93,17 @@ describe('reconcile export', () => {
     expect(simulator.requests().every(({ method }) => method !== 'POST' && method !== 'DELETE')).toBe(true);
   });
 
+  it('fmt leaves values beside environments alone, and refuses what is named and no manifest', async () => {
+    write('values.yaml', 'net: 10.0.0.0/8\n');
+    write(
+      'rule.yaml',
+      'apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: a}\nspec: {action: drop, destination: 10.0.0.0/8}\n',
+    );
+    const said = await place.run('fmt', '--check', '.');
+    expect([said.code, said.stderr]).toEqual([0, expect.not.stringContaining('values.yaml')]);
+    expect((await place.run('fmt', '--check', 'values.yaml')).code).toBe(4);
+  });
+
   it('names manifests of the directory that it did not write: a plan would count them too', async () => {
     await fillServer();
     expect((await place.run('export', '--out', 'manifests')).stderr).not.toContain('other-manifests');

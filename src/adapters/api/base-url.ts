@@ -37,28 +37,3 @@ function isLoopback(hostname: string): boolean {
   if (isIP(bare) === 4) return bare.startsWith('127.');
   return bare === '::1' || bare === 'localhost' || bare.endsWith('.localhost');
 }
-
-/** What `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` say. */
-export interface ProxyVariables {
-  readonly httpsProxy?: string;
-  readonly httpProxy?: string;
-  readonly noProxy?: string;
-}
-
-/** Checks the proxies; without a scheme, as curl and git take them too, it is http. Nothing of them is quoted: they may hold a password. */
-export function parseProxies({
-  httpsProxy = '',
-  httpProxy = '',
-  noProxy = '',
-}: ProxyVariables): Result<Required<ProxyVariables>, string> {
-  const complete = (text: string) => (text === '' || /^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`);
-  const proxies = { httpsProxy: complete(httpsProxy), httpProxy: complete(httpProxy), noProxy };
-  const isProxy = (text: string) =>
-    text === '' || (URL.canParse(text) && /^(?:https?|socks5?):/.test(new URL(text).protocol));
-  const wrong = Object.entries({ HTTPS_PROXY: proxies.httpsProxy, HTTP_PROXY: proxies.httpProxy }).find(
-    ([, text]) => !isProxy(text),
-  );
-  return wrong === undefined
-    ? ok(proxies)
-    : fail(`${wrong[0]} is not the address of a proxy; write it like http://proxy.example.com:3128`);
-}

@@ -5,9 +5,9 @@ import type { ApiResult, LiveApi, NoAnswer } from '../../ports.ts';
 import { hideSecrets, quotesToken } from '../hide-secrets.ts';
 import { readOperatorFile } from '../source/regular-file.ts';
 import { type ParseBody, readAnswer } from './answer.ts';
-import { type BaseUrl, type ProxyVariables, parseBaseUrl, parseProxies } from './base-url.ts';
+import { type BaseUrl, parseBaseUrl } from './base-url.ts';
 import { exchange } from './exchange.ts';
-import { explainNoAnswer, markProxyError } from './no-answer.ts';
+import { explainNoAnswer } from './no-answer.ts';
 
 export interface ApiClientOptions {
   /** `https://host`, with an optional path prefix that stands before `/v0`. */
@@ -29,6 +29,9 @@ export interface ApiClientOptions {
   /** Replaces the connection pool, for tests. */
   readonly dispatcher?: Dispatcher;
 }
+
+/** What `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` say. */
+export type ProxyVariables = Pick<EnvHttpProxyAgent.Options, 'httpsProxy' | 'httpProxy' | 'noProxy'>;
 
 /** The administration API over HTTP. */
 export interface ApiClient extends LiveApi {
@@ -61,8 +64,6 @@ export function createApiClient(options: ApiClientOptions): Result<ApiClient, st
   if (!base.ok) return base;
   const ca = options.caFile === undefined ? ok(undefined) : readAuthorities(options.caFile);
   if (!ca.ok) return ca;
-  const proxies = parseProxies(options.proxy ?? {});
-  if (!proxies.ok) return proxies;
   const timeoutMs = options.requestTimeoutMs ?? 15_000;
   const maxBodyBytes = options.maxBodyBytes ?? 64 * 1024 * 1024;
   // Certificates are checked whatever NODE_TLS_REJECT_UNAUTHORIZED says.
@@ -76,23 +77,23 @@ export function createApiClient(options: ApiClientOptions): Result<ApiClient, st
     maxResponseSize: maxBodyBytes,
     connect: { timeout: timeoutMs, ...tls },
   };
-  const proxied = { ...pool, requestTls: tls, proxyTls: tls, clientFactory: connectToProxy };
-  const dispatcher =
-    options.dispatcher ??
-    (options.proxy === undefined
-      ? new Pool(base.value.origin, pool)
-      : new EnvHttpProxyAgent({ ...proxies.value, ...proxied }));
-  return ok(methodsOf({ base: base.value, dispatcher, token: options.token, timeoutMs, maxBodyBytes }));
+  const proxied = { ...noProxy, ...options.proxy, ...pool, requestTls: tls, proxyTls: tls, clientFactory };
+  try {
+    const proxyOrPool = () => (options.proxy ? new EnvHttpProxyAgent(proxied) : new Pool(base.value.origin, pool));
+    const { dispatcher = proxyOrPool() } = options;
+    return ok(methodsOf({ base: base.value, dispatcher, token: options.token, timeoutMs, maxBodyBytes }));
+  } catch {
+    return fail('HTTPS_PROXY or HTTP_PROXY is not the address of a proxy; write it like http://proxy.example.com:3128');
+  }
 }
 
-/** The connections to a proxy, whose errors else look like those of the server. */
-function connectToProxy(origin: URL, { connect }: { readonly connect: buildConnector.connector }): Dispatcher {
-  return new Pool(origin, {
-    connect: (target, done) =>
-      connect(target, (...[error, socket]) =>
-        error === null ? done(null, socket) : done(markProxyError(error), null),
-      ),
-  });
+const noProxy = { httpsProxy: '', httpProxy: '', noProxy: '' };
+
+/** The connections to a proxy, whose errors are marked: else they look like those of the server. */
+function clientFactory(origin: URL, { connect }: { readonly connect: buildConnector.connector }): Dispatcher {
+  const marked = (...[error, socket]: Parameters<buildConnector.Callback>) =>
+    [error && Object.assign(error, { isProxys: true }), socket] as Parameters<buildConnector.Callback>;
+  return new Pool(origin, { connect: (target, done) => connect(target, (...end) => done(...marked(...end))) });
 }
 
 function readAuthorities(path: string): Result<string, string> {

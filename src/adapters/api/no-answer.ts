@@ -59,27 +59,16 @@ export function explainNoAnswer(where: string, cut: CutAnswer, timeoutMs: number
   return tell('maybe', 'reset', `the connection was lost before an answer${named}`);
 }
 
-const proxyErrors = new WeakSet<object>();
-
-/** Says that an error is of the connection to a proxy. */
-export function markProxyError(error: Error): Error {
-  proxyErrors.add(error);
-  return error;
-}
-
-/** What went wrong at a proxy, as part of a sentence; null: nothing. The status of a refused tunnel is in the text of undici's error alone. */
+/** What went wrong at a proxy, as part of a sentence; null: nothing. The status of a refused tunnel is in undici's text alone. */
 function explainProxy(error: unknown): string | null {
-  if (!isObject(error)) return null;
-  const [, status] = /^Proxy response \((\d{3})\)/.exec(String(error['message'])) ?? [];
+  const { message, isProxys } = isObject(error) ? error : {};
+  const [, status] = /^Proxy response \((\d{3})\)/.exec(String(message)) ?? [];
   if (status === '407')
     return 'the proxy wants a user and password; write HTTPS_PROXY as http://USER:PASSWORD@HOST:PORT';
-  if (status !== undefined)
-    return `the proxy answered ${status} and did not connect; ask whoever runs it, or leave --proxy out`;
-  if (!proxyErrors.has(error)) return null;
-  const because = codesOf(error).flatMap(
-    (code) => notSent[code]?.[1] ?? (tlsCode.test(code) ? explainTlsError(code) : []),
-  )[0];
-  return `no connection to the proxy: ${because?.replace(/;.*/, '') ?? 'it was lost'}; check HTTPS_PROXY`;
+  if (status !== undefined) return `the proxy answered ${status} and did not connect; ask whoever runs it`;
+  if (isProxys !== true) return null;
+  const [because = 'it was lost'] = codesOf(error).flatMap((code) => notSent[code]?.[1] ?? explainTlsError(code));
+  return `no connection to the proxy: ${because.replace(/;.*/, '')}; check HTTPS_PROXY`;
 }
 
 const tlsCode = /^(CERT_|DEPTH_ZERO_|SELF_SIGNED_|ERR_TLS|ERR_SSL|EPROTO|UNABLE_TO|HOSTNAME_MISMATCH)/;

@@ -20,6 +20,9 @@ export async function run(invocation: Invocation): Promise<Answer> {
   let printed = '';
   for (const { shown, path, bytes } of files) {
     const formatted = formatFile(shown, bytes, readProfile(settings));
+    // Values of several environments lie beside the manifests.
+    if (!invocation.operands.includes(shown) && formatted.problems.some(({ code }) => code === 'not-a-manifest'))
+      continue;
     for (const problem of formatted.problems) problems.push(problem);
     for (const problem of formatted.left) left.push(problem);
     if (path === '-' && !settings.check) printed += formatted.text ?? '';

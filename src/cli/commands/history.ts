@@ -7,7 +7,7 @@ import { formatRule } from '../../policy/words.ts';
 import { renderDocument } from '../../report/json.ts';
 import { count } from '../../report/summary.ts';
 import { lineToType } from '../arguments.ts';
-import { type Answer, type Invocation, makeFailure, mustHave } from '../command.ts';
+import { type Answer, type Invocation, makeFailure, mustHave, type Settings } from '../command.ts';
 import { loadRecord, type NumberedRecord, pruneHistory, refuseFolder, walkHistory } from '../history.ts';
 import { findStateFolder } from '../last-apply.ts';
 
@@ -16,7 +16,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings } = invocation;
   const files = findHistory(invocation);
   const [word, number] = operands;
-  if (word === 'show' && number !== undefined) return show(invocation, await findRecord(files, number));
+  if (word === 'show' && number !== undefined) return show(settings, await findRecord(files, number));
   if (word !== undefined) throw makeFailure('usage', 'history takes nothing, or `show N`', 'reconcile history show 3');
   if (settings.forget) {
     const removed = await pruneHistory(files).catch(refuseFolder(files, 'pruned'));
@@ -61,7 +61,7 @@ function lineOf({ number, at, by, revision, end, created, deleted, fields }: Num
   return `${escapeControls(line)}\n`;
 }
 
-function show(invocation: Invocation, record: NumberedRecord): Answer {
+function show(settings: Settings, record: NumberedRecord): Answer {
   const { number, created, deleted, said, fields } = record;
   const nameOf = (rule: Rule): string | null => said.get(formatRuleKey(rule))?.name ?? null;
   const listed = (sign: string, rules: ApplyRecord['created']): readonly string[] =>
@@ -76,7 +76,7 @@ function show(invocation: Invocation, record: NumberedRecord): Answer {
   const now = systemClock.wallTime();
   const left = deleted.filter(({ rule }) => (said.get(formatRuleKey(rule))?.expires ?? now + 1) > now);
   const isOver = created.length + fields.length + left.length === 0;
-  const undo = lineToType(`undo ${number}`, invocation);
+  const undo = lineToType(`undo ${number}`, settings);
   const how = isOver ? 'Nothing to put back: it has expired.' : `To put it back: ${escapeControls(undo)}`;
   const text = `${lineOf(record).trimStart()}${lines.join('')}\n${how}\n`;
   return { text: () => text, document: () => renderDocument(details, []) };

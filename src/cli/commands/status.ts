@@ -88,9 +88,11 @@ function membersOf(value: unknown): Members {
 
 function exitCodeOfStatus({ conditions }: Members): number {
   const { Ready, Reconciling } = membersOf(conditions);
-  const ready = membersOf(Ready)['status'];
+  const [ready, busy] = [membersOf(Ready)['status'], membersOf(Reconciling)];
   if (ready === 'True') return exitCodes.ok;
-  return ready === 'Unknown' || membersOf(Reconciling)['status'] === 'True' ? exitCodes.pending : exitCodes.failed;
+  // A retry may go on for days: the server is down.
+  const isPending = ready === 'Unknown' || (busy['status'] === 'True' && busy['reason'] !== 'Retrying');
+  return isPending ? exitCodes.pending : exitCodes.failed;
 }
 
 /** A commit or a digest, of which twelve characters tell enough. */

@@ -6,6 +6,7 @@ import { wakeOnChange } from '../../adapters/source/watch.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Result } from '../../model/result.ts';
 import { Failure, makeFailure, type Settings } from '../command.ts';
+import { formatFlag, listGroup } from '../options.ts';
 import { readPathOperand } from '../path-operand.ts';
 import { readLimits } from '../plan-settings.ts';
 import type { OpenSource } from './invocation.ts';
@@ -14,6 +15,9 @@ import type { OpenSource } from './invocation.ts';
 export const openSource: OpenSource = async (context, stateFolder, references) => {
   const { settings, terminal, operands } = context;
   if (settings.gitUrl === null) {
+    const ofGit = listGroup('watch').find((name) => name.startsWith('git') && settings.origins.has(name));
+    const hint = 'name the repository with --git-url, or leave it out: a directory has no commits';
+    if (ofGit !== undefined) throw makeFailure('usage', `${formatFlag(ofGit)} goes with --git-url only`, hint);
     const { path: root } = readPathOperand({ ...context, settings }, 'watch');
     const source = createDirectorySource(root, readLimits(settings));
     return { source, root, follow: (wake) => wakeOnChange(root, source, wake), forget: () => undefined };
