@@ -43,9 +43,7 @@ function fromEnvironment(access: SecretAccess, name: string): Result<Secret, str
 function fromFile(access: SecretAccess, file: string, place: Place): Result<Secret, string> {
   if (file === '' || file.includes('\0')) return fail('This is no path of a file.');
   if (!path.isAbsolute(file) && access.root === null) {
-    return fail(
-      'The commit holds no regular file at this path (links are not followed, and nothing above the manifests).',
-    );
+    return fail('The commit holds no regular file at this path below the manifests (links are not followed).');
   }
   const written = path.resolve(access.root ?? '/', path.dirname(place.file), file);
   if (!isAllowed(access, written)) return fail(outside);

@@ -19,9 +19,7 @@ export function makeTemporaryState(): Result<StateFolder, string> {
     const folder = mkdtempSync(path.join(tmpdir(), 'reconcile-'));
     return ok({ path: folder, release: async () => rmSync(folder, { recursive: true, force: true }) });
   } catch (error) {
-    return fail(
-      `no temporary folder can be made in ${tmpdir()} (${getErrorCode(error, 'failed')}), and there is no --state-dir`,
-    );
+    return fail(`no folder can be made in ${tmpdir()} (${getErrorCode(error, 'failed')}): give --state-dir`);
   }
 }
 

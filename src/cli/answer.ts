@@ -1,4 +1,5 @@
 import { appendFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import type { Problem } from '../model/problem.ts';
 import { getErrorCode, isObject } from '../model/result.ts';
 import { wrapText } from '../report/paint.ts';
@@ -148,11 +149,12 @@ async function internalError(error: unknown): Promise<Problem> {
     const hint = 'raise the limit: ulimit -n, LimitNOFILE in a unit';
     return { code: 'open-files', severity: 'error', summary: `this process may open no more files (${code})`, hint };
   }
-  const path =
-    isObject(error) && ['EACCES', 'ELOOP', 'ENAMETOOLONG', 'ENOTDIR'].includes(code) ? error['path'] : undefined;
+  const path = isObject(error) && /^E(?:ACCES|ROFS|LOOP|NAMETOOLONG|NOTDIR)$/.test(code) ? error['path'] : undefined;
   if (typeof path === 'string') {
     const hint = 'check the path, its links, and its permissions';
-    return { code: 'unreadable-file', severity: 'error', summary: `${path} cannot be read (${code})`, hint };
+    const isReplaced = path.endsWith('.new');
+    const summary = isReplaced ? `${dirname(path)} cannot be written (${code})` : `${path} cannot be read (${code})`;
+    return { code: 'unreadable-file', severity: 'error', summary, hint };
   }
   const { name, stack, message } = error instanceof Error ? error : { name: typeof error, stack: '', message: '' };
   // As `process.ts` says why it was told to stop: whoever reads on then throws it.
@@ -164,8 +166,7 @@ async function internalError(error: unknown): Promise<Problem> {
   }
   const [, frame] = /\(?(?:file:\/\/)?([^()\s]+:\d+:\d+)\)?/.exec(stack?.split('\n    at ')[1] ?? '') ?? [];
   const where = frame === undefined ? name : `${name} at ${frame}`;
-  const hint =
-    'this is a mistake in reconcile: please report it with this line; what was sent before is in the journal, if one is kept';
+  const hint = 'this is a mistake in reconcile: please report this line; the journal, if kept, has what was sent';
   const summary = `reconcile failed in a way it should not (${where})`;
   return { code: 'internal-error', severity: 'error', summary, hint };
 }

@@ -107,7 +107,6 @@ export function announceDeletes(plan: Plan | null): readonly Problem[] {
   const unknown = deletes.filter(({ origin }) => origin !== 'expired');
   if (unknown.length === 0) return [];
   const verb = unknown.length === 1 ? 'is in no manifest and will' : 'are in no manifest and will';
-  const summary = `${count(unknown.length, 'live rule')} ${verb} be deleted`;
   const hint = 'To keep them, take them over first: reconcile export --out DIR writes them as manifests.';
-  return [makeNote('unknown-live-rules', summary, hint)];
+  return [makeNote('unknown-live-rules', `${count(unknown.length, 'live rule')} ${verb} be deleted`, hint)];
 }

@@ -1,5 +1,6 @@
 import { Command, CommanderError, Option } from 'commander';
 import { suggest } from '../manifest/suggest.ts';
+import { joinSome } from '../model/printable.ts';
 import { version } from '../version.ts';
 import { type CommandSpec, type Failure, listOptions, makeFailure, type ParsedLine, type Settings } from './command.ts';
 import { commands } from './commands.ts';
@@ -40,7 +41,9 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
       .addHelpText('after', `\nExamples:\n${spec.examples.map((line) => `  ${line}\n`).join('')}`);
     command.action(() => {
       const [first = '', ...more] = command.args;
-      if (!isNamed && more.length > 0) throw makeFailure('usage', `there is no command \`${first}\``, helpHint(first));
+      const meant = more.find(isCommand);
+      const hint = meant === undefined ? helpHint(first) : `The command comes first: reconcile ${meant} ${first}`;
+      if (!isNamed && more.length > 0) throw makeFailure('usage', `there is no command \`${first}\``, hint);
       const given = Object.entries(command.opts<Record<string, unknown>>());
       const flags = Object.fromEntries(given.filter(([name]) => command.getOptionValueSource(name) === 'cli'));
       parsed = { kind: 'run', command: spec, operands: command.args, flags };
@@ -60,7 +63,8 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
   return parsed;
 }
 
-const isCommand = (word: string): boolean => commands.some(({ name }) => name === word);
+const commandNames = commands.map(({ name }) => name);
+const isCommand = (word: string): boolean => commandNames.includes(word);
 
 /** Flags that take the next word. */
 const withValue: ReadonlySet<string> = new Set(
@@ -93,14 +97,15 @@ function describe(command: Command, spec: CommandSpec): Command {
   // All are optional to the parser: each command says better than it what is missing.
   for (const operand of spec.operands.replace(/ --.*/, '').split(' '))
     if (operand !== '') command.argument(`[${operand.replace(/[[\]]/g, '')}]`);
-  for (const name of listOptions(spec)) command.addOption(optionOf(name).helpGroup(`${findGroup(name)}:`));
+  for (const name of listOptions(spec)) command.addOption(optionOf(name, spec).helpGroup(`${findGroup(name)}:`));
   return command.allowExcessArguments(false).usage(`[options] ${spec.operands}`.trim());
 }
 
-function optionOf(name: OptionName): Option {
+function optionOf(name: OptionName, { formats }: CommandSpec): Option {
   const spec: OptionSpec = options[name];
   const flag = spec.short === undefined ? formatFlag(name) : `-${spec.short}, ${formatFlag(name)}`;
-  const option = new Option(spec.kind === 'switch' ? flag : `${flag} <${findPlaceholder(spec)}>`, helpOf(spec));
+  const help = name === 'output' ? `${formats.join(', ')}; ${spec.help}` : helpOf(spec);
+  const option = new Option(spec.kind === 'switch' ? flag : `${flag} <${findPlaceholder(spec)}>`, help);
   option.attributeName = () => name;
   if (spec.kind === 'list' || spec.kind === 'paths')
     option.argParser((text: string, before: unknown) => [...(Array.isArray(before) ? before : []), text]);
@@ -118,26 +123,36 @@ function helpOf(spec: OptionSpec): string {
 function usage(error: CommanderError, argv: readonly string[]): Failure {
   const [word = '', second = ''] = argv;
   if (word === 'help') return makeFailure('usage', `there is no command \`${second}\``, helpHint(second));
-  const [first = '', ...more] = error.message
-    .replace(/^error: /, '')
-    .trim()
-    .split('\n');
+  const [first = '', ...more] = error.message.replace(/^error: |\s+$/g, '').split('\n');
   const flag = /unknown option '([^'=]+)/.exec(first)?.[1] ?? '';
   const other = argv.find(isCommand) ?? 'NAME';
   if (/^--(plan|watch)$/.test(flag) && other !== 'watch')
     return makeFailure('usage', first, `give one command; write a directory as ./${other}`);
-  const instead = flag === '--plan' ? '--suspend to watch and write nothing' : translateWord(flag, 'flag');
+  if (error.code === 'commander.excessArguments')
+    return makeFailure('usage', first.replace(/\. Expected.*/, ''), describeOperands(other));
+  const instead = translateFlag(flag, other);
   if (instead !== null) return makeFailure('usage', first, `Use ${instead}.`);
   if (nearestCommand(word) !== null) return makeFailure('usage', `there is no command \`${word}\``, helpHint(word));
-  const owner = commands.find((spec) => listOptions(spec).some((name) => formatFlag(name) === flag));
-  if (owner !== undefined) return makeFailure('usage', first, adviseOnFlag(flag, first, owner.name));
-  const hint = more.join(' ').replace(/[()]/g, '').trim();
+  const hint = adviseOnFlag(flag, first) ?? more.join(' ').replace(/[()]/g, '').trim();
   return makeFailure('usage', first, hint !== '' ? hint : helpHint(word, flag));
 }
 
-function adviseOnFlag(flag: string, summary: string, owner: string): string {
+function describeOperands(command: string): string {
+  const { operands = '', options: taken = [] } = commands.find(({ name }) => name === command) ?? {};
+  return taken.includes('out') ? 'name where it writes with --out' : `it takes ${operands || 'none'}`;
+}
+
+function translateFlag(flag: string, command: string): string | null {
+  if (flag === '--plan') return '--suspend to watch and write nothing';
+  return flag === '--dry-run' && command === 'fmt' ? '--check' : translateWord(flag, 'flag');
+}
+
+function adviseOnFlag(flag: string, summary: string): string | null {
+  const takes = (one: CommandSpec): boolean => listOptions(one).some((name) => formatFlag(name) === flag);
+  const takers = commands.filter(takes).map(({ name }) => `\`reconcile ${name}\``);
+  if (takers.length === 0) return null;
   const isValued = summary.includes('=') && !withValue.has(flag);
-  return isValued ? `${flag} takes no value.` : `${flag} goes with \`reconcile ${owner}\`.`;
+  return isValued ? `${flag} takes no value.` : `${flag} goes with ${joinSome(takers, 5)}.`;
 }
 
 function helpHint(word: string, flag = ''): string {
@@ -151,8 +166,8 @@ function helpHint(word: string, flag = ''): string {
 
 /** The command that a word which is none looks like. */
 function nearestCommand(word: string): string | null {
-  const names = commands.map(({ name }) => name);
-  return word.startsWith('-') || names.includes(word) ? null : (translateWord(word, 'verb') ?? suggest(word, names));
+  if (word.startsWith('-') || isCommand(word)) return null;
+  return translateWord(word, 'verb') ?? suggest(word, commandNames);
 }
 
 /** A PATH that is not there and looks like a misspelt command; null when it does not. */
@@ -163,9 +178,9 @@ export function explainMisspeltCommand(operand: string): Failure | null {
 
 /** A line to type next: a command's words, with the flags of this run that say which server and which state folder. */
 export function lineToType(words: string, settings: Settings): string {
-  const taken = commands.find(({ name }) => name === words.split(' ')[0])?.options ?? [];
+  const spec = commands.find(({ name }) => name === words.split(' ')[0]);
   const telling = (['config', ...listGroup('connection'), 'profile', 'stateDir'] as const).filter(
-    (name) => (name === 'config' || taken.includes(name)) && settings.origins.get(name) === formatFlag(name),
+    (name) => spec && listOptions(spec).includes(name) && settings.origins.get(name) === formatFlag(name),
   );
   const flags = telling.map((name) => {
     const value = options[name].kind === 'switch' ? '' : String(settings[name]).replace(/\/\/[^/@]*@/, '//');

@@ -87,11 +87,8 @@ interface Probe extends Pick<Invocation, 'terminal' | 'settings'> {
   readonly signal: AbortSignal;
 }
 
-async function watchRecord(
-  files: StateFiles,
-  { settings, left, signal }: Probe,
-  isTimed: boolean,
-): Promise<string | null> {
+async function watchRecord(files: StateFiles, probe: Probe, isTimed: boolean): Promise<string | null> {
+  const { settings, left, signal } = probe;
   while (!signal.aborted) {
     if (!isPending(files)) return null;
     await refuseOwned(files, settings, left());

@@ -97,7 +97,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
   },
   {
     name: 'init',
-    summary: 'make a repository for a server, with workflow and hooks',
+    summary: 'write manifests, settings, workflow and hooks for a server',
     operands: '[DIR]',
     options: [...listGroup('connection'), 'profile', 'forge', 'example'],
     examples: ['reconcile init firewall --forge github', 'reconcile init firewall --example'],

@@ -86,7 +86,7 @@ const otherVerbs: Readonly<Record<string, readonly string[]>> = {
 /** What to type here, by the flags that other tools have for it. */
 const otherFlags: Readonly<Record<string, readonly string[]>> = {
   '--yes': ['--auto-approve', '--assume-yes', '--no-input'],
-  'reconcile plan PATH': ['--dry-run', '--check-only'],
+  'reconcile plan PATH, which writes nothing': ['--dry-run', '--check-only'],
   'reconcile watch PATH': ['--daemon'],
   '--base-url URL': ['--server', '--url', '--host'],
   '--token-file FILE (never the token itself: every process can see it)': ['--token'],

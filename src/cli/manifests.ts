@@ -138,7 +138,8 @@ export async function buildFiles(
   // Below a directory a hidden file or one of another ending is no manifest; one that was named is.
   const shownAs = new Map<string, string>();
   const files = manifests.map(({ shown, bytes }, index) => {
-    const path = isManifestPath(normalize(shown)) ? normalize(shown) : `file-${index}.yaml`;
+    const name = shown === '-' ? 'stdin' : `file-${index}`;
+    const path = isManifestPath(normalize(shown)) ? normalize(shown) : `${name}.yaml`;
     shownAs.set(path, shown);
     return { path, bytes, hash: createHash('sha256').update(bytes).digest('hex') };
   });

@@ -79,7 +79,7 @@ const plan = {
     kind: 'list',
     value: 'WHAT',
     choices: ['opens', 'closes', 'any', 'drift', 'not-enforced'],
-    help: 'exit 3 if the plan has it: opens, closes, any; but for diff and undo also drift, not-enforced',
+    help: 'exit 3 if the plan has it: opens, closes, any; not of diff and undo: drift, not-enforced',
   },
   base: { kind: 'text', value: 'REF|DIR', help: 'the manifests last applied: a Git ref, or a directory' },
   bindSecret: {
@@ -166,7 +166,7 @@ const common = {
   output: {
     kind: 'list',
     value: 'FORMAT[=FILE]',
-    help: 'text, json, markdown, html, csv or github; repeat for more (default: text)',
+    help: 'with =FILE into a file; repeat for more (default: text)',
     words: ['text', 'json', 'markdown', 'html', 'csv', 'github'],
   },
   logFormat: { kind: 'choice', choices: ['text', 'json'], default: 'text', help: 'format of the log' },

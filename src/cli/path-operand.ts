@@ -21,8 +21,7 @@ export function readPathOperand({ operands, terminal }: Invocation, command: str
   if (written === '') {
     const isThere = lstatSync(resolve(terminal.cwd, command), { throwIfNoEntry: false })?.isDirectory() === true;
     const named = isThere ? `reconcile ${command} ./${command}` : `reconcile ${command} policy`;
-    const hint = `name the directory of the manifests, such as \`${named}\``;
-    throw makeFailure('no-path', 'PATH is missing', hint);
+    throw makeFailure('no-path', 'PATH is missing', `name the directory of the manifests, such as \`${named}\``);
   }
   return { written, path: resolve(terminal.cwd, written) };
 }

@@ -20,8 +20,7 @@ import { askServer } from './wire.ts';
 export function readPacket(settings: Pick<Settings, 'destination' | 'protocol' | 'port' | 'user'>) {
   const { destination, protocol, port, user } = settings;
   if (destination === null) {
-    const hint =
-      'name a packet (--destination 10.1.2.3 --protocol tcp --port 443); `reconcile explain` takes a rule too (--rule NAME)';
+    const hint = 'name a packet (--destination 10.1.2.3 --protocol tcp --port 443); `explain` takes --rule NAME too';
     throw makeFailure('usage', 'nothing is asked', hint);
   }
   if (protocol === null) throw makeFailure('usage', '--protocol is missing', 'tcp, udp, or another such as icmp');

@@ -19,7 +19,7 @@ const hints: Readonly<Record<string, string>> = {
   'too-large': 'the answer is far larger than any rule list: check --base-url',
   unreadable: 'nothing is planned from an answer that is not understood: check --base-url and the server’s version',
   'not-found': 'check --base-url: it is the address before /v0',
-  'server-error': 'the server failed to answer; its log says why; nothing was written',
+  'server-error': 'its log says why; where it limits requests, wait, or lower --concurrency; nothing was written',
   forbidden: forbiddenHint,
   'list-unstable': 'run again when nobody else is changing the rules',
   aborted: 'stopped before anything was written',

@@ -87,8 +87,7 @@ export const movedMeanwhile = stale('the server or the manifests changed while t
 function distrust({ sealed, digest: saved }: SavedPlan, now: PlanDigest, origin: PlanOrigin, approved: boolean) {
   if (sealed === null) {
     if (approved) return null;
-    const summary =
-      'the saved plan has no seal, so nothing ties it to this server: it was saved against a snapshot, or edited';
+    const summary = 'the saved plan has no seal: it was saved against a snapshot, or edited';
     const hint = `review it, then add --approve ${now.plan}; a plan that is saved with a token needs no such flag`;
     return stale(summary, hint);
   }

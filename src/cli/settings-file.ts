@@ -89,7 +89,8 @@ function problemsOf(issue: z.core.$ZodIssue, name: string, schema: z.ZodType): r
   if (issue.code === 'invalid_value')
     return [{ path: issue.path, summary: `${where} must be one of ${issue.values.join(', ')}` }];
   if (issue.code === 'invalid_type') {
-    const fault = issue.message.endsWith('undefined') ? 'is missing' : `must be ${types[issue.expected]}`;
+    const must = `must be ${describeWanted(issue.path, schema) ?? types[issue.expected]}`;
+    const fault = issue.message.endsWith('undefined') ? 'is missing' : must;
     return [{ path: issue.path, summary: `${where} ${fault}` }];
   }
   if (issue.code === 'custom') return [{ path: issue.path, summary: `${where}: ${issue.message}` }];

@@ -26,8 +26,9 @@ const matching = (pattern: RegExp, wanted: string): z.ZodString => z.string().re
 const program = z.array(z.string().min(1).describe('a text')).min(1).describe('a program and its arguments, as a list');
 const positive = z.int().min(1).describe('a whole number from 1');
 const address = { name: name.optional(), url: z.string().optional(), urlFile: file.optional() };
+const generic = z.literal('generic').describe('generic, slack or github-status');
 const notifyTarget = z.discriminatedUnion('type', [
-  z.strictObject({ type: z.literal('generic'), ...address, secretFile: file.optional() }),
+  z.strictObject({ type: generic, ...address, secretFile: file.optional() }),
   z.strictObject({ type: z.literal('slack'), ...address }),
   z.strictObject({
     type: z.literal('github-status'),
@@ -52,11 +53,10 @@ const windowShape = z
         if (!read.ok) context.addIssue({ code: 'custom', message: read.error });
       })
       .describe('when it starts: the five fields of cron'),
-    duration: z
-      .string()
+    duration: name
+      .describe('a time from 1m to 31d, such as 90m, 8h or 2d')
       .transform(countMs)
-      .refine((ms) => ms >= 60_000 && ms <= 31 * 86_400_000, 'write a time from 1m to 31d, such as 90m, 8h or 2d')
-      .describe('how long it lasts, from 1m to 31d: 90m, 8h, 2d'),
+      .refine((ms) => ms >= 60_000 && ms <= 31 * 86_400_000, 'write a time from 1m to 31d, such as 90m, 8h or 2d'),
     timezone: z
       .string()
       .refine(isTimezone, 'this is not a time zone; write one such as UTC or Europe/Berlin')
@@ -77,7 +77,7 @@ const windowShape = z
 
 const protectedShape = z
   .strictObject({
-    destination: cidr.describe('network that no plan may open or cut off'),
+    destination: cidr.describe('a network that no plan may open or cut off'),
     protocol: z.enum(['tcp', 'udp', 'other']).optional(),
     port: z
       .union([z.int(), z.string()])
@@ -218,7 +218,8 @@ export const fleetSchema = z
           ...targetShape,
         }),
       )
-      .min(1),
+      .min(1)
+      .describe('a list of at least one target'),
     soak: schemaOf(options.interval)
       .transform((time) => countMs(String(time)))
       .refine((ms) => ms < 2 ** 31, 'at most 24 days')
@@ -250,14 +251,13 @@ export const fleetSchema = z
 export type Fleet = z.infer<typeof fleetSchema>;
 
 /** What the value at a path must be, in words; null where its schema does not say. */
-export function describeWanted(path: readonly PropertyKey[], of: z.core.$ZodType): string | null {
-  let schema = required(of);
-  for (const step of path) {
-    if (schema instanceof z.ZodArray) schema = required(schema.element);
-    else if (schema instanceof z.ZodObject) schema = required(schema.shape[String(step)] ?? z.never());
-    else return null;
-  }
-  return schema instanceof z.ZodType ? (schema.description ?? null) : null;
+export function describeWanted([step, ...rest]: readonly PropertyKey[], of: z.core.$ZodType): string | null {
+  const schema = required(of);
+  if (step === undefined) return schema instanceof z.ZodType ? (schema.description ?? null) : null;
+  if (schema instanceof z.ZodUnion)
+    return schema.options.map((one) => describeWanted([step, ...rest], one)).find((text) => text !== null) ?? null;
+  if (schema instanceof z.ZodArray) return describeWanted(rest, schema.element);
+  return schema instanceof z.ZodObject ? describeWanted(rest, schema.shape[String(step)] ?? z.never()) : null;
 }
 
 function required(schema: z.core.$ZodType): z.core.$ZodType {

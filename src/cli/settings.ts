@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { suggest } from '../manifest/suggest.ts';
 import { countMs } from '../model/instant.ts';
-import { compareText, type Problem } from '../model/problem.ts';
+import { compareText, makeError, type Problem } from '../model/problem.ts';
 import { Failure, type OptionValues, type RawValues, type Settings, type Terminal } from './command.ts';
 import {
   formatFlag,
@@ -40,8 +40,7 @@ export function settle(sources: SettingsSources): Settings {
   }
   const noSuspend = sources.flags.noSuspend !== undefined;
   if (noSuspend && sources.flags.suspend !== undefined) {
-    const summary = '--suspend and --no-suspend exclude each other';
-    problems.push({ code: 'usage', severity: 'error', summary, hint: 'leave one of them out' });
+    problems.push(makeError('usage', '--suspend and --no-suspend exclude each other', 'leave one of them out'));
   }
   if (problems.length > 0) throw new Failure(problems);
   const complete = settings as unknown as OptionValues;
@@ -63,8 +62,7 @@ function findMisspeltVariables(env: SettingsSources['env']): Problem[] {
     // One letter at most: a job, or a cluster, has variables of its own with that prefix.
     const like = known.filter((one) => one.length <= own.length + 1);
     const near = suggest(own, like, 1);
-    const hint = `did you mean ${prefix}${near}?`;
-    if (near) problems.push({ code: 'bad-setting', severity: 'error', summary: `there is no setting ${name}`, hint });
+    if (near) problems.push(makeError('bad-setting', `there is no setting ${name}`, `did you mean ${prefix}${near}?`));
   }
   return problems;
 }

@@ -20,8 +20,7 @@ export function createTokenSource(
 ) {
   const given = env['RECONCILE_TOKEN'] ?? '';
   if (given === '' && tokenFile === null) {
-    const hint =
-      'name a file that holds it with --token-file or RECONCILE_TOKEN_FILE, or set RECONCILE_TOKEN; never on the command line';
+    const hint = 'name its file with --token-file or RECONCILE_TOKEN_FILE, or set RECONCILE_TOKEN';
     throw makeFailure('no-token', 'there is no API token', hint);
   }
   const path = given === '' || origins.get('tokenFile') === '--token-file' ? tokenFile : null;
@@ -65,7 +64,7 @@ function readFile(path: string): string {
     if (statSync(path).isFile()) return readOperatorFile(path, largest).toString('utf8');
   } catch (error) {
     const summary = `the token file ${path} cannot be read (${getErrorCode(error)})`;
-    throw makeFailure('no-token', summary, 'check --token-file or RECONCILE_TOKEN_FILE');
+    throw makeFailure('no-token', summary, 'check --token-file, RECONCILE_TOKEN_FILE or `tokenFile`');
   }
   throw makeFailure('no-token', `the token file ${path} is not a regular file`);
 }
@@ -73,11 +72,9 @@ function readFile(path: string): string {
 function checked(text: string, origin: string): string {
   const token = text.trim().replace(/^Bearer\s+/i, '');
   if (token === '') throw makeFailure('no-token', `${origin} holds no token: it is empty`);
-  const isMore = /^["'`]|^[A-Z][A-Z_]*=[^=]/.test(token);
-  if (/^[\x21-\x7e]+$/.test(token) && token.length <= largest && !isMore) return token;
-  const hint = isMore
-    ? 'write the token alone, without NAME= before it and without quotes'
-    : 'an API token is one line of printable text without spaces';
+  const isToken = /^(?!["'`]|[A-Z][A-Z_]*=[^=])[\x21-\x7e]+$/.test(token);
+  if (isToken && token.length <= largest) return token;
+  const hint = 'an API token is one line of printable text, without spaces, quotes, or NAME= before it';
   throw makeFailure('no-token', `${origin} does not hold a token`, hint);
 }
 

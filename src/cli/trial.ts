@@ -129,10 +129,8 @@ export async function settleEarlier(invocation: Invocation): Promise<Answer | nu
   const alone = { ...invocation, mayWrite: await watchLease(invocation, true) };
   if (stage === 'goesBack') return await takeBack(alone, earlier, 'An earlier run was ended while it went back');
   const what = `The apply of ${record.at.slice(0, 19)}Z by ${record.by} was never confirmed, and its process is gone.`;
-  const left =
-    leftMs === 0
-      ? ''
-      : ` Going back in ${describeLeft(leftMs)}; to keep it: ${lineToType('confirm', invocation.settings)}`;
+  const toKeep = lineToType('confirm', invocation.settings);
+  const left = leftMs === 0 ? '' : ` Going back in ${describeLeft(leftMs)}; to keep it: ${toKeep}`;
   invocation.terminal.stderr(`${escapeControls(what + describeCut(stage) + left)}\n`);
   return await settleTrial(alone, files, earlier);
 }

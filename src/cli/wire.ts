@@ -40,8 +40,7 @@ export async function runWired(
 export function wireApi({ settings, terminal }: Invocation): { readonly api: ApiClient; readonly token: TokenSource } {
   const { baseUrl, caFile, allowHttp, timeout: requestTimeoutMs } = settings;
   if (baseUrl === null) {
-    const hint =
-      'give --base-url https://vpn.example.com, RECONCILE_BASE_URL, or baseUrl in the settings file; `reconcile validate` needs none';
+    const hint = 'give --base-url https://vpn.example.com, or RECONCILE_BASE_URL; `reconcile validate` needs none';
     throw makeFailure('no-base-url', 'there is no base URL', hint);
   }
   const token = createTokenSource(settings, terminal.env);

@@ -84,9 +84,9 @@ export function judge(result: PassResult, hold: Verdict | null): Verdict {
     case 'unreadable':
       return judgeRead(result);
     case 'refused': {
-      const [refusal] = result.plan?.refusals ?? [];
-      const reason = refusal?.code === 'clock-differs' ? 'ClockDiffers' : 'Refused';
-      return { kind: 'terminal', reason, message: refusal === undefined ? '' : joinTexts(refusal) };
+      const refusals = result.plan?.refusals ?? [];
+      const reason = refusals[0]?.code === 'clock-differs' ? 'ClockDiffers' : 'Refused';
+      return { kind: 'terminal', reason, message: refusals.slice(0, 5).map(joinTexts).join(' Also: ') };
     }
     case 'planned':
     case 'declined':

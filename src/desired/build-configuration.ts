@@ -64,8 +64,7 @@ function resolve(source: SecretSource, { context, problems, attachments }: Resol
   }
   const text = reveal(resolved.value);
   if (text !== undefined && text.trim() === '') {
-    const hint = 'The server refuses a blank value.';
-    problems.push(makeError('blank-field', 'This secret is blank.', hint, source.place));
+    problems.push(makeError('blank-field', 'This secret is blank.', 'The server refuses a blank value.', source.place));
   }
   return resolved.value;
 }

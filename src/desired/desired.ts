@@ -266,6 +266,5 @@ function expandsToNothing(name: string, place: Place): Problem {
 
 function tooManyRules(place: Place): Problem {
   const hint = 'Use wider networks or fewer combinations of users, destinations and ports.';
-  const summary = `The manifests stand for more than ${formatCount(mostRules)} rules.`;
-  return makeError('too-many-rules', summary, hint, place);
+  return makeError('too-many-rules', `The manifests stand for more than ${formatCount(mostRules)} rules.`, hint, place);
 }

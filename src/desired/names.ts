@@ -56,8 +56,7 @@ export class Names {
       if (group !== undefined) return this.#members(group, reference.place);
       const otherwise = 'Add a `kind: Group` manifest of that name.';
       const hint = adviseOnName(reference.name) ?? didYouMean(reference.name, this.#groups.keys(), otherwise);
-      const summary = `There is no group \`${reference.name}\`.`;
-      this.problems.push(makeError('unknown-group', summary, hint, reference.place));
+      this.problems.push(makeError('unknown-group', `There is no group \`${reference.name}\`.`, hint, reference.place));
       return [];
     });
   }

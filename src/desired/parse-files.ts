@@ -29,8 +29,7 @@ export function refuseAll(files: readonly SourceFile[], { work }: Limits): reado
   const largest = files.reduce((most, file) => (file.bytes.length > most.bytes.length ? file : most));
   const cost = `takes more than ${formatCount(work)} units of work (\`limits.work\`)`;
   const summary = `Reading all manifests together ${cost}; this file is the largest.`;
-  const hint =
-    'Remove files that are not manifests. A rule takes about 50; raise `limits.work` in the settings if you need more.';
+  const hint = 'Remove files that are not manifests, or raise `limits.work` in the settings (a rule takes about 50).';
   const problem = makeError('too-expensive', summary, hint, { file: largest.path, line: 1, column: 1 });
   return files.map((file) => refuseFile(file.path, file === largest ? [problem] : []));
 }

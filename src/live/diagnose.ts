@@ -5,8 +5,7 @@ import { isModifiedInPlace, type LiveRule } from '../model/rule.ts';
 
 /** What a stored state tells about the server's health: one problem for each finding, with its fix. Facts: docs/reference/server.md. */
 export function diagnoseRules(rules: readonly LiveRule[]): readonly Problem[] {
-  const hint =
-    'replace it with `reconcile --replace-modified PATH`, at a quiet time: deleting it can make the server rebuild its filter';
+  const hint = 'replace it at a quiet time, since the filter may be rebuilt: `reconcile apply --replace-modified PATH`';
   const modified = rules.filter(isModifiedInPlace).map(({ id, rule: { action, destination } }) => {
     const what = `rule ${id} (${action} ${destination.text}) was modified in place`;
     return makeWarning('modified-in-place', `${what}: the packet filter may still hold its earlier form`, hint);
@@ -40,8 +39,7 @@ function poisonedAddresses({ default_client_allowed_ips: stored }: Configuration
   });
   const twice = canonical.filter((text, index) => canonical.indexOf(text) !== index);
   const harm = 'the server refuses every change of the Configuration and does not boot again';
-  const hint =
-    'no API call repairs it: remove the second entry from the configurations table in the database, before the next restart';
+  const hint = 'no API call repairs it: before the next restart, remove the second row of the table `configurations`';
   return twice.map((text) =>
     makeError('poisoned-configuration', `default_client_allowed_ips holds ${text.trim()} twice: ${harm}`, hint),
   );

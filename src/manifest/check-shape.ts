@@ -110,8 +110,8 @@ function fieldElsewhere(kind: Kind, path: readonly PropertyKey[], key: string): 
 
 const mergeKey = makeError(
   'unknown-field',
-  'There is no field `<<` here: merge keys are YAML 1.1.',
-  'Write the fields out; what the rules of a set share goes under `defaults`.',
+  'Merge keys (`<<`) are YAML 1.1.',
+  'Write the fields out, or use `defaults`.',
 );
 
 function missingField(root: Node, path: readonly PropertyKey[], parent: Node): Finding {

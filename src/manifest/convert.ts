@@ -173,11 +173,7 @@ const valuesTooLong = makeError(
   'Write shorter values, or name them less often.',
 );
 
-const secondManifest = makeError(
-  'duplicate-key',
-  'A second manifest begins here, and no `---` parts it from the one above.',
-  'Write `---` on a line of its own above this line.',
-);
+const secondManifest = makeError('duplicate-key', 'A second manifest begins here.', 'Write `---` above this line.');
 
 const forbiddenKey = makeError('forbidden-key', 'The key `__proto__` is not allowed.', 'Remove it: no kind has it.');
 
@@ -189,11 +185,7 @@ const emptyField = makeError(
 
 const unsafeInteger = makeError('unsafe-integer', 'This number is too large to be exact.', 'Quote it if it is a text.');
 
-const unknownTag = makeError(
-  'unknown-tag',
-  'This YAML tag (`!…`) is not known here.',
-  'Remove the tag; quote a value that starts with `!`.',
-);
+const unknownTag = makeError('unknown-tag', 'This YAML tag is not known.', 'Remove it; quote what starts with `!`.');
 
 function absent(offset: number): ScalarNode {
   return { type: 'scalar', value: null, text: '', plain: true, start: offset };

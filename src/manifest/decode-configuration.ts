@@ -47,9 +47,8 @@ function bounded(low: number, high: number): Decode {
     if (node.type !== 'scalar' || typeof node.value !== 'number') return null;
     const { value } = node;
     if (decoding.profile.name === 'firezone-0.7' && (value < low || value > high)) {
-      const summary = `\`${field}\` is out of bounds.`;
       const hint = `Write a number from ${low} to ${high}.`;
-      reportAt(decoding, node, makeError('out-of-bounds', summary, hint));
+      reportAt(decoding, node, makeError('out-of-bounds', `\`${field}\` is out of bounds.`, hint));
     }
     return value;
   };
@@ -137,9 +136,8 @@ function logoOf(decoding: Decoding, node: Node): unknown {
   for (const [name, text] of Object.entries({ data, type })) {
     if (text?.trim() !== '') continue;
     // The server stores an empty text as null, so that it would differ for ever.
-    const summary = `\`logo.${name}\` is empty.`;
     const hint = `Write its text, or leave \`${name}\` out. \`logo: null\` means no logo.`;
-    reportAt(decoding, findChild(node, name) ?? node, makeError('blank-field', summary, hint));
+    reportAt(decoding, findChild(node, name) ?? node, makeError('blank-field', `\`logo.${name}\` is empty.`, hint));
   }
   return (url ?? data ?? type) === null ? null : { url, data, type };
 }
@@ -192,9 +190,8 @@ function checkId(decoding: Decoding, id: ScalarNode | undefined, ids: Map<string
 function notBlank(decoding: Decoding, item: Node, field: string): void {
   const node = findScalar(item, field);
   if (node === undefined || node.text.trim() !== '') return;
-  const summary = `\`${field}\` is blank.`;
   const hint = 'The server refuses a blank value.';
-  reportAt(decoding, node, makeError('blank-field', summary, hint));
+  reportAt(decoding, node, makeError('blank-field', `\`${field}\` is blank.`, hint));
 }
 
 function checkScope(decoding: Decoding, item: Node): void {
@@ -225,8 +222,7 @@ function secretOf(decoding: Decoding, item: Node, field: 'client_secret' | 'meta
   const file = findScalar(node, 'file');
   if (file !== undefined) return { from: 'file', name: file.text, place };
   notBlank(decoding, item, field);
-  const summary = `The text of \`${field}\` is written in the manifest.`;
   const hint = 'Write `{env: RECONCILE_SECRET_…}` or `{file: path}`, and renew a secret that was committed.';
-  reportAt(decoding, node, makeWarning('literal-secret', summary, hint));
+  reportAt(decoding, node, makeWarning('literal-secret', `The text of \`${field}\` is written in the manifest.`, hint));
   return { from: 'literal', key: Secret.of(node.type === 'scalar' ? node.text : '').toKey(), place };
 }

@@ -40,9 +40,8 @@ const [longAgo, never] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
 export function readTimezone(decoding: Decoding, root: Node): string {
   const node = findScalar(findChild(root, 'spec'), 'timezone');
   if (node === undefined || isTimezone(node.text)) return node?.text ?? 'UTC';
-  const summary = `\`${node.text}\` is not a time zone.`;
   const hint = 'Write an IANA name, such as `Europe/Berlin`; without it, dates are in UTC.';
-  reportAt(decoding, node, makeError('not-a-time', summary, hint));
+  reportAt(decoding, node, makeError('not-a-time', `\`${node.text}\` is not a time zone.`, hint));
   return 'UTC';
 }
 
@@ -55,7 +54,6 @@ export function readTime(
   if (written === undefined) return undefined;
   const parsed = parseInstant(written.text, field === 'expires' ? 'until' : 'from', timezone);
   if (parsed.ok) return parsed.value;
-  const summary = `\`${field}: ${written.text}\` is not a time.`;
-  reportAt(decoding, written, makeError('not-a-time', summary, parsed.error));
+  reportAt(decoding, written, makeError('not-a-time', `\`${field}: ${written.text}\` is not a time.`, parsed.error));
   return undefined;
 }

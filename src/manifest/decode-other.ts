@@ -88,9 +88,8 @@ export function decodeOverlay(decoding: Decoding, root: Node): OverlayManifest {
   for (const node of itemsOf(findChild(spec, 'bases'))) {
     const base = resolveDirectory(directory, node.text);
     if (base === null) {
-      const summary = 'This directory is outside the manifest root.';
       const hint = 'Name a directory below the PATH that reconcile is given, relative to this file.';
-      reportAt(decoding, node, makeError('outside-root', summary, hint));
+      reportAt(decoding, node, makeError('outside-root', 'This directory is outside the manifest root.', hint));
     } else bases.push({ value: base, place: getPlace(decoding, node) });
   }
   const remove = itemsOf(findChild(spec, 'remove')).map((one) => ({ value: one.text, place: getPlace(decoding, one) }));

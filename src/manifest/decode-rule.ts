@@ -71,8 +71,7 @@ function decodeTemplate(decoding: Decoding, source: TemplateSource): RuleTemplat
   const users = decodeRuleUsers(decoding, source);
   if (action === undefined) {
     const summary = 'The field `action` is missing, here and in the defaults.';
-    const hint = 'Write `action: accept` or `action: drop`.';
-    reportAt(decoding, spec, makeError('missing-field', summary, hint));
+    reportAt(decoding, spec, makeError('missing-field', summary, 'Write `action: accept` or `action: drop`.'));
   }
   if (action === undefined || destinations === null || ports === 'invalid' || users === 'invalid') return null;
   const [first] = isList(destinations) ? destinations : [destinations];
@@ -97,7 +96,6 @@ function decodeDestinations(
     const reference = destinationOf(decoding, single);
     return single.type === 'map' && reference !== null ? [reference] : reference;
   }
-  const summary = 'The field `destination` is missing.';
   const hint = 'Write an IP address or a network in CIDR notation, such as `10.0.0.0/8`.';
   return reportAt(decoding, spec, makeError('missing-field', summary, hint));
 }
@@ -126,17 +124,15 @@ function decodePorts(decoding: Decoding, { spec, defaults }: TemplateSource): Te
     return value === null ? [] : [{ value, place: getPlace(decoding, item) }];
   });
   if (type === undefined || type.value === null) {
-    const summary = 'There is a `port_range` and no `port_type`.';
     const hint = 'Write `port_type: tcp` or `port_type: udp`.';
-    reportAt(decoding, node, makeError('port-type-missing', summary, hint));
+    reportAt(decoding, node, makeError('port-type-missing', 'There is a `port_range` and no `port_type`.', hint));
     return 'invalid';
   }
   if (ranges.length < nodes.length) return 'invalid';
   const [first] = ranges;
   if (first === undefined) {
-    const summary = 'The list of ports is empty.';
     const hint = 'Write `port_range: null` for all traffic, or list the ports.';
-    reportAt(decoding, node, makeError('empty-ports', summary, hint));
+    reportAt(decoding, node, makeError('empty-ports', 'The list of ports is empty.', hint));
     return 'invalid';
   }
   return { type: type.value as PortType, ranges: node.type === 'seq' ? ranges : first };
@@ -170,7 +166,6 @@ function oneOf(decoding: Decoding, node: Node, fields: readonly string[]): boole
   const second = findChild(node, written[1] ?? '');
   if (second === undefined) return true;
   const summary = `\`${written[0]}\` and \`${written[1]}\` cannot stand side by side.`;
-  const hint = 'Keep one of them.';
-  reportAt(decoding, second, makeError('conflicting-fields', summary, hint));
+  reportAt(decoding, second, makeError('conflicting-fields', summary, 'Keep one of them.'));
   return false;
 }

@@ -62,7 +62,6 @@ export function checkUrl(decoding: Decoding, item: Node, field: string): void {
   const isUrl = /^https?:\/\/(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]+)?(?:[/?#]\S*)?$/i.test(text);
   if (node === undefined || (isUrl && URL.canParse(text))) return;
   const summary = `\`${field}\` is not an absolute http or https URL.`;
-  const hint =
-    'Write it whole, such as `https://vpn.example.com/path`, without spaces or user; a host of other letters as `xn--…`.';
+  const hint = 'Write it whole, such as `https://vpn.example.com/path`, without spaces or user; umlauts as `xn--…`.';
   reportAt(decoding, node, makeError('invalid-url', summary, hint));
 }

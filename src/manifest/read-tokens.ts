@@ -155,8 +155,4 @@ const tooManyDirectives = makeError(
 );
 
 /** Also what a stack that is exhausted comes from. */
-export const tooDeep = makeError(
-  'too-deep',
-  'Collections are nested too deeply.',
-  `A manifest nests at most ${deepest} levels.`,
-);
+export const tooDeep = makeError('too-deep', 'This is nested too deeply.', `A manifest has at most ${deepest} levels.`);

@@ -52,8 +52,8 @@ function findDoubt(state: DesiredState, times: readonly number[], apart: number)
   if (first === undefined) return null;
   const which = `\`${first.name}\`${others.length === 0 ? '' : ` and ${others.length} more`}`;
   const minutes = Math.round(Math.abs(apart) / 60_000);
-  const summary = `The clocks of this machine and of the server differ by ${minutes} minutes: whether ${which} is in force cannot be told.`;
-  const hint =
-    'It stays as it was when the clocks last agreed. Set the clock that is wrong; `reconcile doctor` compares them.';
+  const far = minutes < 2880 ? `${minutes} minutes` : `${Math.round(minutes / 1440)} days`;
+  const summary = `The clocks of this machine and of the server differ by ${far}: whether ${which} is in force cannot be told.`;
+  const hint = 'It stays as it was when they agreed. Set the clock that is wrong; `reconcile doctor` compares them.';
   return { ...makeWarning('clock-differs', summary, hint, first.place), hint };
 }

@@ -94,7 +94,8 @@ export function chooseHeadline(status: Status): Headline {
 
 function approvalOf({ conditions, plan }: Status): Partial<Headline> {
   if (conditions.Ready.reason !== 'Refused' || !plan?.digest) return {};
-  const advice = 'If exactly this plan is wanted: put this line into the settings file and send SIGHUP.';
+  const advice =
+    'If exactly this plan is wanted: put this line into the file of --config and send SIGHUP, or restart with one.';
   return { advice, command: `approve: [${plan.digest}]` };
 }
 

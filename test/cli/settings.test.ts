@@ -202,7 +202,10 @@ describe('the settings file', () => {
   });
 
   it.each([
-    ['interval: 10', '`interval` must be a text (in quotes), or a time with its unit, such as 15s'],
+    ['interval: 10', '`interval` must be a time with a unit, such as 500ms, 15s, 10m or 1h'],
+    ['require: [{note: owner, users: [alice]}]', '`require.0.users.0` must be the UUID of a user'],
+    ['notify: [{type: pager}]', '`notify.0.type` must be generic, slack or github-status'],
+    ['notify: [{type: github-status, repository: x, tokenFile: t}]', '`notify.0.repository` must be OWNER/NAME'],
     ['maxDeletes 1', 'the settings file must be a mapping of names to values'],
     ['scope: {rules: yes}', '`scope.rules` must be true or false'],
     ['protect: [{port: 53}]', '`protect.0.destination` is missing'],

@@ -99,7 +99,7 @@ describe('reconcile status', () => {
     await serve(503, {}, async (stuck) => expect((await world.cli(['status', '--probe', stuck])).code).toBe(1));
   });
 
-  it.each([
+  it.each<[string, string, number, string?]>([
     ['True', 'False', 0],
     ['True', 'True', 0],
     ['Unknown', 'False', 2],

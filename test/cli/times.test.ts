@@ -180,7 +180,7 @@ describe('times on the command line', () => {
     const many = 'apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: lab}\nspec:\n  rules:\n';
     world.write('m/a.yaml', `${many}    - {name: web, action: accept, destinations: [10.1.0.1, 10.2.0.1]}\n`);
     const run = await world.cli(['extend', 'lab/web/10.1.0.1', 'm', '--until', '2099-01-01']);
-    expect([run.code, run.err]).toEqual([1, expect.stringContaining('name that line, SET/RULE')]);
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining('the line that makes it, SET/RULE')]);
   });
 
   it('a case of a PolicyTest with `at` tests the rules of then: in `test`, in a plan, and at its place when it is no time', async () => {
@@ -279,14 +279,15 @@ describe('wrong dates, zones, schedules and durations are problems at their plac
     ['windows:\n  - {kind: deny, schedule: "61 * * * *", duration: 1h}', 's.yaml:2:18', 'Invalid value for minute'],
     ['windows:\n  - {kind: deny, schedule: "* * *", duration: 1h}', 's.yaml:2:18', 'has 3 fields'],
     ['windows:\n  - {kind: deny, schedule: "0 0 30 2 *", duration: 1h}', 's.yaml:2:18', 'no month has'],
-    ...['""', '"5"', '0m', '5s', '32d', '5w', '1.5h', '-1h'].map((duration): [string, string, string] => [
+    ...['24', '""', '"5"', '0m', '5s', '32d', '5w', '1.5h', '-1h'].map((duration): [string, string, string] => [
       `windows:\n  - {kind: deny, schedule: "* * * * *", duration: ${duration}}`,
       's.yaml:2:41',
       'from 1m to 31d',
     ]),
     [`windows:\n  - ${always}, timezone: Europe/Berlun}`, 's.yaml:2:55', 'is not a time zone'],
     ['maxExpiry: 3 months', 's.yaml:1:1', 'hours, days or weeks'],
-    ['\nnotifyBefore: 24', 's.yaml:2:1', 'must be a text'],
+    ['\nnotifyBefore: 24', 's.yaml:2:1', 'must be hours, days or weeks, such as 12h, 90d or 4w'],
+    ['maxExpiry: 90', 's.yaml:1:1', 'must be hours, days or weeks, such as 12h, 90d or 4w'],
     ['notifyBefore: 24m', 's.yaml:1:1', 'hours, days or weeks'],
     ['interval: 5x', 's.yaml:1:1', 'a time with a unit'],
     ['quiet: soon', 's.yaml:1:1', 'a time with a unit'],
@@ -496,6 +497,8 @@ spec:
     [['lab/web', 'm', '--until', '2097-01-01'], 'lab/web already ends later, at 2098-01-02T00:00:00Z'],
     [['lab', 'm', '--until', '2099-01-01'], 'lab already ends later'],
     [['closed', 'm', '--until', '2099-01-01'], 'closed has no end of its own'],
+    [['closed', 'm', '--until', '2099-01-01'], 'extend a rule of it, SET/RULE; or write `expires` by hand'],
+    [['lab', 'm', '--until', '2099-01-01'], '[usage]'],
     [['own', 'm', '--until', '2098-03-01'], 'own already ends later, at 2098-06-02T00:00:00Z'],
     [['own/x', 'm', '--until', '2099-01-01'], 'extend its set first: own'],
     [['lab/gest', 'm', '--until', '2099-01-01'], 'lab/guest'],

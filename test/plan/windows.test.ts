@@ -122,6 +122,7 @@ describe('a schedule', () => {
     ['* 24 * * *', 'UTC', 'Invalid value for hour: 24'],
     ['* * 0 * *', 'UTC', 'Invalid value for day'],
     ['* * * foo *', 'UTC', '(foo)'],
+    ['0 0 * * friday', 'UTC', 'write names with three letters, such as FRI or JAN'],
     ['* * * * mon-', 'UTC', 'illegal upper range'],
     ['* * * * fri-mon', 'UTC', "From value is larger than to value: '5-1'"],
     ['*/0 * * * *', 'UTC', 'illegal stepping: 0'],

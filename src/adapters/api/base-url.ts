@@ -13,20 +13,15 @@ export interface BaseUrl {
 export function parseBaseUrl(text: string, allowHttp: boolean): Result<BaseUrl, string> {
   if (!URL.canParse(text)) return fail('the base URL is not a URL; write it like https://vpn.example.com');
   const url = new URL(text);
-  if (url.protocol !== 'https:' && url.protocol !== 'http:') {
+  if (url.protocol !== 'https:' && url.protocol !== 'http:')
     return fail(`the base URL must start with https:// (it starts with ${url.protocol})`);
-  }
-  if (url.username !== '' || url.password !== '') {
-    return fail(
-      'the base URL must not hold a user name or password; the token comes from --token-file or RECONCILE_TOKEN',
-    );
-  }
+  if (url.username !== '' || url.password !== '')
+    return fail('the base URL must not hold a user name or password; --token-file or RECONCILE_TOKEN hold the token');
   if (url.search !== '' || url.hash !== '') return fail('the base URL must not have a query or a fragment');
-  if (url.protocol === 'http:' && !allowHttp && !isLoopback(url.hostname)) {
+  if (url.protocol === 'http:' && !allowHttp && !isLoopback(url.hostname))
     return fail(
-      `the base URL uses plain http to ${url.host}: the token would travel in clear text; use https, or --allow-http`,
+      `the base URL uses http to ${url.host}: the token would travel in clear text; use https, or --allow-http`,
     );
-  }
   const prefix = url.pathname.replace(/\/+$/, '');
   if (/(^|\/)v0(\/|$)/.test(prefix)) return fail('the base URL must end before /v0; the API path is added to it');
   return ok({ origin: url.origin, prefix, host: url.host });

@@ -64,7 +64,7 @@ function explainProxy(error: unknown): string | null {
   const { message, isProxys } = isObject(error) ? error : {};
   const [, status] = /^Proxy response \((\d{3})\)/.exec(String(message)) ?? [];
   if (status === '407')
-    return 'the proxy wants a user and password; write HTTPS_PROXY as http://USER:PASSWORD@HOST:PORT';
+    return 'the proxy wants a user and password; write them into HTTPS_PROXY: http://USER:PASSWORD@…';
   if (status !== undefined) return `the proxy answered ${status} and did not connect; ask whoever runs it`;
   if (isProxys !== true) return null;
   const [because = 'it was lost'] = codesOf(error).flatMap((code) => notSent[code]?.[1] ?? explainTlsError(code));

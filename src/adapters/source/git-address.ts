@@ -38,9 +38,7 @@ export function parseRemote(text: string, insecure: readonly ('http' | 'file')[]
     return fail('the Git URL must be https://host/path, ssh://user@host/path or user@host:path');
   }
   if ((protocol === 'http' || protocol === 'file') && !insecure.includes(protocol)) {
-    return fail(
-      `the Git URL uses ${protocol}, which nothing protects: use https or ssh, or allow it (--git-allow ${protocol})`,
-    );
+    return fail(`the Git URL uses ${protocol}, which nothing protects: use https or ssh, or --git-allow ${protocol}`);
   }
   return ok({ url: text, protocol });
 }

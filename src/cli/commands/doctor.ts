@@ -103,8 +103,7 @@ function examineCertificate({ host }: URL, certificate: Awaited<ReturnType<typeo
   // Without any connection there is nothing to say of TLS; the reading of the API says why.
   if (typeof certificate === 'string' && certificate.startsWith('no connection')) return [];
   if (typeof certificate === 'string') {
-    const hint =
-      'the reason says what to mend: the base URL, --ca-file, or the certificate; verification cannot be turned off';
+    const hint = 'correct the base URL, --ca-file or the certificate; verification cannot be turned off';
     return [makeError('api-tls', `the TLS connection to ${host} failed: ${certificate}`, hint)];
   }
   const left = certificate.validTo - systemClock.wallTime();
@@ -132,8 +131,7 @@ async function examineConfiguration(configuration: LiveConfiguration, { settings
   for (const { id, discovery_document_uri: uri } of configuration.fields.openid_connect_providers) {
     const wrong = await checkDiscovery(uri, terminal.stop);
     const summary = `provider ${id}: ${uri}: ${wrong}`;
-    const hint =
-      'mend it before the server restarts: it does not boot without; changing the providers fails too until it answers';
+    const hint = 'mend it before the server restarts: it does not start without, and no provider can be changed';
     if (wrong === null) found.push(`provider ${id}: its discovery document is fine`);
     else found.push(makeError('discovery', summary, hint));
   }

@@ -120,13 +120,13 @@ async function writeTo(out: string, files: readonly ExportedFile[], force: boole
   };
 }
 
-export async function writeExported(path: string, text: string): Promise<void> {
+export async function writeExported(path: string, text: string, option = '--out'): Promise<void> {
   try {
     await makeFolder(dirname(path));
     // SAML metadata is treated as a secret everywhere else, so here too.
-    await replaceFile(path, text, /\.(?:yaml|json)$/.test(path) ? 0o644 : 0o600);
+    await replaceFile(path, text, /\.(?:ya?ml|json|md)$/.test(path) ? 0o644 : 0o600);
   } catch (error) {
-    throw explainUnwritable(path, getErrorCode(error), '--out');
+    throw explainUnwritable(path, getErrorCode(error), option);
   }
 }
 

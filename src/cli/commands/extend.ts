@@ -45,13 +45,12 @@ export async function run(invocation: Invocation): Promise<Answer> {
   if (one === undefined || edited.length > 1) throw explainNotFound(name, edited, before);
   const after = await build(files.map((file) => (file.path === one.path ? one : file)));
   const { former = findLastEnd(before, name), latest = findLastEnd(after, name) } = one;
-  const refuse = (summary: string, hint: string): Failure => makeFailure('expires-first', summary, hint);
   if (latest < former)
-    throw refuse(`${name} already ends later, at ${formatInstant(former)}`, `to end it earlier, edit ${one.shown}`);
+    throw makeFailure('usage', `${name} already ends later, at ${formatInstant(former)}`, `edit ${one.shown} by hand`);
   // Dates are those of the document's own time zone, where the day may end 14 hours earlier: what the manifests then say counts.
   if (latest < asked - (until.includes(':') ? 0 : 14 * 3_600_000)) {
     const hint = `extend its set first: ${name.split('/')[0]}`;
-    throw refuse(`${name} would end at ${formatInstant(latest)} all the same`, hint);
+    throw makeFailure('usage', `${name} would end at ${formatInstant(latest)} all the same`, hint);
   }
   await rewriteNamed(one.path, one.text);
   const text = `${one.shown}: ${name} ends at ${formatInstant(latest)}, not ${formatInstant(former)}`;
@@ -77,11 +76,13 @@ function explainNotFound(name: string, edited: readonly NamedManifest[], before:
     return makeFailure('unknown-rule', `${name} is in several files: ${places}`, 'name the file as PATH');
   }
   if (rulesNamed(before, name).length > 0) {
-    const hint =
-      'extend its set, or edit `expires` by hand (where it is a value, in the --values file); of a line that makes several rules, name that line, SET/RULE';
+    const other = name.includes('/')
+      ? 'extend its set, or the line that makes it, SET/RULE'
+      : 'extend a rule of it, SET/RULE';
+    const hint = `${other}; or write \`expires\` by hand (where it is a value, in the --values file)`;
     return makeFailure('unknown-rule', `${name} has no end of its own that can be edited here`, hint);
   }
   const known = listAllRules(before).map((rule) => rule.name);
-  const hint = didYouMean(name, known, '`reconcile expiring PATH` lists those with an end');
+  const hint = didYouMean(name, known, '`reconcile expiring PATH --within 520w` lists those with an end');
   return makeFailure('unknown-rule', `there is no rule or set ${name} with an end here`, hint);
 }

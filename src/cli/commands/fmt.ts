@@ -10,7 +10,7 @@ import { rewriteNamed } from '../read-file.ts';
 
 /** `reconcile fmt PATH…`: canonical form, in place; `-`: stdin to stdout. `--check`: exit 1 for a change or host bits. */
 export async function run(invocation: Invocation): Promise<Answer> {
-  const { settings } = invocation;
+  const { operands, settings } = invocation;
   readPathOperand(invocation, 'fmt');
   const files = await readManifestFiles(invocation);
   growHeapSlowly(files);
@@ -21,8 +21,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   for (const { shown, path, bytes } of files) {
     const formatted = formatFile(shown, bytes, readProfile(settings));
     // Values of several environments lie beside the manifests.
-    if (!invocation.operands.includes(shown) && formatted.problems.some(({ code }) => code === 'not-a-manifest'))
-      continue;
+    if (formatted.problems.some(({ code }) => code === 'not-a-manifest') && !operands.includes(shown)) continue;
     for (const problem of formatted.problems) problems.push(problem);
     for (const problem of formatted.left) left.push(problem);
     if (path === '-' && !settings.check) printed += formatted.text ?? '';

@@ -70,7 +70,7 @@ async function writeMissing(place: Place, manifests: readonly ExportedFile[], bi
   const lines = isNew ? [] : [`  kept     ${policy}, which holds manifests\n`];
   for (const { path, text } of [...below, ...filesAround(place, bindings)]) {
     const isKept = existsSync(join(folder, path));
-    if (!isKept) await writeExported(join(folder, path), text);
+    if (!isKept) await writeExported(join(folder, path), text, 'DIR and its permissions');
     lines.push(`  ${isKept ? 'kept   ' : 'written'}  ${path}\n`);
   }
   return `${escapeControls(folder)}\n${lines.join('')}`;
@@ -179,5 +179,5 @@ spec:
 
 function describeNext({ forge }: Place): string {
   const workflow = forge === null ? 'No workflow was written: give --forge github or --forge gitlab.\n' : '';
-  return `${workflow}Next: read README.md, replace OWNER in the files that name it, and commit them to the default branch.\n`;
+  return `${workflow}Next: read README.md, replace OWNER in the files that name it, run git init here if this is no repository, and commit them to the default branch.\n`;
 }

@@ -23,8 +23,7 @@ export async function runPlan(invocation: Invocation): Promise<Answer> {
 export async function runApply(invocation: Invocation): Promise<Answer> {
   const { operands, settings, terminal } = invocation;
   if (settings.snapshot !== null) {
-    const hint = 'a snapshot can be planned against, not written to';
-    throw makeFailure('usage', '--snapshot goes with a plan only', hint);
+    throw makeFailure('usage', '--snapshot goes with a plan only', 'a snapshot can be planned against, not written to');
   }
   const [plan = '', path] = operands;
   const saved = path === undefined ? null : readSavedPlan(resolve(terminal.cwd, plan));

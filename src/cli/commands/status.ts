@@ -25,8 +25,7 @@ export async function run({ operands, settings, terminal }: Invocation): Promise
     throw makeFailure('usage', `${base.href} wants its token`, 'name the file that holds it: --listen-token-file FILE');
   const status = decodeJsonObject(answer.text);
   if (!answer.ok || !isObject(status?.['conditions'])) {
-    const hint =
-      'check the URL: `reconcile watch` serves it at --listen; of a fleet, name the file of its targets: --fleet';
+    const hint = 'check the URL: `reconcile watch` serves it at --listen; of a fleet give --fleet FILE';
     throw makeFailure('usage', `${base.href}status is not the page of a sidecar (status ${answer.status})`, hint);
   }
   return {
@@ -41,12 +40,9 @@ type Members = Readonly<Record<string, unknown>>;
 
 function baseOf(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : null;
+  const summary = `${text.replace(/.*@/, '…@')} is not the address of a sidecar`;
   if (url === null || !/^https?:$/.test(url.protocol) || url.username + url.password !== '')
-    throw makeFailure(
-      'usage',
-      `${text.replace(/.*@/, '…@')} is not the address of a sidecar`,
-      'such as http://127.0.0.1:8080',
-    );
+    throw makeFailure('usage', summary, 'such as http://127.0.0.1:8080');
   return new URL(url.href.replace(/\/*$/, '/'));
 }
 

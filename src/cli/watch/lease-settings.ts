@@ -81,8 +81,7 @@ function clusterOf(settings: Settings, env: Terminal['env']) {
 
 function outside(because: string): Failure {
   const summary = `--lease kubernetes works inside a cluster, with the token of a service account: ${because}`;
-  const hint =
-    'mount the token, write --lease file:PATH, or name the server in the settings file: kubernetes: {server, tokenFile, caFile}';
+  const hint = 'mount the token, write --lease file:PATH, or in the settings kubernetes: {server, tokenFile, caFile}';
   return makeFailure('bad-setting', summary, hint);
 }
 

@@ -45,8 +45,7 @@ function selectionOf({ destination, protocol, ports, user }: Protected): Selecti
 
 function refuse(protection: Protected, verb: string, packet: string): Refusal {
   const summary = `Protected traffic to ${describe(protection)} ${verb}, for example ${packet}.`;
-  const hint =
-    'Change the manifests so that this traffic keeps its verdict, or take the protection out of the settings (`protect`).';
+  const hint = 'Change the manifests so that this traffic keeps its verdict, or `protect` in the settings.';
   return { code: 'protected-traffic', summary, hint };
 }
 
@@ -68,8 +67,7 @@ export function refuseFailedTests({ input, changes, exposure }: Guarded): readon
     const decider = rule === null ? null : 'change' in rule ? rule.change : { ...rule, id: null, source: rule.place };
     if (decider?.source) related.push({ place: decider.source, note: `${labelOf(decider)} decides` });
     const summary = `Policy test: ${describeFailure(one, failure, { names, rule: decider && labelOf(decider) })}`;
-    const hint =
-      'Change the rules, or the test if the policy has changed; `reconcile test` runs the tests without a server.';
+    const hint = 'Change the rules, or the test if the policy has changed (`reconcile test`).';
     return [{ code: 'policy-test-failed', summary, hint, related }];
   });
   const between = findAlwaysFailures(tests, exposure, collectNamedUsers(changes)).map((failure): Refusal => {

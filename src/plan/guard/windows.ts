@@ -93,7 +93,8 @@ export function parseSchedule(text: string, timezone: string): Result<Cron, stri
     const schedule = new Cron(text, { timezone, paused: true });
     return schedule.nextRun(new Date(0)) === null ? fail(`"${text}" names a day that no month has`) : ok(schedule);
   } catch (error) {
-    const reason = error instanceof Error ? error.message.replace(/^CronPattern: /, '') : 'it cannot be read';
+    const own = error instanceof Error ? error.message.replace(/^CronPattern: /, '') : 'it cannot be read';
+    const reason = /[a-z]{4}/i.test(text) ? 'write names with three letters, such as FRI or JAN' : own;
     return fail(`"${text}" is not a schedule of cron (minute hour day month weekday): ${reason}`);
   }
 }

@@ -28,8 +28,7 @@ function noSignIn(configuration: DesiredConfiguration): readonly Finding[] {
     const summary = 'Nobody can sign in: local sign-in is off, and there is no identity provider.';
     return [{ code: 'no-sign-in', place, summary, hint }];
   }
-  const summary =
-    'Local sign-in is off, and these manifests have no identity provider: somebody else must keep one on the server.';
+  const summary = 'Local sign-in is off, and there is no identity provider here: somebody else must keep one.';
   return [{ code: 'no-sign-in', place, summary, hint, severity: 'note' }];
 }
 

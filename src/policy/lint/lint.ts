@@ -74,8 +74,7 @@ function isOpen({ rule }: DesiredRule, protocol: Protocol, port: number, { leade
 function icmpLeftOpen(rule: DesiredRule, linted: Linted): readonly Finding[] {
   if (rule.rule.action !== 'drop' || rule.rule.ports === null || !isOpen(rule, 'other', 0, linted)) return [];
   const summary = `${quoteName(rule)} closes ports of ${rule.rule.destination.text}; ICMP and all protocols but tcp and udp still pass.`;
-  const hint =
-    'If the destination should be out of reach, drop it without ports and accept the ports that should pass.';
+  const hint = 'To close the destination, drop it without ports and accept the ports that should pass.';
   return [{ code: 'icmp-left-open', place: rule.place, summary, hint }];
 }
 

@@ -32,8 +32,7 @@ export function lintRuleReach(linted: Linted): readonly Finding[] {
 function nothingDropped(rules: readonly DesiredRule[]): Finding | null {
   const [first] = rules;
   if (first === undefined || rules.some(({ rule }) => rule.action === 'drop')) return null;
-  const summary =
-    'No rule drops anything, and what no rule matches is accepted: all traffic passes, with these rules or without.';
+  const summary = 'No rule drops anything, and what no rule matches is accepted: all traffic passes.';
   const hint =
     'Close what should be closed, for example with `drop` rules for 0.0.0.0/0 and ::/0; accept rules then open parts of it.';
   return { code: 'nothing-dropped', place: first.place, summary, hint };
@@ -54,8 +53,7 @@ function neverDecides(rule: DesiredRule, linted: Linted): Finding {
   }
   const names = shadows.map(quoteName).join(' and ') || 'other rules';
   const summary = `${quoteName(rule)} never decides anything: ${names} always ${all.length > 1 ? 'come' : 'comes'} first.`;
-  const hint =
-    'Delete the rule, or narrow those that come first; `reconcile explain --rule NAME` shows what a rule decides.';
+  const hint = 'Delete the rule, or narrow those before it; `reconcile explain --rule NAME` shows what it decides.';
   return { code: 'never-decides', place, summary, hint, related };
 }
 
