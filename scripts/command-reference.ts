@@ -31,7 +31,7 @@ export function withReferenceTables(text: string): string {
 function commandTable(): string {
   const rows = commands.map((spec) => {
     const flags = spec.options.map((name) => `\`${formatFlag(name)}\``).join(' ');
-    return `| \`${usage(spec)}\` | ${spec.summary} | ${flags === '' ? '' : flags} |`;
+    return `| \`${usage(spec).replaceAll('|', '\\|')}\` | ${spec.summary} | ${flags === '' ? '' : flags} |`;
   });
   return ['| command | what it does | its options |', '|---|---|---|', ...rows, ''].join('\n');
 }
@@ -45,7 +45,7 @@ function optionTable(): string {
   const rows = names.map((name) => {
     const spec: OptionSpec = options[name];
     const setting = !isSetting(name) ? '' : `\`${nameVariable(name)}\`<br>\`${name}\``;
-    return `| \`${formatFlag(name)}${placeholderOf(spec)}\` | ${spec.help.replaceAll('|', '\\|')} | ${defaultOf(spec)} | ${setting} |`;
+    return `| \`${formatFlag(name)}${placeholderOf(spec)}\` | ${(spec.kind === 'switch' && spec.default ? `no ${spec.help}` : spec.help).replaceAll('|', '\\|')} | ${defaultOf(spec)} | ${setting} |`;
   });
   return ['| flag | what it does | default | variable, setting |', '|---|---|---|---|', ...rows, ''].join('\n');
 }

@@ -23,7 +23,7 @@ export function makeTemporaryState(): Result<StateFolder, string> {
   }
 }
 
-/** Takes `reconcile` below the state directory for this process; refused while the process that holds it is alive here. */
+/** Takes `reconcile` below the state folder for this process; refused while the process that holds it is alive here. */
 export async function openState(directory: string): Promise<Result<StateFolder, string>> {
   const folder = findOwnFolder(directory);
   const mark = path.join(folder, 'owner');
@@ -35,7 +35,7 @@ export async function openState(directory: string): Promise<Result<StateFolder, 
       const holder = await readStateFile(place, 1000, true).catch(() => '');
       if (holder !== mine && isAlive(holder)) {
         const pid = holder.split(' ')[0];
-        return fail(`the state directory ${directory} is in use by process ${pid}; give each process its own`);
+        return fail(`the state folder ${directory} is in use by process ${pid}; give each process its own`);
       }
     }
     await moveOld(directory, folder);
@@ -45,7 +45,7 @@ export async function openState(directory: string): Promise<Result<StateFolder, 
     await written.catch(replaceError('ENOSPC', undefined)).catch(replaceError('EDQUOT', undefined));
   } catch (error) {
     if (error instanceof NotOurs) return fail(error.message);
-    return fail(`the state directory ${folder} cannot be written (${getErrorCode(error, 'failed')})`);
+    return fail(`the state folder ${folder} cannot be written (${getErrorCode(error, 'failed')})`);
   }
   return ok({ path: folder, release: () => rm(mark, { force: true }) });
 }
@@ -59,7 +59,7 @@ export async function readStateFile(file: string, largestBytes: number, mayBeOpe
   throw Object.assign(new Error('not a file of ours'), { code: 'not-a-file' });
 }
 
-/** What is ours in a state directory. */
+/** What is ours in a state folder. */
 export function findOwnFolder(directory: string): string {
   return path.join(directory, 'reconcile');
 }
@@ -78,7 +78,7 @@ export async function claimFolder(folder: string): Promise<void> {
 export async function closeToOthers(folder: string): Promise<void> {
   const found = await lstat(folder);
   const odd = found.isDirectory() ? (isAnothers(found) ? 'belongs to another user' : null) : 'is a link or a file';
-  if (odd !== null) throw new NotOurs(`the state directory ${folder} ${odd}; remove it, or give another --state-dir`);
+  if (odd !== null) throw new NotOurs(`the state folder ${folder} ${odd}; remove it, or give another --state-dir`);
   if ((found.mode & 0o077) === 0) return;
   // Kubernetes opens a volume to its group each time it mounts it: what others put there meanwhile is neither followed nor believed.
   await chmod(folder, 0o700);
@@ -88,7 +88,7 @@ export async function closeToOthers(folder: string): Promise<void> {
   }
 }
 
-/** What 0.1 kept in the state directory itself, where it is ours and no link. */
+/** What 0.1 kept in the state folder itself, where it is ours and no link. */
 async function moveOld(directory: string, folder: string): Promise<void> {
   for (const name of ['record.json', 'journal.jsonl', 'git']) {
     const [old, place] = [path.join(directory, name), path.join(folder, name)];

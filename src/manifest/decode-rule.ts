@@ -97,7 +97,7 @@ function decodeDestinations(
     return single.type === 'map' && reference !== null ? [reference] : reference;
   }
   const hint = 'Write an IP address or a network in CIDR notation, such as `10.0.0.0/8`.';
-  return reportAt(decoding, spec, makeError('missing-field', summary, hint));
+  return reportAt(decoding, spec, makeError('missing-field', 'The field `destination` is missing.', hint));
 }
 
 function destinationOf(decoding: Decoding, node: Node): DestinationReference | null {

@@ -760,7 +760,7 @@ describe('undo', () => {
     expect(world.simulator.rules()).toMatchObject([{ destination: '10.9.0.0/16', user_id: alice }]);
   });
 
-  it('threat 31: is refused at another server than the apply was made to', async () => {
+  it('threat 43: is refused at another server than the apply was made to', async () => {
     manifests(['drop 10.1.0.0/16', 'drop 10.2.0.0/16']);
     expect((await run('m')).code).toBe(0);
     manifests(['drop 10.1.0.0/16', 'drop 10.2.0.0/16', 'drop 10.3.0.0/16']);

@@ -90,7 +90,7 @@ describe('a secret of the operator', () => {
     expect(stored()).not.toContain('CANARY');
   });
 
-  it('threat 32: is not sent by a second commit, after a first that another, unknown secret kept from being sent', async () => {
+  it('threat 42: is not sent by a second commit, after a first that another, unknown secret kept from being sent', async () => {
     const state = ['--state-dir', join(world.folder, 'state')];
     const nothing = { id: 'n', host: 'n.example', secret: '{env: RECONCILE_SECRET_NOBODY_SET}' };
     write({ id: 'evil', host: 'evil.example' }, nothing);
@@ -173,7 +173,7 @@ describe('a secret of the operator', () => {
     ['an escaped host', 'https://%69dp.example/d', 4],
     ['a dot at the end', 'https://idp.example./d', 3],
     ['the same host without TLS', 'http://idp.example/d', 3],
-  ])('threat 32: is not sent to %s', async (_, uri, exit) => {
+  ])('threat 42: is not sent to %s', async (_, uri, exit) => {
     world.write(
       'm/a.yaml',
       configuration(
@@ -184,7 +184,7 @@ describe('a secret of the operator', () => {
     expect(stored()).toBe('[]');
   });
 
-  it('threat 32: is not sent by an undo to a former provider whose id gives its name', async () => {
+  it('threat 42: is not sent by an undo to a former provider whose id gives its name', async () => {
     const state = ['--state-dir', join(world.folder, 'state')];
     write({ id: 'Okta', host: 'evil.example', secret: 'attackers-own' });
     expect((await run('--yes', ...state))[0]).toBe(0);

@@ -42,7 +42,7 @@ export function explainGitError({ code, message }: GitError): Problem {
 
 function unreadable(why = ''): Problem {
   const inCi = 'in CI give actions/checkout `filter: blob:limit=1g` beside `sparse-checkout`';
-  const hint = `a partial clone lacks them: git fetch --refetch --no-filter, ${inCi}; or check the repository: git fsck`;
+  const hint = `a partial clone lacks them: git fetch --refetch --no-filter, ${inCi}; or check: git fsck, git --version (2.30 or later)`;
   return refuseRevision(`the manifests cannot be read from the repository${why}`, hint);
 }
 
@@ -111,7 +111,7 @@ export async function findCommit(repository: GitRepository, name: string): GitAn
   const hint =
     bare !== name && (await repository.commitOf(bare)) !== null
       ? `the history of ${bare} does not go back so far: \`git log ${bare}\` lists its commits`
-      : 'fetch it first: git fetch origin; then name it as origin/main';
+      : 'check its spelling (git branch --all lists the branches); or fetch it: git fetch origin';
   return fail(refuseRevision(`${name} is not in the repository that holds PATH`, hint));
 }
 

@@ -63,7 +63,7 @@ const causes: readonly (readonly [RegExp, ProblemCode, string, string])[] = [
     /No space left on device|Disk quota exceeded/i,
     'git-disk-full',
     'no space is left for the Git clone',
-    'free space in the state directory',
+    'free space in the state folder',
   ],
   [
     /SSL|certificate|TLS/i,

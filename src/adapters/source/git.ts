@@ -201,8 +201,8 @@ function explainError(error: unknown): { readonly ok: false; readonly error: Pro
   if (error instanceof RangeError)
     return fail(refuseTooLarge(`the commit is larger than ${maxCommitBytes} bytes, its folders than ${maxTreeBytes}`));
   if (!/^E[A-Z]+$/.test(code)) throw error;
-  const summary = `the state directory cannot be used (${code})`;
+  const summary = `the state folder cannot be used (${code})`;
   return fail(makeError('git-state', summary, 'check that it exists and may be written'));
 }
 
-const diskFull = makeError('git-disk-full', 'no space is left for the Git clone', 'free space in the state directory');
+const diskFull = makeError('git-disk-full', 'no space is left for the Git clone', 'free space in the state folder');
