@@ -72,8 +72,7 @@ function readFile(path: string): string {
 function checked(text: string, origin: string): string {
   const token = text.trim().replace(/^Bearer\s+/i, '');
   if (token === '') throw makeFailure('no-token', `${origin} holds no token: it is empty`);
-  const isToken = /^(?!["'`]|[A-Z][A-Z_]*=[^=])[\x21-\x7e]+$/.test(token);
-  if (isToken && token.length <= largest) return token;
+  if (token.length <= largest && /^(?!["'`]|[A-Z][A-Z_]*=[^=])[\x21-\x7e]+$/.test(token)) return token;
   const hint = 'an API token is one line of printable text, without spaces, quotes, or NAME= before it';
   throw makeFailure('no-token', `${origin} does not hold a token`, hint);
 }

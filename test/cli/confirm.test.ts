@@ -951,7 +951,7 @@ describe('an apply whose process was killed', () => {
       /is not confirmed, and is taken back without that\. To keep it: reconcile confirm\n/,
     );
     expect((await run('plan', 'm', '--state-dir', 'state', '--full')).err).toContain(
-      'To keep it: reconcile confirm --state-dir state\n',
+      `To keep it: reconcile confirm --state-dir ${join(world.folder, 'state')}\n`,
     );
     expireNow();
     const late = /was not confirmed, and is to be taken back\. To do that now: reconcile confirm\n/;
@@ -1014,7 +1014,7 @@ describe('an apply whose process was killed', () => {
     writeFileSync(owner, JSON.stringify(`${process.ppid} ${started} ${boot}`));
     const { code, err } = await one;
     expect([code, err]).toEqual([1, expect.stringContaining(`waits to be confirmed (process ${process.ppid})`)]);
-    expect(err).toContain('to keep it: reconcile confirm --state-dir state\n');
+    expect(err).toContain(`to keep it: reconcile confirm --state-dir ${join(world.folder, 'state')}\n`);
     expect([live(), waits()]).toEqual([after, true]);
   });
 

@@ -430,7 +430,7 @@ describe('undo', () => {
     expect((await run('history', 'show', '2')).out).toContain('To put it back: reconcile undo 2\n');
     const elsewhere = ['--state-dir', 'state', '--base-url', world.simulator.url];
     expect((await run('history', 'show', '2', ...elsewhere)).out).toContain(
-      `To put it back: reconcile undo 2 --base-url ${world.simulator.url} --state-dir state\n`,
+      `To put it back: reconcile undo 2 --base-url ${world.simulator.url} --state-dir ${join(world.folder, 'state')}\n`,
     );
     const undone = await run('undo');
     expect(undone.code, undone.out + undone.err).toBe(0);

@@ -37,7 +37,7 @@ const template = sharedTemplate();
 
 /** What stands on the pages for something that the reader has, and what this reader has. Each is used by some line. */
 const given: readonly (readonly [RegExp, (world: DocsWorld) => string])[] = [
-  [/A\.\.B\|A\|DIR \[PATH\|DIR\]/g, () => 'policy policy'],
+  [/A\.\.B\\\|A\\\|DIR \[PATH\\\|DIR\]/g, () => 'policy policy'],
   [/(?<=\S )\[(.*?)\]/g, () => '$1'], // an operand or flag that may be left out: is given
   [/\bPATH(?:…|\.\.\.)/g, () => 'policy/office.yaml policy/metadata.yaml'],
   [/\bPATH\b/g, () => 'policy'],
