@@ -79,7 +79,7 @@ const plan = {
     kind: 'list',
     value: 'WHAT',
     choices: ['opens', 'closes', 'any', 'drift', 'not-enforced'],
-    help: 'exit 3 if the plan has it: opens, closes, any; not of diff and undo: drift, not-enforced',
+    help: 'exit 3 if the plan has it: opens, closes, any (drift, not-enforced: not with diff or undo)',
   },
   base: { kind: 'text', value: 'REF|DIR', help: 'the manifests last applied: a Git ref, or a directory' },
   bindSecret: {
