@@ -105,8 +105,7 @@ export function findNamedUser(text: string, known: UsersByName & Pick<Subject, '
   const instead = `write the UUID of the user (${found}), or the members of the group one by one`;
   if (found !== null && known.groups?.has(text)) throw makeFailure('usage', `${text} is a user and a group`, instead);
   if (found !== null) return found;
-  const everyone = 'leave --user out: that asks about a device without rules of its own (`reach`: about everyone)';
-  if (/^(any|everyone|nobody)$/i.test(text)) throw makeFailure('unknown-user', `${text} is no single user`, everyone);
+  if (/^(any|everyone|nobody)$/.test(text)) throw makeFailure('unknown-user', `${text} is no user`, 'leave --user out');
   const hint = didYouMean(
     text.includes('@') ? text.toLowerCase() : text,
     [...known.userNames.values(), ...(known.userIds?.keys() ?? [])],

@@ -37,12 +37,13 @@ const orFolder = '--base and diff take directories too';
 
 /** Why git had no answer. */
 export function explainGitError({ code, message }: GitError): Problem {
-  return code === 'git-broken' ? unreadable(` (${message})`) : refuseRevision(message, `install git; ${orFolder}`);
+  const why = message.includes('unknown option') ? `${message}; git 2.30 or later is needed` : message;
+  return code === 'git-broken' ? unreadable(` (${why})`) : refuseRevision(message, `install git; ${orFolder}`);
 }
 
 function unreadable(why = ''): Problem {
   const inCi = 'in CI give actions/checkout `filter: blob:limit=1g` beside `sparse-checkout`';
-  const hint = `a partial clone lacks them: git fetch --refetch --no-filter, ${inCi}; or check: git fsck, git --version (2.30 or later)`;
+  const hint = `a partial clone lacks them: git fetch --refetch --no-filter, ${inCi}; or check the repository: git fsck`;
   return refuseRevision(`the manifests cannot be read from the repository${why}`, hint);
 }
 
