@@ -20,9 +20,6 @@ const stuckMs = 600_000;
 /** A source has so long to answer though something else is due; longer where the last reading was cut off for that. */
 const leastReadMs = { first: 800, again: 5000 };
 
-/** Another pass follows by itself. */
-const unsettled: ReadonlySet<Verdict['reason']> = new Set(['Settling', 'AwaitingConfirmation'] as const);
-
 /** A running loop: one target, one pass at a time. Nothing happens before `run`. */
 export class Loop {
   readonly #parts: LoopParts;
@@ -80,8 +77,9 @@ export class Loop {
       const { waitMs, judged, unsettled: again } = await this.#turn(triggers);
       if (judged !== null) verdict = judged;
       this.#board.touch();
-      // The command may have confirmed it before this turn was over.
-      const isSettled = judged !== null && !unsettled.has(judged.reason) && this.#board.status.confirmBy === null;
+      // After both another pass follows by itself. The command may have confirmed it before this turn was over.
+      const isOpen = judged === null || judged.reason === 'Settling' || judged.reason === 'AwaitingConfirmation';
+      const isSettled = !isOpen && this.#board.status.confirmBy === null;
       if (once && isSettled && !this.#isLate) break;
       const isRetry = (this.#lead?.backoff.failures ?? 0) > 0;
       const next = await wakes.next(waitMs, isRetry ? 'retry' : 'interval', again ? undefined : this.#wakeAt);

@@ -108,14 +108,9 @@ export function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSig
   const past: Pick<Source, 'readAt' | 'descends'> = {
     ...(readAt && {
       readAt: (revision, signal, seen) => {
-        const known = contents.get(revision);
-        // What is known waits for no look that hangs.
-        if (known !== undefined) return Promise.resolve({ content: known, problems: [] });
-        const reading = inLine(async () => {
-          const content = contents.get(revision);
-          return content ? { content, problems: [] } : keep(await readAt.call(source, revision, stop, join(seen)));
-        });
-        return leaveInTime(reading, signal);
+        const read = async () => keep(await readAt.call(source, revision, stop, join(seen)));
+        const readInTurn = () => inLine(() => findOr(contents, revision, read));
+        return leaveInTime(findOr(contents, revision, readInTurn), signal);
       },
     }),
     ...(descends && {
@@ -150,6 +145,12 @@ export function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSig
       one.forget();
     },
   };
+}
+
+/** What is known of a revision, which waits for no look that hangs; otherwise what `read` gives. */
+function findOr(known: ReadonlyMap<string, SourceContent>, revision: string, read: () => Promise<SourceReading>) {
+  const content = known.get(revision);
+  return content === undefined ? read() : Promise.resolve({ content, problems: [] });
 }
 
 /** Waits for a reading as long as the signal lets it: Git may hang, and something else be due. */
