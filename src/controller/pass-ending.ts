@@ -162,6 +162,8 @@ function judgeFailed(report: ApplyReport): Verdict {
   }
   // A rule that was put back because another was refused is no reason to try that one again.
   const decisive = failed.filter((one) => one.restored !== true);
+  // The server looked at the request and said no: asking again with the same bytes brings the same.
+  const isHopeless = ({ outcome, status }: Outcome) => outcome === 'failed' && (status === 403 || status === 422);
   const hopeless = decisive.length > 0 && decisive.every(isHopeless);
   return { kind: hopeless ? 'terminal' : 'transient', reason: 'ApplyFailed', message: textOfFailed(report, decisive) };
 }
@@ -177,11 +179,6 @@ function textOfFailed(report: ApplyReport, failed: readonly Outcome[]): string {
   const [first] = failed;
   if (first?.message !== undefined) return `${first.message}${more}`;
   return report.problems[0]?.summary ?? 'some of the plan was not carried out';
-}
-
-/** The server looked at the request and said no: asking again with the same bytes brings the same. */
-function isHopeless(outcome: Outcome): boolean {
-  return outcome.outcome === 'failed' && (outcome.status === 403 || outcome.status === 422);
 }
 
 function placed({ place, summary }: Problem): string {

@@ -91,7 +91,10 @@ export class PassRunner {
       .catch((error: unknown) => logInternalError(logger, error));
     this.#board.update({ progress: null });
     observer.phaseEnded(approvedAt === null ? 'plan' : 'apply', clock.now() - (approvedAt ?? from));
-    if (!result) return { result: null, verdict: internalError, outcomes, isDrift: false };
+    if (!result) {
+      const message = 'an internal error ended the pass; see the log';
+      return { result: null, verdict: { kind: 'transient', reason: 'ApplyFailed', message }, outcomes, isDrift: false };
+    }
     const verdict = this.gate.learn(judge(result, hold), result);
     logFailures(logger, findUnfinished(result.apply?.outcomes ?? []));
     this.#serverWasDown = result.end === 'unreadable' && ['refused', 'reset'].includes(result.failure?.code ?? '');
@@ -112,12 +115,6 @@ function isDriftOf({ content, back, record, base }: PassOrder, desired: DesiredS
   if (back !== undefined || content.revision !== record.appliedRevision) return false;
   return desired === null || isInEffect(desired, record.appliedDesired, base);
 }
-
-const internalError: Verdict = {
-  kind: 'transient',
-  reason: 'ApplyFailed',
-  message: 'an internal error ended the pass; see the log',
-};
 
 /** Whether this is what was last brought into effect, secrets included: the same revision may ask for something else since. */
 export function isInEffect(desired: DesiredState, digest: string | null, state: DesiredState | null): boolean {

@@ -968,6 +968,24 @@ describe('rules that end, in a sidecar that starts anew and reads a directory', 
     expect([await passAt(now + 25 * hour), live(), loop.status().heldEnds]).toEqual(['ManifestsInvalid', all, 1]);
   });
 
+  it('end by the history beside a lease too where a revision was taken back', async () => {
+    [historyIn, isDirectory] = [world.folder, true];
+    const confirmed = newest;
+    await start('--lease', 'file:lease');
+    settings = { ...settings, confirmWithinMs: hour };
+    newest = contentOf(
+      new TextDecoder().decode(confirmed.files[0]?.bytes) + rule('oops', 'action: accept, destination: 10.66.0.0/16'),
+    );
+    expect([await passAt(now + 1), live()]).toEqual(['AwaitingConfirmation', [all[0], '10.66.0.0/16', ...left]]);
+    newest = confirmed;
+    await restart('--lease', 'file:lease');
+    await until(() => live().join() === all.join());
+    expect(record.givenUp).toHaveLength(1);
+    changes['ManifestsInvalid']?.();
+    await restart('--lease', 'file:lease');
+    expect([await passAt(now + 25 * hour), live()]).toEqual(['ManifestsInvalid', left]);
+  });
+
   it('are not spoken of where neither the history nor the content of before is there', async () => {
     isDirectory = true;
     await start();

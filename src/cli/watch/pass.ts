@@ -3,6 +3,7 @@ import { systemClock } from '../../adapters/clock.ts';
 import { StateFiles } from '../../adapters/state-files.ts';
 import type { ReadFailure } from '../../apply/read.ts';
 import type { LoopPassRequest } from '../../controller/loop-parts.ts';
+import type { LoopRecord } from '../../controller/record.ts';
 import { listReferencedFiles } from '../../desired/build-configuration.ts';
 import { assemble } from '../../desired/desired.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
@@ -48,12 +49,16 @@ export class RecentApplies {
     this.#own = [...this.#own.filter(({ at, revision }) => at !== record.at && recent.includes(revision)), change];
   }
 
-  /** The newest record of this server, which knows the rules that end; with a `revision` only a sidecar's of that one. */
-  async loadNewest(server: string | null, revision: string | null): Promise<ApplyRecord | null> {
+  /** The newest record of this server, which knows the rules that end; of `known`, only where nobody applied since by that. */
+  async loadNewest(server: string | null, known: LoopRecord | null): Promise<ApplyRecord | null> {
     const files = this.stateFolder === null ? null : new StateFiles(this.stateFolder, 'history');
     const newest = files === null ? this.#own.at(-1) : await loadNewest(files).catch(() => null);
     if (!newest || newest.server !== server) return null;
-    return revision === null || (changeOf(newest) !== null && newest.revision === revision) ? newest : null;
+    if (known === null) return newest;
+    const { inForceRevision, confirmedRevision, givenUp } = known;
+    const isBack = newest.by === sidecarNames.back && inForceRevision === confirmedRevision;
+    const revisions = [inForceRevision, ...(isBack ? givenUp.slice(-1) : [])];
+    return (isBack || changeOf(newest) !== null) && revisions.includes(newest.revision) ? newest : null;
   }
 
   /** What this revision and those that it passed over changed together; null: nothing is recorded of it. */
@@ -190,8 +195,8 @@ async function lookUpEnds({ invocation, recent }: PassWiring, { base, content, r
   // What is in force and not applied, a revision that waits or that the server took in part, is in no base.
   if (base !== null && inForceRevision === appliedRevision) return { newest: null, applied: {} };
   // Beside a lease, another replica may have applied since.
-  const inForce = invocation.settings.lease === 'none' ? null : (inForceRevision ?? '');
-  const newest = await recent.loadNewest(findServer(invocation.settings), inForce);
+  const known = invocation.settings.lease === 'none' ? null : record;
+  const newest = await recent.loadNewest(findServer(invocation.settings), known);
   // A base is the applied revision under these settings; another replica has the history.
   if (newest === null) return { newest, applied: { isInForce: base !== null && content.revision === inForceRevision } };
   return { newest, applied: { appliedRules: new Map([...listBaseEnds(base), ...listEnds(newest)]) } };
