@@ -336,6 +336,12 @@ describe('a roll-out by hand', () => {
     three();
     expect((await run('apply', '--yes', ...state)).code).toBe(0);
     await killed();
+    // What it says to type is typed as it stands.
+    const { out } = await world.cli(['plan', '--fleet', 'ops/fleet.yaml'], { env: { RECONCILE_STATE_DIR: 'state' } });
+    const lines = [...out.matchAll(/To do that now: reconcile (confirm .*)\n/g)].map(([, words = '']) =>
+      words.split(' '),
+    );
+    expect([lines.length, (await world.cli(lines[0] ?? [])).code, live().toSorted()]).toEqual([3, 3, [1, 2, 2]]);
     world.write('ops/fleet.yaml', `paused: true\n${world.read('ops/fleet.yaml')}`);
     const paused = await run('apply', '--yes', ...state);
     expect([paused.code, live()], paused.err).toEqual([1, [1, 1, 1]]);

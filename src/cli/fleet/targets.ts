@@ -93,13 +93,15 @@ export function makeTargetLine(target: Target, { command, flags, operands }: Par
 
 /** The settings as they count for one target: its own scope, state, journal and lease. */
 export function adjustSettings(settings: Settings, { name, scope }: Target, fleetFile: string): Settings {
-  const { file, stateDir, journal, lease } = settings;
+  const { file, stateDir, journal, lease, origins } = settings;
   const without = { path: fleetFile, folder: resolve(fleetFile, '..'), options: {}, nested: {} };
   const nested = { ...file?.nested, ...(scope === undefined ? {} : { scope }) };
   return {
     ...settings,
     file: scope === undefined ? file : { ...(file ?? without), nested },
     stateDir: stateDir === null ? null : join(stateDir, 'targets', name),
+    // As if it was typed: hints of what to type name the folder of the target.
+    origins: stateDir === null ? origins : new Map(origins).set('stateDir', '--state-dir'),
     journal: journal === null ? null : `${journal}.${name}`,
     // As a Lease of Kubernetes may be named; no two targets have the same.
     lease: lease === 'none' ? lease : `${lease}-${name.toLowerCase().replaceAll('_', '-')}`,
