@@ -1,5 +1,6 @@
 import { compareNetworks, coverRange, type Network } from '../model/address.ts';
 import { getOrMake } from '../model/group-by.ts';
+import { compareText } from '../model/problem.ts';
 import { protocols } from '../model/state.ts';
 import type { CollectedTraffic } from './collect-traffic.ts';
 import { formatPortsKey, type PortSet } from './port-set.ts';
@@ -15,20 +16,25 @@ export function renderTraffic<C>({ nobody, others }: CollectedTraffic<C>, users:
   // Users' regions are cut from each other's and share slabs: each is rendered once.
   const [known, keys] = [new Map<Slab, readonly Network[]>(), new Map<PortSet, string>()];
   const render = (regions: LaneRegions): readonly Piece[] => piecesOf(regions, known, keys);
-  const sources = [null, ...users];
-  const own = new Map(others.flatMap(({ users: alike, traffic }) => alike.map((user) => [user, traffic])));
+  // Each class is of few users, or there are many classes.
+  const owners = new Map<C, { readonly alike: readonly string[]; readonly regions: LaneRegions }[]>();
+  for (const { users: alike, traffic } of others)
+    for (const [one, regions] of traffic) getOrMake(owners, one, () => []).push({ alike, regions });
   return (one: C): readonly Traffic[] => {
-    const common = nobody.get(one) ?? noTraffic;
-    const rendered = new Map([[common, render(common)]]);
-    const out: Traffic[] = [];
-    for (const user of sources) {
-      const regions = own.get(user ?? '')?.get(one) ?? common;
-      const pieces = rendered.get(regions) ?? getOrMake(rendered, regions, () => render(regions));
-      for (const { destinations, protocol, ports } of pieces) out.push({ user, destinations, protocol, ports });
+    const common = render(nobody.get(one) ?? noTraffic);
+    const own = new Map<string | null, readonly Piece[]>([[null, common]]);
+    for (const { alike, regions } of owners.get(one) ?? []) {
+      const pieces = render(regions);
+      for (const user of alike) own.set(user, pieces);
     }
-    return out;
+    const sources = common.length > 0 ? [null, ...users] : [...own.keys()].sort(compareSources);
+    return sources.flatMap((user) =>
+      (own.get(user) ?? common).map(({ destinations, protocol, ports }) => ({ user, destinations, protocol, ports })),
+    );
   };
 }
+
+const compareSources = (a: string | null, b: string | null): number => compareText(a ?? '', b ?? '');
 
 interface Piece extends Omit<Traffic, 'user'> {
   readonly lowest: Network;

@@ -17,7 +17,7 @@ interface Run extends Pick<Exposure, 'direction'> {
   readonly to: number;
 }
 
-type Exposed = Run & Pick<Exposure, 'traffic' | 'expectedMs'>;
+type Exposed = Run & Pick<Exposure, 'expectedMs'> & { readonly listTraffic: () => readonly Traffic[] };
 
 export interface ExposureInput {
   readonly order: Order;
@@ -31,9 +31,18 @@ export function findExposure(input: ExposureInput): readonly Exposure[] {
   if (input.order.steps.length === 0) return [];
   return [...unfilteredOf(input), ...findExposed(input)]
     .sort((a, b) => a.from - b.from || a.to - b.to || (a.direction < b.direction ? 1 : -1))
-    .map(({ direction, traffic, from, to, expectedMs: ms }) => {
+    .map(({ direction, listTraffic, from, to, expectedMs }) => {
+      let known: readonly Traffic[] | null = null;
       const [fromStep, toStep] = [formatStepId(from), formatStepId(to)];
-      return { direction, traffic, fromStep, toStep, expectedMs: ms };
+      return {
+        direction,
+        // Listed when it is asked for: there may be 100,000 moments, or 1,000 users in each.
+        get traffic() {
+          known ??= listTraffic();
+          return known;
+        },
+        ...{ fromStep, toStep, expectedMs },
+      };
     });
 }
 
@@ -43,7 +52,8 @@ function unfilteredOf(input: ExposureInput): readonly Exposed[] {
   const from = input.order.steps.findIndex(mayRebuild);
   const traffic = from < 0 || filter === null ? [] : droppedThroughout(input);
   if (filter === null || traffic.length === 0) return [];
-  return [{ direction: 'opened', from, to: from, traffic, expectedMs: estimateRebuildMs(filter, input.before.length) }];
+  const expectedMs = estimateRebuildMs(filter, input.before.length);
+  return [{ direction: 'opened', from, to: from, listTraffic: () => traffic, expectedMs }];
 }
 
 /** How long the filter takes for one rule in a gap (observed: 13 to 26 ms for two, recordings/packet_filter_gap). */
@@ -60,15 +70,18 @@ const gapBacklogMs = 1000;
  * end alike. A delete that makes the server rebuild its filter adds the rebuild, and the backlog of the steps before it: whoever
  * applies the plan waits for both, while a filter faster than expected has deleted the rule before.
  */
-function expectedMs(from: number, to: number, { order, profile, before }: ExposureInput): number {
-  const { filter } = profile;
+function prepareEstimate({ order: { steps }, profile: { filter }, before }: ExposureInput) {
   const perStep = filter === null ? answerMs : Math.max(filterCallMs, Math.ceil(1000 / filter.rate));
-  const between = order.steps.slice(from, to + 1);
-  const rebuilds = between.filter(mayRebuild).length;
-  if (filter === null || rebuilds === 0) return between.length * perStep;
-  const backlogMs = Math.min(gapBacklogMs, Math.ceil((from * 1000) / filter.rate));
-  const waits = isLossless(filter, before.length) ? 1 : rebuilds;
-  return between.length * perStep + waits * estimateRebuildMs(filter, before.length) + backlogMs;
+  const rebuildsBefore = [0];
+  for (const step of steps) rebuildsBefore.push((rebuildsBefore.at(-1) ?? 0) + Number(mayRebuild(step)));
+  return ({ from, to }: Run): number => {
+    const ms = (to + 1 - from) * perStep;
+    const rebuilds = (rebuildsBefore[to + 1] ?? 0) - (rebuildsBefore[from] ?? 0);
+    if (filter === null || rebuilds === 0) return ms;
+    const backlogMs = Math.min(gapBacklogMs, Math.ceil((from * 1000) / filter.rate));
+    const waits = isLossless(filter, before.length) ? 1 : rebuilds;
+    return ms + waits * estimateRebuildMs(filter, before.length) + backlogMs;
+  };
 }
 
 /** What passes while the filter is rebuilt: all traffic that is dropped before and after. */
@@ -101,9 +114,14 @@ function findExposed(input: ExposureInput): readonly Exposed[] {
     getOrMake(byClass, formatClassKey(rank, entries), () => listRuns(rank, entries)),
   );
   const trafficOf = renderTraffic(collected, [...users].sort());
+  const estimate = prepareEstimate(input);
+  const maps = [collected.nobody, ...collected.others.map(({ traffic }) => traffic)];
+  const told = new Set(
+    maps.flatMap((map) => [...map.keys()].filter((run) => map.get(run)?.some((lane) => lane.length > 0))),
+  );
   return [...runs.values()]
-    .map((run) => ({ ...run, traffic: trafficOf(run), expectedMs: expectedMs(run.from, run.to, input) }))
-    .filter(({ traffic }) => traffic.length > 0);
+    .filter((run) => told.has(run))
+    .map((run) => ({ ...run, listTraffic: () => trafficOf(run), expectedMs: estimate(run) }));
 }
 
 /** When the verdict of a region is wrong, as operations are done in their order. */

@@ -161,7 +161,7 @@ function describeShape({ operations, kept }: Surroundings): string {
 }
 
 /** Where a component's operations and the rules around it make more pairs than this, its regions are not counted. */
-const mostPairs = 500_000;
+const mostPairs = 1_000_000;
 
 /** Whether canonical order stays: there is no choice, or too much of it. */
 function isSettled({ members, kept }: BoundComponent, { needs }: ComponentContext): boolean {

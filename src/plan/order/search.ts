@@ -11,13 +11,25 @@ const mostStates = 1 << 17;
 /** How much all searches of a plan may look at, in regions weighed: bounds time without a clock. About 10 million a second. */
 export const searchEffort = 8_000_000;
 
-/** The optimum for up to 14 operations, or few states; else what windows make of canonical order, which must be valid. */
+/** The optimum for up to 14 operations, or few states; else what windows make of the cheaper start. Canonical order must be valid. */
 export function findOrder(ordering: Ordering, effort: number): readonly number[] {
   const canonical = Array.from({ length: ordering.size }, (_, operation) => operation);
-  if (isUnbeatable(ordering, measureCost(ordering, canonical))) return canonical;
+  const canonicalCost = measureCost(ordering, canonical);
+  if (isUnbeatable(ordering, canonicalCost)) return canonical;
   const affordable = Math.min(mostStates, Math.floor(effort / Math.max(1, ordering.regions.length)));
   const exact = solveExactly(ordering, ordering.size <= alwaysExact ? mostStates : affordable);
-  return exact ?? searchOrder(ordering, canonical, effort);
+  if (exact !== null) return exact;
+  const late = putGapsLast(ordering);
+  const isCheaper = isValid(ordering, late) && compareCosts(measureCost(ordering, late), canonicalCost) < 0;
+  return searchOrder(ordering, isCheaper ? late : canonical, effort);
+}
+
+/** Canonical order but for the gaps, which come last, one after the other: as users' deletes do where nothing collides. */
+function putGapsLast({ size, gaps }: Ordering): readonly number[] {
+  const classes = new Int32Array(size);
+  for (const [gap, { openers, closers }] of gaps.entries())
+    for (const operation of [...openers, ...closers]) classes[operation] = gap + 1;
+  return [...classes.keys()].sort((a, b) => (classes[a] as number) - (classes[b] as number) || a - b);
 }
 
 /** Windows of 8 operations get their best order; then single operations move by up to 16 places (docs/adr/0006). */

@@ -221,3 +221,26 @@ describe('the search for large components', () => {
     expect(found).toBeLessThanOrEqual(least * 1.05);
   }, 120_000);
 });
+
+it('where a search cannot look at much, gaps come last if that is cheaper: no user is cut off until the rules for everyone changed', () => {
+  // Each user's rule is replaced in a gap; what it leaves was dropped for everyone, and is so no more.
+  const users = Array.from({ length: 20 }, (_, n) => 2 * n);
+  const ordering: Ordering = {
+    size: 41,
+    needs: Array.from({ length: 41 }, (_, one) => (one % 2 === 1 ? [one - 1] : [])),
+    gaps: users.map((one) => ({ openers: [one], closers: [one + 1], startsOpen: false, staysOpen: false })),
+    regions: users.map((operation) => {
+      const dropped = { operation: 40, rank: 5, added: false };
+      return {
+        weight: 1,
+        kept: 8,
+        before: true,
+        after: true,
+        entries: [{ operation, rank: 2, added: false }, dropped],
+      };
+    }),
+  };
+  const order = findOrder(ordering, 1);
+  expect(order[0]).toBe(40);
+  expect(measureCost(ordering, order)).toMatchObject({ opened: 0, cutOff: 0 });
+});
