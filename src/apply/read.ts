@@ -142,13 +142,15 @@ function ask(context: ReadContext, request: string, call: (api: LiveApi, signal:
   return send<Result<Asked, ReadFailure>>({
     call: () => callInTime(context, request, call),
     end: ({ kind, answer }) => {
-      if (kind === 'success') {
+      // Any other success may be a part of the answer (206) or a proxy's (203).
+      if (kind === 'success' && answer.status === 200) {
         const { body, version, serverTime } = answer;
         const ahead = serverTime === undefined ? {} : { serverAheadMs: serverTime - clock.wallTime() };
         return ok({ body, version, afterOutage, ...ahead });
       }
       afterOutage ||= isAway(answer);
-      const hopeless = kind === 'unauthorized' || kind === 'broken' || kind === 'refused' || isPage(answer);
+      const hopeless =
+        kind === 'success' || kind === 'unauthorized' || kind === 'broken' || kind === 'refused' || isPage(answer);
       return hopeless || askedWaitMs(answer) > longestWaitMs || signal.aborted
         ? fail(failureOf(answer, request))
         : null;

@@ -82,9 +82,9 @@ function tellsOfMore(body: unknown, listed: number, depth = 0): boolean {
   });
 }
 
-/** The content of `{"data": …}`; undefined when the body has another shape. */
+/** The content of `{"data": …}`; undefined when the body has another shape: beside errors, data may be half of it. */
 export function unwrapData(body: unknown): unknown {
-  return isObject(body) ? body['data'] : undefined;
+  return isObject(body) && (body['errors'] ?? null) === null ? body['data'] : undefined;
 }
 
 /** Ids are the server's own text: shown in messages only when they look like ids. */

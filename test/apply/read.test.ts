@@ -26,6 +26,12 @@ function context(configurationManaged: boolean): ReadContext {
   return { api, clock: createFakeClock(), logger, attempts: 1, signal, configurationManaged };
 }
 
+it.each([203, 206])('a list with status %d may be half of it, and does not count', async (status) => {
+  const part: ApiResult = { kind: 'answer', status, body: { data: [] }, retryAfterMs: null };
+  const read = await readLive({ ...context(false), api: { ...api, listRules: async () => part } }, wholeScope, null);
+  expect(read).toMatchObject({ ok: false, error: { code: 'unreadable', status } });
+});
+
 describe('a server that asks for patience', () => {
   it('is not waited for beyond the limit of the whole run (--total-timeout)', async () => {
     const later: ApiResult = { kind: 'answer', status: 503, body: undefined, retryAfterMs: 20_000 };

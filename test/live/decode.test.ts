@@ -35,6 +35,11 @@ const wire = {
 };
 
 describe('rules', () => {
+  test('a list beside errors is refused: it may be half of it', () => {
+    expect(decodeLiveRules({ data: [], errors: { detail: 'time-out' } }).ok).toBe(false);
+    expect(decodeLiveRules({ data: [], errors: null }).ok).toBe(true);
+  });
+
   test('every recorded list is read in full', () => {
     const lists = recorded('GET', /^\/v0\/rules\/?$/);
     expect(lists.length).toBeGreaterThan(3);
