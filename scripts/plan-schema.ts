@@ -156,6 +156,7 @@ export const planSchema = {
     },
     {
       base: text,
+      exposure_left: { description: 'How many exposures are left out of a long list.', type: 'integer', minimum: 1 },
       later: {
         description:
           'Compared with other manifests: what differs in traffic from later times on, since rules begin and end.',

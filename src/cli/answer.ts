@@ -98,9 +98,10 @@ export async function writeAnswer(
     try {
       await writeOne(output);
     } catch (error) {
-      if (!(error instanceof Failure)) throw error;
+      const tooLong = makeFailure('output', `the output as ${output.format} is too long to be made`, 'ask for another');
+      const failure = error instanceof RangeError ? tooLong : await explainEnd(error);
       exit = replaceExitCode(exit);
-      const problems = error.problems.filter(({ summary }) => !said.has(summary));
+      const problems = failure.problems.filter(({ summary }) => !said.has(summary));
       screens.stderr(({ color }) => renderProblems(problems, color));
       for (const { summary } of problems) said.add(summary);
     }

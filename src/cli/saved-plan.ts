@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
 import { systemClock } from '../adapters/clock.ts';
-import { joinSome } from '../model/printable.ts';
+import { formatCount, joinSome } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
 import { decodeJsonObject, isObject } from '../model/result.ts';
 import type { PassDependencies } from '../pass/pass.ts';
@@ -38,7 +38,12 @@ export function savePlan(file: string, digest: PlanDigest, report: RunReport, { 
   const head = { format_version: formatVersion, kind: 'saved-plan', saved_at: savedAt, ...origin };
   const saved = { ...head, digest, plan: makeDocument(report) };
   const sealed = seal === null ? saved : { ...saved, seal: seal(JSON.stringify(saved)) };
-  writeNamedFile(file, `${JSON.stringify(sealed, null, 2)}\n`, '--save');
+  const text = `${JSON.stringify(sealed, null, 2)}\n`;
+  if (Buffer.byteLength(text) > largest) {
+    const summary = `the plan is too large to be saved: \`reconcile apply FILE\` reads ${formatCount(largest)} bytes at most`;
+    throw makeFailure('output', summary, 'apply it without a file: reconcile apply PATH');
+  }
+  writeNamedFile(file, text, '--save');
 }
 
 /** Reads a saved plan; throws a `Failure` when the file is none. */

@@ -52,7 +52,7 @@ export function makeDocument(report: RunReport): Readonly<Record<string, unknown
     approved: report.approved,
     effect: makeEffectDocument(plan?.effect ?? { opens: [], closes: [] }),
     later: plan?.later?.map(({ from, effect }) => ({ from: formatInstant(from), ...makeEffectDocument(effect) })),
-    exposure: plan?.exposure.map(exposureOf) ?? [],
+    ...listExposures(plan?.exposure ?? []),
     ...(apply === null ? {} : applyOf(apply, plan)),
     enforcement: report.kernel && makeEnforcementDocument(report.kernel),
   });
@@ -81,9 +81,19 @@ function relatedOf({ related = [] }: Pick<Problem, 'related'>): unknown {
   return related.map(({ place, note }) => ({ ...place, note }));
 }
 
-function exposureOf({ direction, traffic, fromStep, toStep, expectedMs }: Exposure): unknown {
-  const time = { from_step: fromStep, to_step: toStep, expected_ms: expectedMs };
-  return { direction, traffic: traffic.map(makeTrafficDocument), ...time };
+/** Networks in the traffic of all exposures, from which on no further one is listed: each may hold all users. */
+const mostExposed = 20_000;
+
+function listExposures(exposure: readonly Exposure[]): Readonly<Record<string, unknown>> {
+  const shown: unknown[] = [];
+  let networks = 0;
+  for (const { direction, traffic, fromStep, toStep, expectedMs } of exposure) {
+    if (networks >= mostExposed) break;
+    networks += traffic.reduce((sum, { destinations }) => sum + destinations.length, 0);
+    const time = { from_step: fromStep, to_step: toStep, expected_ms: expectedMs };
+    shown.push({ direction, traffic: traffic.map(makeTrafficDocument), ...time });
+  }
+  return { exposure: shown, exposure_left: exposure.length - shown.length || undefined };
 }
 
 function applyOf(apply: ApplyReport, plan: Plan | null): Readonly<Record<string, unknown>> {

@@ -39,6 +39,17 @@ describe('golden files: a plan with one change of each kind', () => {
   });
 });
 
+it('a JSON document lists exposures until they name 20,000 networks, and tells how many more there are', () => {
+  const { plan } = review;
+  const destinations = Array.from({ length: 1000 }, (_, n) => `10.0.${n >> 8}.${n & 255}`);
+  const traffic = [{ user: null, destinations, protocol: 'tcp' as const, ports: [{ low: 1, high: 1 }] }];
+  const one = { direction: 'opened' as const, traffic, fromStep: 's1', toStep: 's2', expectedMs: 1 };
+  const documentOf = (length: number): { readonly exposure: readonly unknown[]; readonly exposure_left?: number } =>
+    JSON.parse(renderJson({ ...review, plan: plan && { ...plan, exposure: Array(length).fill(one) } }));
+  expect([documentOf(20).exposure.length, documentOf(20).exposure_left]).toEqual([20, undefined]);
+  expect([documentOf(5000).exposure.length, documentOf(5000).exposure_left]).toEqual([20, 4980]);
+});
+
 describe('text', () => {
   it('colours only when told to, and says the same without', () => {
     const colored = renderPlan(review, { color: true });
