@@ -15,7 +15,7 @@ import { type DesiredRule, pickNotes } from '../model/rule.ts';
 import type { Names, ResolvedUser } from './names.ts';
 
 /** Most rules that manifests may expand to: the shipped memory plans them (memory.test.ts). The server starts with some 70,000 at most. */
-export const mostRules = 200_000;
+export const mostRules = 150_000;
 
 /** The rules that a written one stands for (user × destination × ports), each once; null when there would be more than `room`. */
 export function expand(template: RuleTemplate, names: Names, room: number): readonly DesiredRule[] | null {
