@@ -206,7 +206,7 @@ describe('--base', () => {
     expect(JSON.parse(world.read('a.json'))).toMatchObject({ revision: commit, end: 'converged' });
     expect((await world.cli(['history'], { env })).out).toContain(', from 4df71eb0c2b1 (main): converged');
     const undone = await world.cli(['undo', '--yes', '--allow-empty'], { env });
-    expect([undone.code, undone.out]).toEqual([0, expect.stringMatching(/^Plan for \S+ {4}undo of apply 1/)]);
+    expect([undone.code, undone.out]).toEqual([0, expect.stringMatching(/^Plan for \S+ {4}undo of apply 1/m)]);
   });
 
   it('--fail-on drift refuses where the server was changed by somebody else', async () => {
