@@ -59,10 +59,11 @@ async function main(): Promise<void> {
   const repository = new GitRepository({ ...git, gitDir });
   const head = gitDir === '' ? '' : await readHead(repository, out);
   const name = await nameBase(repository, head);
-  if (path === null) return say(`${given.path} is ${where}: the plan is not compared with a base`, code);
-  if (head === '') return;
-  const paths = [path, ...values.map((file) => findInWorkTree(directory, file))].flatMap((one) => one?.join('/') ?? []);
-  if (name === '') return await holdOlder({ ...git, gitDir }, head, paths, join(out, 'held'));
+  const paths =
+    path && [path, ...values.map((file) => findInWorkTree(directory, file))].flatMap((one) => one?.join('/') ?? []);
+  if (path === null) say(`${given.path} is ${where}: the plan is not compared with a base`, code);
+  if (name === '' && head !== '') return await holdOlder({ ...git, gitDir }, head, paths, join(out, 'held'));
+  if (path === null || head === '') return;
   const commit = await findBase({ ...git, gitDir }, head, name);
   if (commit === null) return say(`the plan is not compared with its base, which this clone lacks; ${fetchAll}`, code);
   if (failOn.includes('drift') && (await differ(repository, [commit, given.base], paths)))
@@ -71,21 +72,26 @@ async function main(): Promise<void> {
 }
 
 /** Writes why the commit of a job that runs again is only planned, where the default branch has other manifests by now. */
-async function holdOlder(context: RepositoryContext, head: string, paths: readonly string[], file: string) {
+async function holdOlder(context: RepositoryContext, head: string, paths: Paths, file: string) {
   const [repository, main, newest] = [new GitRepository(context), given['config-ref'], 'refs/reconcile/newest'];
   // actions/checkout sets the branch of the remote to the commit of the event.
   await fetchFrom(context, `+${main.replace('refs/remotes/origin/', 'refs/heads/')}:${newest}`);
   const tip = (await repository.commitOf(newest)) ?? main;
   if (existsSync(file) || (await repository.isAncestor(tip, head))) return;
-  if (await differ(repository, [head, tip], paths))
-    writeFileSync(file, `${head} is not the newest commit of ${shorten(main)}, which has other manifests`);
+  const isOther = await differ(repository, [head, tip], paths);
+  const what = `${isOther === null ? 'may have' : 'has'} other manifests`;
+  if (isOther !== false) writeFileSync(file, `${head} is not the newest commit of ${shorten(main)}, which ${what}`);
 }
 
-/** Whether two commits that are here differ in these files and folders; false where a partial clone cannot tell. */
-async function differ(repository: GitRepository, commits: readonly string[], paths: readonly string[]) {
+/** Files and folders of commits; null: what is behind a link or in a submodule is not in them. */
+type Paths = readonly string[] | null;
+
+/** Whether two commits differ in these; null where that cannot be told, as in a partial clone. */
+async function differ(repository: GitRepository, commits: readonly string[], paths: Paths) {
+  if (paths === null) return null;
   const ask = (commit: string) => repository.headsOf([commit, ...paths.map((path) => `${commit}:${path}`)]);
   const [before, after] = await Promise.all(commits.map((commit) => ask(commit).catch(() => [])));
-  return before?.[0] && after?.[0] ? paths.some((_, n) => before[n + 1]?.id !== after[n + 1]?.id) : false;
+  return before?.[0] && after?.[0] ? paths.some((_, n) => before[n + 1]?.id !== after[n + 1]?.id) : null;
 }
 
 const shorten = (ref: string): string => ref.replace('refs/remotes/', '');
@@ -170,8 +176,9 @@ function findRepository(directory: string) {
   const top = checkout === null ? '' : realpathSync(checkout);
   if (outer !== undefined && relative(realpathSync(outer), realpathSync(directory)).split(sep)[0] === '..')
     throw new Error(`${given.path} is a link out of the checkout, and is not read`);
-  if (found?.root === top) return { ...found, where: '' };
-  const where = top === '' ? 'not in a Git work tree' : 'in a submodule';
+  if (found?.root === top && !found.isLink) return { ...found, where: '' };
+  const inside = found?.root === top ? 'a link, or behind one' : 'in a submodule';
+  const where = top === '' ? 'not in a Git work tree' : inside;
   return { gitDir: top && join(top, '.git'), path: null, where };
 }
 

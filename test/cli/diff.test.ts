@@ -202,6 +202,29 @@ describe('revisions', () => {
     expect((await diff(['..feature', 'net'])).out).toContain('Changes from HEAD to feature');
   });
 
+  it('of a link are not those of the folder that it leads to now; one above the work tree is no part of it', async () => {
+    history();
+    symlinkSync('net', join(folder, 'policy'));
+    for (const argv of [
+      ['main', 'policy'],
+      ['main..feature', 'policy'],
+      ['main..feature', 'policy', '--merge-base'],
+    ])
+      expect(await diff(argv)).toMatchObject({
+        code: 1,
+        out: '',
+        err: expect.stringContaining('name the folder: net'),
+      });
+    put('feature/rules.yaml', rulesText(wall));
+    expect((await diff(['feature', 'policy'])).err).toContain('feature is a folder and a revision');
+    const above = mkdtempSync(join(tmpdir(), 'diff-above-'));
+    symlinkSync(folder, join(above, 'work'));
+    expect((await diff(['main', join(above, 'work/net')])).out).toContain('Changes from main to the work tree');
+    symlinkSync(join(folder, 'net'), join(above, 'net'));
+    expect((await diff(['main', join(above, 'net')])).out).toContain('Changes from main to the work tree');
+    rmSync(above, { recursive: true });
+  });
+
   it('from before the manifests had none', async () => {
     history();
     put('later/rules.yaml', rulesText(wall));

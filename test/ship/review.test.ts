@@ -341,6 +341,40 @@ describe('the Action', () => {
     }
   });
 
+  it('threat 39: compares a folder that is a link with nothing, and does not apply an older one again', async () => {
+    const { target, checkOut } = openRequest(opens);
+    const [work, origin] = [path.join(folder, 'work'), path.join(folder, 'o.git')];
+    const link = (to: string): string => {
+      rmSync(path.join(work, 'policy'), { force: true });
+      symlinkSync(to, path.join(work, 'policy'));
+      gitAt(work, 'add', '-A');
+      gitAt(work, 'commit', '-q', '-m', to);
+      gitAt(work, 'push', '-q', '-f', origin, 'HEAD:main', 'HEAD:request');
+      return gitAt(work, 'rev-parse', 'HEAD');
+    };
+    cpSync(path.join(work, 'p_1'), path.join(work, 'p_2'), { recursive: true });
+    writeFileSync(path.join(work, 'p_2/own.yaml'), named('own', opensLater));
+    const [before, head] = [link('p_1'), link('p_2')];
+    gitAt(work, 'push', '-q', '-f', origin, `${target}:main`);
+    const inputs = { INPUT_PATH: 'policy', INPUT_ARGUMENTS: '--fail-on opens' };
+    for (const from of [undefined, 'stranger/policy']) {
+      const variables = { ...environment(requestOf(head, from), inputs), ...onMain, GITHUB_SHA: head };
+      const refused = await run('github', variables, checkOut('request', 'whole'));
+      expect([refused.code, refused.output]).toEqual([1, expect.stringMatching(/^::error::policy is a link/)]);
+      const told = await run('github', { ...variables, INPUT_ARGUMENTS: '' }, checkOut('request', 'whole'));
+      const warning = expect.stringMatching(/^::warning::policy is a link/);
+      expect([told.code, told.output]).toEqual([from === undefined ? 0 : 1, warning]);
+    }
+    gitAt(work, 'push', '-q', '-f', origin, 'HEAD:main');
+    const job = { GITHUB_REF: 'refs/heads/main', GITHUB_REF_NAME: 'main', GITHUB_SHA: before };
+    const clone = checkOut('main', 'whole');
+    gitAt(clone, 'checkout', '-q', '--detach', before);
+    const event = { repository: { default_branch: 'main' } };
+    const again = await run('github', { ...environment(event, { INPUT_PATH: 'policy' }), ...job }, clone);
+    const why = 'is not the newest commit of origin/main, which may have other manifests';
+    expect([again.code, again.output, world.live()]).toEqual([0, expect.stringContaining(why), []]);
+  });
+
   it('threat 33: fetches the base without running what the configuration of the clone names', async () => {
     const { head, merge, checkOut } = openRequest(opens);
     const clone = checkOut('refs/pull/7/merge', 'shallow');

@@ -24,6 +24,10 @@ export async function askRepository<T>(
     const hint = `name a work tree: revisions are read from the repository that PATH is checked out from; ${orFolder}`;
     return fail(refuseRevision(`${directory} is not in a Git work tree`, hint));
   }
+  if (found.isLink)
+    return fail(
+      refuseRevision(`${directory} is a link, or behind one`, `name the folder: ${found.path.join('/') || '.'}`),
+    );
   try {
     return await ask(new GitRepository({ gitDir: found.gitDir, environment, signal }), found.path);
   } catch (error) {

@@ -1,5 +1,5 @@
 import { existsSync, lstatSync, realpathSync } from 'node:fs';
-import { dirname, join, relative, sep } from 'node:path';
+import { dirname, join, relative, resolve, sep } from 'node:path';
 
 /** The folder and those above it that hold an entry `.git`, a name that Git refuses to track; by their names, the innermost first. */
 export function listRepositories(folder: string): readonly string[] {
@@ -14,11 +14,14 @@ export function findInWorkTree(directory: string, file: string): readonly string
   return isSame ? relative(top, file).split(sep) : null;
 }
 
-/** The work tree that holds a directory, and where it lies there; null without one. */
+/** The work tree that holds a directory, and where it lies there; null without one. Other commits may lack a link below its top, or change it. */
 export function findWorkTree(directory: string) {
   if (!existsSync(directory)) return null;
   const real = realpathSync(directory);
   const [root] = listRepositories(real);
   if (root === undefined) return null;
-  return { gitDir: join(root, '.git'), root, path: relative(root, real).split(sep).filter(Boolean) };
+  const path = relative(root, real);
+  const [named] = listRepositories(resolve(directory));
+  const isLink = named !== undefined && (realpathSync(named) !== root || relative(named, resolve(directory)) !== path);
+  return { gitDir: join(root, '.git'), root, path: path.split(sep).filter(Boolean), isLink };
 }

@@ -148,9 +148,10 @@ async function isNamedFolder({ terminal }: Invocation, written: string, director
   const { cwd, env: environment, stop: signal } = terminal;
   if (/^(\.\.?$|\.{0,2}\/)/.test(written)) return true;
   if (written.startsWith('refs/') || !isDirectory(resolve(cwd, written))) return false;
-  if (readRevision(environment) !== null || !isDirectory(directory) || findWorkTree(directory) === null) return true;
+  const root = isDirectory(directory) ? findWorkTree(directory)?.root : undefined;
+  if (readRevision(environment) !== null || root === undefined) return true;
   const { isRevision } = await import('../../adapters/source/git-ref.ts');
-  if (!(await isRevision(written, { directory, environment, signal }))) return true;
+  if (!(await isRevision(written, { directory: root, environment, signal }))) return true;
   const hint = `write ./${written} for the folder, or refs/heads/${written} for the branch`;
   throw makeFailure('usage', `${written} is a folder and a revision`, hint);
 }
