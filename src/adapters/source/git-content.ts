@@ -49,15 +49,15 @@ export async function loadContent(request: ContentRequest): GitAnswer<SourceCont
   if (bad !== null) return fail(bad);
   const manifests = await readFiles(request, [...chosen, ...links]);
   if (!manifests.ok) return manifests;
-  const [linked] = await findLinkedFolders(repository, settings.path, [{ commit, links }]);
-  if (linked) return fail(refuseLink(linked.path, 'folder'));
+  const linked = (await findLinkedFolders(repository, settings.path, [{ commit, links }])).get(commit);
+  if (linked) return fail(linked);
   if (manifests.value.length === 0)
     return fail(makeError('no-manifests', `${noYaml}${describeJson(entries.value.json)}`, nothingDeleted));
   const others: TreeEntry[] = [];
   for (const path of new Set(await settings.references(manifests.value))) {
     const parts = path.split('/');
     if (isManifestPath(path) || parts.includes('..')) continue;
-    const [entry] = await findBelow(repository, [root], parts);
+    const [entry] = await findBelow(repository, [{ tree: root, path: parts }]);
     if (entry?.type === 'file') others.push({ ...entry, path });
   }
   const named = await readFiles(request, others);
@@ -69,7 +69,8 @@ export async function loadContent(request: ContentRequest): GitAnswer<SourceCont
 
 /** A file by its path from the root in each of these commits; null where it is no regular file of a megabyte, undefined without it. */
 export async function readFileAt(repository: GitRepository, commits: readonly string[], path: readonly string[]) {
-  const found = await findBelow(repository, commits.map(treeOf), path);
+  const asked = commits.map((commit) => ({ tree: treeOf(commit), path }));
+  const found = await findBelow(repository, asked);
   const ids = [...new Set(found.flatMap((entry) => (entry?.type === 'file' ? entry.id : [])))];
   const heads = await repository.headsOf(ids);
   const small = ids.filter((_, index) => (heads[index]?.bytes ?? 0) <= largestFile);
@@ -133,7 +134,7 @@ export function makeFiles(
     if (type === 'link') {
       // What it leads to is read under its own name, or no manifest.
       if (!isManifestPath(path) || regular.has(findTarget(path, bytes.toString()))) continue;
-      return fail(refuseLink(path, 'file'));
+      return fail(refuseLink(path, ''));
     }
     if (bytes.subarray(0, 40).toString('latin1').startsWith('version https://git-lfs.github.com/'))
       return fail(makeError('git-lfs', `${path} is stored in Git LFS, which is not fetched`, 'commit the file itself'));
@@ -142,12 +143,12 @@ export function makeFiles(
   return ok(files);
 }
 
-function refuseLink(path: string, kind: 'file' | 'folder'): Problem {
-  const summary = `${path} is a symbolic link${kind === 'file' ? '' : ' to a folder'}, which is not followed`;
-  return makeError('not-a-regular-file', summary, `commit the ${kind} itself`);
+function refuseLink(path: string, to: '' | ' to a folder' | ' that may lead to a folder'): Problem {
+  const hint = to === '' ? 'commit the file itself' : 'commit the folder itself in its place, or remove the link';
+  return makeError('not-a-regular-file', `${path} is a symbolic link${to}, which is not followed`, hint);
 }
 
-/** Of each commit the first link that leads to a folder, whose manifests a checkout would show; undefined: there is none. */
+/** By commit the problem of a link that leads, or may lead, to a folder, whose manifests a checkout would show. */
 export async function findLinkedFolders(
   repository: GitRepository,
   path: readonly string[],
@@ -157,20 +158,35 @@ export async function findLinkedFolders(
   const targets = await repository.readBlobs([...new Set(ids)], maxTreeBytes);
   const asked = commits.flatMap(({ commit, links }) =>
     links.map((link) => {
-      // Git follows links, though none with `./` in it.
-      const place = posix.join(...path, posix.dirname(link.path), targets.get(link.id)?.toString() ?? '', '.');
-      return /^\.\.|\n/.test(place) ? commit : `${commit}:${place.replace(/^\.$|\/$/, '')}`;
+      const place = findTarget(posix.join(...path, link.path), targets.get(link.id)?.toString() ?? '');
+      // What leads out of the repository is left alone, as a file is; git follows links, though none with `./` in it.
+      const inside = /^\.\.(\/|$)/.test(place) ? link.id : `${commit}:${place.replace(/^\.$|\/$/, '')}`;
+      return { commit, link, name: place === '' ? commit : inside, tree: treeOf(commit), path: place.split('/') };
     }),
   );
-  const heads = (await repository.headsOf(asked)).values();
-  return commits.map(({ links }) => links.filter(() => heads.next().value?.type === 'tree')[0]);
+  const heads = await repository.headsOf(asked.map(({ name }) => name));
+  // Git tells neither what a partial clone lacks from what is nowhere, nor what lies behind a link to `./x`.
+  const ends = (
+    await findBelow(
+      repository,
+      asked.filter((_, index) => heads[index] === null),
+    )
+  ).values();
+  const problems = new Map<string, Problem>();
+  for (const [index, { commit, link }] of asked.entries()) {
+    const type = heads[index] === null ? (ends.next().value?.type ?? 'file') : heads[index]?.type;
+    const to = type === 'tree' ? ' to a folder' : ' that may lead to a folder';
+    if (type !== 'file' && type !== 'blob') problems.set(commit, problems.get(commit) ?? refuseLink(link.path, to));
+  }
+  return problems;
 }
 
-/** The path that a link leads to; empty where it leads back up out of a folder, which may be a link itself. */
+/** The path that a link leads to; empty where that cannot be told, as behind `..` out of a folder, which may be a link itself. */
 function findTarget(path: string, target: string): string {
   const parts = target.split('/');
   const down = parts.findIndex((part) => part !== '.' && part !== '..');
-  return parts[0] === '' || parts.indexOf('..', down) >= 0 ? '' : posix.join(posix.dirname(path), target);
+  const isClear = parts[0] !== '' && parts.indexOf('..', down) < 0 && !`${path}${target}`.includes('\n');
+  return isClear ? posix.join(posix.dirname(path), target) : '';
 }
 
 /** The tree of a folder in each of these commits; null where there is none. */
@@ -178,20 +194,32 @@ export async function findFolders(repository: GitRepository, commits: readonly s
   const roots = await repository.headsOf(commits.map(treeOf));
   const ids = roots.flatMap((root) => root?.id ?? []);
   if (ids.length < roots.length) throw new GitError('git-broken', 'git cat-file: no tree of a commit');
-  return (await findBelow(repository, ids, path)).map((entry) => (entry?.type === 'tree' ? entry.id : null));
+  const found = await findBelow(
+    repository,
+    ids.map((tree) => ({ tree, path })),
+  );
+  return found.map((entry) => (entry?.type === 'tree' ? entry.id : null));
 }
 
 const treeOf = (commit: string): string => `${commit}^{tree}`;
 
-/** The entry at a path below each of these trees, walked in trees: no path is given to git. */
-async function findBelow(repository: GitRepository, trees: readonly string[], path: readonly string[]) {
-  let found = trees.map((id): TreeEntry | null => ({ path: '', id, type: 'tree' }));
-  for (const part of path) {
+/** The entries at paths below trees, or what stands in the way of one: a link, a submodule. No path is given to git. */
+async function findBelow(
+  repository: GitRepository,
+  asked: readonly { readonly tree: string; readonly path: readonly string[] }[],
+) {
+  let found = asked.map(({ tree }): TreeEntry | null => ({ path: '', id: tree, type: 'tree' }));
+  for (let at = 0; asked.some(({ path }) => at < path.length); at++) {
     const ids = [...new Set(found.flatMap((one) => (one?.type === 'tree' ? one.id : [])))];
-    const below = new Map<string | undefined, TreeEntry>();
+    const keys = found.map((one, index) => `${one?.id}/${asked[index]?.path[at]}`);
+    const [wanted, below] = [new Set(keys), new Map<string | undefined, TreeEntry>()];
     for (const [index, { entries }] of (await repository.readTrees(ids, maxTreeBytes)).entries())
-      for (const entry of entries) if (entry.path === part) below.set(ids[index], entry);
-    found = found.map((one) => (one?.type === 'tree' ? (below.get(one.id) ?? null) : null));
+      for (const entry of entries)
+        if (wanted.has(`${ids[index]}/${entry.path}`)) below.set(`${ids[index]}/${entry.path}`, entry);
+    found = found.map((one, index) => {
+      if (asked[index]?.path[at] === undefined || one?.type === 'link' || one?.type === 'submodule') return one;
+      return one?.type === 'tree' ? (below.get(keys[index]) ?? null) : null;
+    });
   }
   return found;
 }

@@ -98,7 +98,7 @@ describe('a Git source', () => {
       'a.yaml': 'a: 1\n',
       'file.txt': 'text',
       link: { link: 'file.txt' },
-      out: { link: '/etc/passwd' },
+      out: { link: '../../../../../../../../../etc/passwd' },
     });
     const git = source({ references: () => Promise.resolve(['link', 'out']) });
     expect(texts(await git.read(signal))).toEqual({ 'a.yaml': 'a: 1\n' });
@@ -259,6 +259,21 @@ const linked: readonly (readonly [
     { 'net/a.yaml': 'a: 1\n', 'shared/x.yaml': 'x: 1\n', 'net/s': { link: '../shared' } },
     /^s is a (?:symbolic link to a folder|link that leads out of the directory)/,
   ],
+  ...(
+    [
+      ['a folder behind a hidden link', { 'net/.to': { link: 'er/in' }, 'net/s': { link: '.to/../.r' } }],
+      ['a folder that a partial clone cannot see', { too: { link: 'net' }, 'net/s': { link: '../too/.s' } }],
+      ['a folder outside whose name begins with dots', { '..r/x.yaml': 'x: 1\n', 'net/s': { link: '../..r' } }],
+      ['a folder with a line feed', { 'net/s': { link: '.s\nb' } }],
+      ['a folder through a link that begins with a dot', { 'net/.to': { link: './.s' }, 'net/s': { link: '.to' } }],
+      ['a folder from the top', { 'net/s': { link: '/srv/policy/net/.s' } }],
+    ] as const
+  ).map(([name, links]): (typeof linked)[number] => [
+    name,
+    { 'net/a.yaml': 'a: 1\n', 'net/er/in/x': '', 'net/er/.r/x.yaml': 'x: 1\n', 'net/.s/x.yaml': 'x: 1\n', ...links },
+    /^s is a symbolic link (?:to|that may lead to) a folder/,
+    [],
+  ]),
   [
     'its own folder',
     { 'net/a.yaml': 'a: 1\n', 'net/again': { link: '.' } },
@@ -280,9 +295,8 @@ const linked: readonly (readonly [
       'net/lint': { link: '../.lint' },
       'net/README.md': { link: '../README.md' },
       'net/x': { link: '.x' },
-      'net/gone': { link: 'go\nne' },
+      'net/gone': { link: './nowhere' },
       'net/file': { link: 'a.yaml/x' },
-      'net/round': { link: 'round' },
       'net/.hidden': { link: '..' },
       'net/out': { link: '../../../../../../../../../gone' },
     },
@@ -308,6 +322,7 @@ describe('links', () => {
       for await (const { content } of history.value.contents)
         readings.push({ content: content.ok ? content.value : null, problems: content.ok ? [] : [content.error] });
       for (const [index, { content, problems }] of readings.entries()) {
+        if (index === 0 && there?.length === 0) continue;
         const wanted = index === 0 ? (there ?? expected) : expected;
         if (wanted instanceof RegExp) expect(problems[0]?.summary).toMatch(wanted);
         else expect([content?.files.map((file) => file.path), problems]).toEqual([wanted, []]);
