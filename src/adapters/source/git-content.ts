@@ -166,17 +166,17 @@ export async function findLinkedFolders(
   );
   const heads = await repository.headsOf(asked.map(({ name }) => name));
   // Git tells neither what a partial clone lacks from what is nowhere, nor what lies behind a link to `./x`.
-  const ends = (
-    await findBelow(
-      repository,
-      asked.filter((_, index) => heads[index] === null),
-    )
-  ).values();
+  const ends = await findBelow(repository, asked);
   const problems = new Map<string, Problem>();
-  for (const [index, { commit, link }] of asked.entries()) {
-    const type = heads[index] === null ? (ends.next().value?.type ?? 'file') : heads[index]?.type;
+  for (const [index, one] of asked.entries()) {
+    const end = ends[index]?.type ?? 'file';
+    const type = heads[index]?.type ?? end;
+    const from = posix.relative(path.join('/'), one.path.join('/'));
+    // A folder that no link stands before is read under its own name.
+    const isRead = end === 'tree' && from.split('/').every((part) => part !== '' && !part.startsWith('.'));
+    if (isRead || type === 'file' || type === 'blob') continue;
     const to = type === 'tree' ? ' to a folder' : ' that may lead to a folder';
-    if (type !== 'file' && type !== 'blob') problems.set(commit, problems.get(commit) ?? refuseLink(link.path, to));
+    problems.set(one.commit, problems.get(one.commit) ?? refuseLink(one.link.path, to));
   }
   return problems;
 }
