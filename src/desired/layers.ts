@@ -26,8 +26,11 @@ export function applyLayers(files: readonly FileManifests[], chosen: string | nu
   const problems: Problem[] = [];
   if (overlay === null) {
     const [first] = overlays;
-    // Until then two of one name may be right, and values may be missing.
-    if (first !== undefined) return { manifests: [], files: [], problems: [overlayNotChosen(first, overlays)] };
+    // Until then two of one name may be right, and values may be missing: only the overlays are looked at.
+    if (first !== undefined) {
+      const own = files.filter((file) => file.manifests.some((one) => one.kind === 'Overlay'));
+      return { manifests: [], files: own, problems: [overlayNotChosen(first, overlays)] };
+    }
     return { manifests: [...collect(files, problems).values()], files, problems };
   }
   const distinct = keepFirst(overlays, directoryOf, (one, first) => problems.push(secondOverlay(one, first)));

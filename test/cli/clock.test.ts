@@ -51,7 +51,7 @@ describe('a one-shot run, where our clock and the server’s differ', () => {
     const run = await world.cli(['m', ...flags]);
     expect([run.code, live()]).toEqual([3, both]);
     expect(run.out + run.err).toContain(
-      `differ by ${Math.abs(ahead) / minute} minutes: whether \`guest\` is in force cannot be told`,
+      `differ by ${Math.abs(ahead) < day ? `${Math.abs(ahead) / minute} minutes` : `${Math.abs(ahead) / day} days`}: whether \`guest\` is in force cannot be told`,
     );
     expect((await world.cli(['--plan', 'm', ...flags])).code).toBe(3);
     world.simulator.faults.clear(number);

@@ -71,7 +71,7 @@ describe('an odd place to run in', () => {
     const run = await ended(spawnReconcile(['--watch', '--once', 'm'], { cwd: world.folder, env: nowhere }));
     expect([run.code, run.err]).toEqual([
       1,
-      expect.stringMatching(/in \S+\/gone \(ENOENT\), and there is no --state-dir/),
+      expect.stringMatching(/no folder can be made in \S+\/gone \(ENOENT\): give --state-dir/),
     ]);
   });
 });

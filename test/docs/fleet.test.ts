@@ -69,7 +69,7 @@ describe('the page on many servers', () => {
       await until(async () => (await runIn(folder, ['status', sidecar.url, ...fleet])).code === 0);
       const status = await runIn(folder, ['status', sidecar.url, ...fleet]);
       expect(status.out).toMatch(/^staging +In sync$/m);
-      expect((await runIn(folder, ['status', sidecar.url])).err).toContain('of a fleet, name the file of its targets');
+      expect((await runIn(folder, ['status', sidecar.url])).err).toContain('of a fleet give --fleet FILE');
       expect((await runIn(folder, ['status', `${sidecar.url}/targets/eu`])).code).toBe(0);
     } finally {
       await sidecar.stop();
