@@ -14,7 +14,9 @@ async function main() {
   const review = event.pull_request !== undefined;
   const auto = input('mode') === 'auto' || input('mode') === '';
   const prepared = readPrepared(input('prepared'));
-  const held = onMain(event) ? prepared.held : `${env.GITHUB_REF} is not the default branch`;
+  const held = onMain(event)
+    ? prepared.held
+    : `${env.GITHUB_REF || 'A commit without a branch'} is not the default branch`;
   const mode = auto ? (review || held !== '' ? 'plan' : 'apply') : input('mode');
   if (auto && mode === 'plan' && !review) say(`::notice::${held}, so it is only planned; \`mode: apply\` applies it.`);
   if (mode !== 'plan' && mode !== 'apply') return fail(`mode must be auto, plan or apply, not ${mode}`);
@@ -58,12 +60,12 @@ async function main() {
 
 /**
  * Whether this is the default branch, whose manifests are applied; never a tag, another branch, or a merge queue's trial. A schedule runs
- * nowhere else, and its event may not name it.
+ * nowhere else, and its event may not name it; a deployment may be of any commit, and then has no ref.
  */
 function onMain({ repository }) {
   const ref = env.GITHUB_REF ?? '';
   const main = repository?.default_branch;
-  if (ref === '' || env.GITHUB_EVENT_NAME === 'schedule') return true;
+  if (env.GITHUB_EVENT_NAME === 'schedule') return true;
   return main === undefined ? /^refs\/heads\/(main|master)$/.test(ref) : ref === `refs/heads/${main}`;
 }
 

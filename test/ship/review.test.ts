@@ -582,6 +582,18 @@ describe('the Action', () => {
     expect(world.live()).toHaveLength(1);
   });
 
+  it('only plans a deployment, whose event may have no branch', async () => {
+    const { head, checkOut } = openRequest(opens);
+    for (const name of ['deployment', 'deployment_status']) {
+      const job = { GITHUB_EVENT_NAME: name, GITHUB_REF: '', GITHUB_REF_NAME: '', GITHUB_SHA: head };
+      const event = { repository: { default_branch: 'main' } };
+      const variables = { ...environment(event, { INPUT_PATH: 'p_1' }), ...job };
+      const ran = await run('github', variables, checkOut('feature', 'whole'));
+      const why = '::notice::A commit without a branch is not the default branch, so it is only planned';
+      expect([ran.code, ran.output, world.live()]).toEqual([0, expect.stringContaining(why), []]);
+    }
+  });
+
   it('threat 39: takes neither a tag nor a branch that is called origin/main for the main branch', async () => {
     const { head, start, checkOut } = openRequest(opens);
     world.sim.seed([{ action: 'drop', destination: '192.0.2.0/24' }]);
