@@ -39,6 +39,7 @@ const { values: given } = parseArgs({
     arguments: { type: 'string', default: '' }, // the flags of the second step
   },
 });
+const fetched = 'refs/reconcile/newest';
 void main().catch((error: Error) => {
   say(error instanceof Failure ? renderProblems(error.problems, false).trimEnd() : error.message, 1);
 });
@@ -73,14 +74,25 @@ async function main(): Promise<void> {
 
 /** Writes why the commit of a job that runs again is only planned, where the default branch has other manifests by now. */
 async function holdOlder(context: RepositoryContext, head: string, paths: Paths, file: string) {
-  const [repository, main, newest] = [new GitRepository(context), given['config-ref'], 'refs/reconcile/newest'];
-  // actions/checkout sets the branch of the remote to the commit of the event.
-  await fetchFrom(context, `+${main.replace('refs/remotes/origin/', 'refs/heads/')}:${newest}`);
-  const tip = (await repository.commitOf(newest)) ?? main;
-  if (existsSync(file) || (await repository.isAncestor(tip, head))) return;
+  const [repository, main] = [new GitRepository(context), shorten(given['config-ref'])];
+  const newest = await fetchNewest(context);
+  const tip = await repository.commitOf(newest);
+  if (existsSync(file) || tip === null) return;
+  const why = `this job cannot fetch ${main} (persist-credentials: false, or ssh-key?)`;
+  if (tip === head && newest !== fetched)
+    return say(`${why}: run again after a later push, it applies its older manifests`, 0);
+  if (await repository.isAncestor(tip, head)) return;
   const isOther = await differ(repository, [head, tip], paths);
-  const what = `${isOther === null ? 'may have' : 'has'} other manifests`;
-  if (isOther !== false) writeFileSync(file, `${head} is not the newest commit of ${shorten(main)}, which ${what}`);
+  const has = isOther === null ? 'may have' : 'has';
+  if (isOther !== false)
+    writeFileSync(file, `${head} is not the newest commit of ${main}, which ${has} other manifests`);
+}
+
+/** Where the newest commit of the default branch is: actions/checkout sets the branch of the remote to the commit of the event. */
+async function fetchNewest(context: RepositoryContext): Promise<string> {
+  const main = given['config-ref'];
+  const isHere = await fetchFrom(context, `+${main.replace('refs/remotes/origin/', 'refs/heads/')}:${fetched}`);
+  return isHere ? fetched : main; // what an earlier job fetched is older
 }
 
 /** Files and folders of commits; null: what is behind a link or in a submodule is not in them. */
@@ -130,9 +142,10 @@ async function findBase(context: RepositoryContext, head: string, name: string):
 
 async function fetchFrom(context: RepositoryContext, name: string, ...more: readonly string[]) {
   const safely = ['--upload-pack=git-upload-pack', '--no-write-fetch-head', '--end-of-options'];
-  const args = ['fetch', '--no-tags', '--refmap=', ...more, ...safely, 'origin', name];
+  const args = ['fetch', '--no-tags', '--no-filter', '--refmap=', ...more, ...safely, 'origin', name];
   const call = { ...context, args, timeoutMs: 30_000, maxOutput: 64_000 };
-  await runGit({ ...call, connection: { protocol: 'https:file', env: {}, config: [] } });
+  const { end, code } = await runGit({ ...call, connection: { protocol: 'https:file', env: {}, config: [] } });
+  return end === 'exit' && code === 0;
 }
 
 /** Writes the files of a commit where the repository has them, below OUT/tree. */
@@ -197,13 +210,13 @@ async function copySettings(git: Omit<RepositoryContext, 'gitDir'>, file: string
   // Below the outermost: behind a link another clone may lie.
   if (!existsSync(folder) || realpathSync(folder) !== join(realpathSync(outer), relative(outer, folder)))
     throw new Error(`the folder of ${given.config} is gone, or behind a link: put it back`);
-  const repository = new GitRepository({ ...git, gitDir: join(top, '.git') });
-  const where = given['config-ref'];
-  const commit = await repository.commitOf(where);
+  const context = { ...git, gitDir: join(top, '.git') };
+  const repository = new GitRepository(context);
+  const commit = await repository.commitOf(given.base === '' ? await fetchNewest(context) : given['config-ref']);
   const [bytes] = commit === null ? [] : await readFileAt(repository, [commit], inside).catch(() => []);
   if (!bytes) {
     const hint = 'commit it there, and fetch it (fetch-depth: 0)';
-    throw new Error(`${given.config} is read from ${shorten(where)} and is not there: ${hint}`);
+    throw new Error(`${given.config} is read from ${shorten(given['config-ref'])} and is not there: ${hint}`);
   }
   const copy = join(folder, `.${basename(file)}.reviewed`);
   rmSync(copy, { force: true, recursive: true });

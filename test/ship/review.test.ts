@@ -240,7 +240,7 @@ describe('the Action', () => {
   });
 
   it('applies on a push', async () => {
-    const ran = await run('github', environment({ ref: 'refs/heads/main' }), folder);
+    const ran = await run('github', environment({}, { GITHUB_REF: 'refs/heads/main' }), folder);
     expect(ran.code).toBe(0);
     expect(world.live()).toEqual(['10.1.0.0/16']);
     expect(forge.calls).toEqual([]);
@@ -425,6 +425,7 @@ describe('the Action', () => {
   it('gives applies arguments of their own, whose quotes keep words together', async () => {
     const state = path.join(folder, 'state');
     const confirm = (command: string, within = '1s') => ({
+      GITHUB_REF: 'refs/heads/main',
       INPUT_APPLY_ARGUMENTS: `--state-dir "${state}" --confirm-within ${within} --confirm-with '/bin/sh -c "${command}"'`,
     });
     expect(await run('github', environment(ownBranch, confirm('exit 1')), folder)).toMatchObject({ code: 0 });
@@ -433,7 +434,11 @@ describe('the Action', () => {
     expect(await run('github', environment({}, confirm('exit 0', '9m')), folder)).toMatchObject({ code: 0 });
     expect(world.live()).toEqual(['10.1.0.0/16']);
     for (const name of ['ARGUMENTS', 'APPLY_ARGUMENTS']) {
-      const open = await run('github', environment({}, { [`INPUT_${name}`]: "--confirm-with 'x" }), folder);
+      const open = await run(
+        'github',
+        environment({}, { ...confirm(''), [`INPUT_${name}`]: "--confirm-with 'x" }),
+        folder,
+      );
       const input = name.toLowerCase().replace('_', '-');
       expect([open.code, open.output]).toEqual([1, expect.stringContaining(`a quote in ${input} is not closed`)]);
     }
@@ -582,6 +587,57 @@ describe('the Action', () => {
     expect(world.live()).toHaveLength(1);
   });
 
+  it('holds an older commit where a clone without trees, or what an earlier job fetched, cannot tell; warns where none was fetched', async () => {
+    const { start, target, checkOut } = openRequest(opens);
+    const origin = path.join(folder, 'o.git');
+    gitAt(origin, 'config', 'uploadpack.allowFilter', 'true');
+    const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: '--max-deletes 100% --max-changes 100%' };
+    const again = async (commit: string, clone: string) => {
+      gitAt(clone, 'checkout', '-q', '--detach', commit);
+      const job = { GITHUB_REF: 'refs/heads/main', GITHUB_REF_NAME: 'main', GITHUB_SHA: commit };
+      return await run('github', { ...environment({ repository: { default_branch: 'main' } }, inputs), ...job }, clone);
+    };
+    const held = [0, expect.stringContaining('is not the newest commit of origin/main'), []];
+    const treeless = mkdtempSync(path.join(folder, 'clone-'));
+    gitAt(treeless, 'clone', '-q', '--filter=tree:0', '--no-checkout', `file://${origin}`, '.');
+    gitAt(treeless, 'update-ref', 'refs/remotes/origin/main', target);
+    const blind = await again(target, treeless);
+    expect([blind.code, blind.output, world.live()]).toEqual(held);
+    const [kept, cut] = [checkOut('main', 'whole'), checkOut('main', 'whole')];
+    for (const clone of [kept, cut]) gitAt(clone, 'remote', 'set-url', 'origin', 'file:///gone');
+    gitAt(kept, 'update-ref', 'refs/reconcile/newest', start);
+    const stale = await again(target, kept);
+    expect([stale.code, stale.output, world.live()]).toEqual(held);
+    gitAt(cut, 'update-ref', 'refs/remotes/origin/main', target);
+    const warned = await again(target, cut);
+    expect([warned.code, warned.output]).toEqual([
+      0,
+      expect.stringMatching(/^::warning::this job cannot fetch origin/),
+    ]);
+    expect(world.live()).toHaveLength(2);
+  });
+
+  it('holds to the settings of the newest commit where an older job runs again', async () => {
+    const { checkOut } = openRequest(opens);
+    const [work, origin] = [path.join(folder, 'work'), path.join(folder, 'o.git')];
+    const settle = (text: string): string => {
+      writeFileSync(path.join(work, 'settings.yaml'), `baseUrl: ${world.sim.url}\n${text}`);
+      gitAt(work, 'add', '-A');
+      gitAt(work, 'commit', '-q', '-m', 'settings');
+      gitAt(work, 'push', '-q', origin, 'main');
+      return gitAt(work, 'rev-parse', 'HEAD');
+    };
+    const [before] = [settle(''), settle('suspend: true\n')];
+    const clone = checkOut('main', 'whole');
+    gitAt(clone, 'checkout', '-q', '--detach', before);
+    gitAt(clone, 'update-ref', 'refs/remotes/origin/main', before);
+    const inputs = { INPUT_PATH: 'p_1', INPUT_CONFIG: 'settings.yaml', INPUT_BASE_URL: '' };
+    const job = { GITHUB_REF: 'refs/heads/main', GITHUB_REF_NAME: 'main', GITHUB_SHA: before };
+    const event = { repository: { default_branch: 'main' } };
+    const ran = await run('github', { ...environment(event, inputs), ...job }, clone);
+    expect([ran.code, ran.output, world.live()]).toEqual([3, expect.stringMatching(/suspend/i), []]);
+  });
+
   it('only plans a deployment, whose event may have no branch', async () => {
     const { head, checkOut } = openRequest(opens);
     for (const name of ['deployment', 'deployment_status']) {
@@ -602,6 +658,7 @@ describe('the Action', () => {
     writeFileSync(path.join(clone, 'settings.yaml'), `baseUrl: ${world.sim.url}\nmaxDeletes: 0\n`);
     gitAt(clone, 'add', '-A');
     gitAt(clone, 'commit', '-q', '-m', 'settings');
+    gitAt(clone, 'push', '-q', '-f', 'origin', 'HEAD:refs/heads/main');
     gitAt(clone, 'update-ref', 'refs/remotes/origin/main', 'HEAD');
     writeFileSync(path.join(clone, 'settings.yaml'), `baseUrl: ${world.sim.url}\nmaxDeletes: 100\n`);
     gitAt(clone, 'commit', '-q', '-am', 'theirs');
