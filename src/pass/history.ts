@@ -38,8 +38,8 @@ export interface ApplyRecord extends ApplyOrigin {
    * live are here too: the newest record knows all.
    */
   readonly said: ReadonlyMap<string, SaidOfRule>;
-  /** What the record before it knew of rules that end: going back knows that again, though that record is removed. */
-  readonly endsBefore: ReadonlyMap<string, SaidOfRule>;
+  /** What the record before it knew of rules that end: going back knows that again, though that record is removed. Undefined: an older version wrote the record. */
+  readonly endsBefore: ReadonlyMap<string, SaidOfRule> | undefined;
   /** Fields of the Configuration that it wrote. */
   readonly fields: readonly ConfigurationField[];
   readonly before: LiveConfiguration | null;
@@ -205,8 +205,8 @@ export function encodeApplyRecord(record: ApplyRecord): unknown {
     format_version: version,
     kind: 'apply-record',
     ...{ at, by, server, revision, digest, end, fields },
-    ...{ names: encodeNames(said), names_before: encodeNames(endsBefore) },
-    ...{ expires: encodeEnds(said), ends_before: encodeEnds(endsBefore) },
+    ...{ names: encodeNames(said), names_before: encodeNames(endsBefore ?? new Map()) },
+    ...{ expires: encodeEnds(said), ends_before: endsBefore && encodeEnds(endsBefore) },
     before: encodeSnapshot({ rules: record.deleted, configuration: record.before }, [], at),
     after: encodeSnapshot({ rules: record.created, configuration: record.after }, [], at),
   };
@@ -249,7 +249,7 @@ export function decodeApplyRecord(value: unknown): Result<ApplyRecord, string> {
     digest: textOrNull(value['digest']),
     end: ends.find((end) => end === value['end']) ?? 'started',
     said,
-    endsBefore,
+    endsBefore: value['ends_before'] === undefined ? undefined : endsBefore,
     fields: configurationFields.filter((field) => Array.isArray(fields) && fields.includes(field)),
     deleted: before.value.live.rules,
     created: after.value.live.rules,

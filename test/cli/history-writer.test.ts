@@ -6,7 +6,8 @@ import { StateFiles } from '../../src/adapters/state-files.ts';
 import type { ApplyReport } from '../../src/apply/outcome.ts';
 import { createHistoryWriter, pruneHistory, walkHistory } from '../../src/cli/history.ts';
 import { RecentApplies, sidecarNames } from '../../src/cli/watch/pass.ts';
-import type { ApplyRecord } from '../../src/pass/history.ts';
+import type { BackOrder } from '../../src/pass/go-back.ts';
+import { type ApplyRecord, decodeApplyRecord, encodeApplyRecord, joinApplyRecords } from '../../src/pass/history.ts';
 import type { PassResult } from '../../src/pass/pass.ts';
 import type { Plan, Step } from '../../src/plan/plan.ts';
 import { liveRules } from '../plan/support.ts';
@@ -34,6 +35,30 @@ it('says when a rule ends that only a plan made on the way deleted, so that an u
     ['accept 10.0.0.1 *'],
     ['accept 10.0.0.1 *', 'accept 10.0.0.2 *'],
   ]);
+});
+
+it('knows the ends of the newest record where it takes back what an older version recorded', async () => {
+  const id = '00000000-0000-4000-8000-000000000001';
+  const [made] = liveRules('accept 10.0.0.1').map((live) => ({ ...live, id }));
+  if (made === undefined) throw new Error('a rule');
+  const said = new Map([['accept 10.0.0.9 *', { name: 'other', expires: 7 }]]);
+  const origin = { at: '2026-11-22T00:00:00.000Z', by: 'test', server: null, revision: null, digest: null };
+  const nothing = { deleted: [], created: [], fields: [], before: null, after: null, end: 'converged' } as const;
+  const written = encodeApplyRecord({ ...origin, ...nothing, created: [made], said, endsBefore: new Map() });
+  const { ends_before: _, ...older } = written as Record<string, unknown>;
+  const decoded = decodeApplyRecord(JSON.parse(JSON.stringify(older)));
+  const record = decoded.ok ? joinApplyRecords([decoded.value]) : null;
+  if (record === null) throw new Error('a record');
+  const folder = mkdtempSync(join(tmpdir(), 'reconcile-history-'));
+  try {
+    await new StateFiles(folder, 'history').write('1.json', encodeApplyRecord(record));
+    await (await beginApply(folder, made, 'back', { record, goesBack: true }))();
+    for await (const { by, said: now } of walkHistory(new StateFiles(folder, 'history')))
+      if (by === 'back') expect(now.get('accept 10.0.0.9 *')).toEqual({ name: 'other', expires: 7 });
+    expect(await new StateFiles(folder, 'history').list()).toHaveLength(2);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
 
 it('keeps the record of each of two applies, though all were pruned while the first of them wrote', async () => {
@@ -78,7 +103,7 @@ it.each(['999999999', '999999999999999'])(
 );
 
 /** Records what an apply that deletes this rule is about to do; the function records its end. */
-async function beginApply(folder: string, live: ReturnType<typeof liveRules>[number], by: string) {
+async function beginApply(folder: string, live: ReturnType<typeof liveRules>[number], by: string, back?: BackOrder) {
   const deletion = {
     ...{ type: 'delete', id: live.id, live, change: 0, after: [], gap: null, mayRebuild: false },
   } as Step;
@@ -89,6 +114,7 @@ async function beginApply(folder: string, live: ReturnType<typeof liveRules>[num
     logger,
     async () => {},
     () => undefined,
+    back,
   );
   const approved = history.recordApproved(async () => true, { by, server: null, revision: null });
   await approved(plan, null as never, { plan: 'digest' } as never);
