@@ -242,6 +242,21 @@ describe('revisions', () => {
     );
   });
 
+  it('that a tag names like a remote, or like the first digits of a commit, are not taken for it', async () => {
+    history();
+    const head = git('rev-parse', 'main').trim();
+    git('update-ref', 'refs/remotes/origin/HEAD', 'main');
+    expect((await diff(['origin..feature', 'net'])).out).toContain('Changes from origin to feature');
+    git('tag', 'origin', 'feature');
+    const err = (await diff(['origin', 'net'])).err;
+    expect(err).toContain('write refs/tags/origin or refs/remotes/origin/HEAD');
+    expect((await diff([head.slice(0, 8), 'net'])).code).toBe(0);
+    git('tag', head.slice(0, 8), 'feature');
+    const short = (await diff([head.slice(0, 8), 'net'])).err;
+    expect(short).toContain(`write refs/tags/${head.slice(0, 8)}, or the full id of the commit`);
+    expect((await diff([head, 'net'])).code).toBe(0);
+  });
+
   it('that are not there, or no names, are said to be so', async () => {
     history();
     expect((await diff(['gone..main', 'net'])).err).toContain('gone is not in the repository');

@@ -102,12 +102,14 @@ export async function findCommit(repository: GitRepository, name: string): GitAn
     return fail(refuseRevision(summary, 'write a branch, a tag, a commit id, or a directory that is there'));
   }
   const [bare = ''] = name.split(/[~^]|@\{/);
-  const refs = bare.startsWith('refs/') ? [] : ['tags', 'heads', 'remotes'].map((kind) => `refs/${kind}/${bare}`);
+  const places = [`tags/${bare}`, `heads/${bare}`, `remotes/${bare}`, `remotes/${bare}/HEAD`];
+  const refs = bare.startsWith('refs/') ? [] : places.map((place) => `refs/${place}`);
   const heads = await repository.headsOf(refs.map((ref) => `${ref}^{commit}`));
   const found = refs.filter((_, index) => heads[index] !== null).join(' or ');
-  // Git would take the tag, which anybody may have named like a branch.
-  if (new Set(heads.flatMap((head) => head?.id ?? [])).size > 1)
-    return fail(refuseRevision(`${bare} has more than one meaning here`, `write ${found}`));
+  // Git would take the tag, which anybody may have named like a branch, or like the first digits of a commit.
+  const orId = found !== '' && /^[0-9a-f]{4,39}$/.test(bare) ? ', or the full id of the commit' : '';
+  if (orId !== '' || new Set(heads.flatMap((head) => head?.id ?? [])).size > 1)
+    return fail(refuseRevision(`${bare} has more than one meaning here`, `write ${found}${orId}`));
   const commit = await repository.commitOf(name);
   if (commit !== null) return ok(commit);
   if (await repository.isShallow())
