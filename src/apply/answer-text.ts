@@ -12,9 +12,14 @@ export function describeAnswer(result: ApiResult, request: string, nameField: Na
 /** The server's messages by field, from `{"errors": {field: [message, …]}}` in any nesting; empty for other bodies. */
 export function readFieldMessages(body: unknown): ReadonlyMap<string, readonly string[]> {
   const messages = new Map<string, readonly string[]>();
-  const errors = isObject(body) ? body['errors'] : undefined;
-  if (isObject(errors)) for (const [field, value] of Object.entries(errors)) collect(messages, clean(field), value);
+  for (const [field, value] of Object.entries(readErrors(body))) collect(messages, clean(field), value);
   return messages;
+}
+
+/** What a refusal says is wrong, as the server nests it. */
+export function readErrors(body: unknown): Readonly<Record<string, unknown>> {
+  const errors = isObject(body) ? body['errors'] : undefined;
+  return isObject(errors) ? errors : {};
 }
 
 /** Whether the server refused the rule because it holds one that overlaps (observed: recordings/rule_overlap). */
@@ -44,8 +49,7 @@ function describe(answer: ApiAnswer, request: string, nameField: NameField): str
 
 /** The ways in which the server refuses a token (observed: recordings/auth). */
 function unauthorized(body: unknown): string {
-  const errors = isObject(body) ? body['errors'] : undefined;
-  const auth = isObject(errors) ? errors['auth'] : undefined;
+  const { auth } = readErrors(body);
   if (auth === 'no_resource_found') return 'the API token has expired, was deleted, or its owner was; make a new one';
   if (auth === 'invalid_token') return 'the API token is not valid here: wrong server, damaged, or expired';
   if (auth === 'unauthenticated') return 'the server saw no API token (does a proxy remove the Authorization header?)';

@@ -8,11 +8,11 @@ import {
   type SamlProvider,
 } from '../model/configuration.ts';
 import { makeError, type Place, type Problem } from '../model/problem.ts';
-import { fail, isObject, ok } from '../model/result.ts';
+import { fail, ok } from '../model/result.ts';
 import { compareField } from '../plan/diff-configuration.ts';
 import type { ConfigureStep, Plan } from '../plan/plan.ts';
 import type { ApiAnswer } from '../ports.ts';
-import { describeAnswer, readFieldMessages } from './answer-text.ts';
+import { describeAnswer, readErrors, readFieldMessages } from './answer-text.ts';
 import type { Settled } from './outcome.ts';
 import { readConfiguration } from './read.ts';
 import { sendWrite, type WriteOrder } from './write.ts';
@@ -76,7 +76,8 @@ function settleRefused({ desired }: ConfigureStep, answer: ApiAnswer): Settled |
       const [, counted, rest] = path.startsWith(field) ? (/\[(\d+)\](.*)$/.exec(path) ?? []) : [];
       if (counted === undefined) continue;
       const sent = desired.fields[field] ?? [];
-      const index = Number(counted) - Math.max(0, countErrors(answer.body, field) - sent.length);
+      const wrong = readErrors(answer.body)[field];
+      const index = Number(counted) - Math.max(0, (Array.isArray(wrong) ? wrong.length : 0) - sent.length);
       place ??= desired.places[`${field}[${index}]`] ?? desired.places[field];
       return `${field}[${index}]${rest} (id \`${sent[index]?.id ?? 'unknown'}\`)`;
     }
@@ -90,12 +91,6 @@ function settleRefused({ desired }: ConfigureStep, answer: ApiAnswer): Settled |
 }
 
 const providerFields = ['openid_connect_providers', 'saml_identity_providers'] as const;
-
-function countErrors(body: unknown, field: ConfigurationField): number {
-  const errors = isObject(body) ? body['errors'] : undefined;
-  const list = isObject(errors) ? errors[field] : undefined;
-  return Array.isArray(list) ? list.length : 0;
-}
 
 /** Null when the answer cannot be read. */
 function acceptConfigured(step: ConfigureStep, answer: ApiAnswer): Settled | null {

@@ -15,18 +15,16 @@ interface TakeOptions {
 }
 
 /** A queue that keeps the order of arrival; units that were begun or dropped are skipped. */
-class Queue {
-  readonly #units: Unit[] = [];
-  #head = 0;
-
-  push(unit: Unit): void {
-    this.#units.push(unit);
-  }
-
-  first(): Unit | null {
-    while (this.#units[this.#head]?.isNew === false) this.#head++;
-    return this.#units[this.#head] ?? null;
-  }
+function createQueue() {
+  const units: Unit[] = [];
+  let head = 0;
+  return {
+    push: (unit: Unit): void => void units.push(unit),
+    first(): Unit | null {
+      while (units[head]?.isNew === false) head++;
+      return units[head] ?? null;
+    },
+  };
 }
 
 const usualOrder = ['urgent', 'plain', 'gap', 'delete', 'late'] as const;
@@ -43,13 +41,7 @@ const gapsFirstOrder = ['urgent', 'gap', 'plain', 'delete', 'late'] as const;
 export class Schedule {
   readonly #nodes: ReadonlyMap<string, Node>;
   readonly #urgent: ReadonlySet<Unit>;
-  readonly #queues = {
-    urgent: new Queue(),
-    plain: new Queue(),
-    gap: new Queue(),
-    delete: new Queue(),
-    late: new Queue(),
-  };
+  readonly #queues = new Map(usualOrder.map((kind) => [kind, createQueue()]));
   #open: Unit | null = null;
   #unfinished: number;
 
@@ -124,8 +116,8 @@ export class Schedule {
   /** A gap, and what may rebuild the filter, waits for what is in flight, so that nothing comes between its steps. */
   #begin({ idle, gapMayOpen, gapsFirst }: TakeOptions): Node | null {
     for (const kind of gapsFirst ? gapsFirstOrder : usualOrder) {
-      const unit = this.#queues[kind].first();
-      if (unit === null || (isGap(unit) && !gapMayOpen)) continue;
+      const unit = this.#queues.get(kind)?.first();
+      if (!unit || (isGap(unit) && !gapMayOpen)) continue;
       if (!idle && (isGap(unit) || isLate(unit))) return null;
       unit.isNew = false;
       if (isGap(unit)) this.#open = unit;
@@ -135,11 +127,9 @@ export class Schedule {
   }
 
   #ready(unit: Unit): void {
-    if (this.#urgent.has(unit)) this.#queues.urgent.push(unit);
-    else if (isLate(unit)) this.#queues.late.push(unit);
-    else if (isGap(unit)) this.#queues.gap.push(unit);
-    else if (unit.members[0]?.step.type === 'delete') this.#queues.delete.push(unit);
-    else this.#queues.plain.push(unit);
+    const alone = unit.members[0]?.step.type === 'delete' ? 'delete' : 'plain';
+    const kind = isLate(unit) ? 'late' : isGap(unit) ? 'gap' : alone;
+    this.#queues.get(this.#urgent.has(unit) ? 'urgent' : kind)?.push(unit);
   }
 
   /** Drops those that were not taken, each with all that needs it; a gap that is not open yet as a whole: half of it would be a hole. */

@@ -117,7 +117,10 @@ interface Patch {
 /** PATCHes a rule with the fields that change. */
 export function updateRule(step: UpdateStep, order: WriteOrder): Promise<Settled> {
   const { live, rule } = step;
-  return patchRule({ id: live.id, fields: selectChanged(step), rule }, order, async () => {
+  // A destination that only differs in host bits is left as it is stored.
+  const differing = wireFields.filter(({ read }) => read(rule) !== read(live.rule));
+  const fields: Patch['fields'] = Object.fromEntries(differing.map(({ name, read }) => [name, read(rule)]));
+  return patchRule({ id: live.id, fields, rule }, order, async () => {
     const back = await setBack(step, order);
     return back ? 'it was set back' : 'it could not be set back';
   });
@@ -166,12 +169,6 @@ function patchRule({ id, fields, rule }: Patch, order: WriteOrder, undo: () => P
       return ok(seen.value === 'done' ? done(answer.status) : null);
     },
   });
-}
-
-/** The wire fields that differ; a destination that only differs in host bits is left as it is stored. */
-function selectChanged(step: UpdateStep): Partial<WireRule> {
-  const differing = wireFields.filter(({ read }) => read(step.rule) !== read(step.live.rule));
-  return Object.fromEntries(differing.map(({ name, read }) => [name, read(step.rule)]));
 }
 
 /** Why a rule with ports is not sent to a server that dropped the ports of another. */

@@ -2,7 +2,6 @@ import type { ApplyReport } from '../apply/outcome.ts';
 import { readLive } from '../apply/read.ts';
 import {
   collectRuleNames,
-  type Enforcement,
   type EnforcementReport,
   type KernelState,
   type RuleNames,
@@ -13,7 +12,6 @@ import type { LiveRule } from '../model/rule.ts';
 import { type DesiredState, findNextBoundary, type LiveState } from '../model/state.ts';
 import type { PlanInput } from '../plan/input.ts';
 import { mayRebuild } from '../plan/operations.ts';
-import type { Clock } from '../ports.ts';
 import type { PassDependencies, PassEnforcement } from './pass.ts';
 import { readContext } from './stages.ts';
 
@@ -107,13 +105,10 @@ function learnSlowness({ learnt }: PassEnforcement, applied: ApplyReport | null,
 }
 
 /** What a wait for the kernel needs. */
-interface EnforcementWait {
-  readonly kernel: Enforcement;
-  readonly clock: Clock;
+interface EnforcementWait extends Pick<PassEnforcement, 'kernel'>, Pick<PassDependencies, 'clock' | 'stop'> {
   readonly live: readonly LiveRule[];
   readonly names: RuleNames;
   readonly timeoutMs: number;
-  readonly stop: AbortSignal;
 }
 
 const firstPauseMs = 50;
