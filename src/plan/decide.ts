@@ -158,12 +158,10 @@ function compareChanges(a: RuleChange, b: RuleChange): number {
   );
 }
 
-type Fields = Readonly<Record<string, FieldChange>>;
-
-const noFields: Fields = Object.freeze({});
+const noFields: RuleChange['fields'] = Object.freeze({});
 
 /** The fields in which two rules differ, or all of one that is created or deleted; the destination before as the server stores it. */
-function listFields(live: LiveRule | null, rule: Rule | null): Fields {
+function listFields(live: LiveRule | null, rule: Rule | null): RuleChange['fields'] {
   const fields: Record<string, FieldChange> = {};
   for (const { name, read } of wireFields) {
     const before = live === null ? null : read(live.rule);

@@ -45,10 +45,14 @@ export function compareField(field: ConfigurationField, wanted: Value, live: Val
 
 type Provider = OidcProvider | SamlProvider;
 
+export function hasUnknownSecret(providers: readonly Provider[]): boolean {
+  const values = providers.flatMap((provider): readonly unknown[] => Object.values(provider));
+  return values.some((value) => value instanceof Secret && !value.known);
+}
+
 /** Providers compare by position: their order is the order on the sign-in page. */
 function compareProviders(wanted: readonly Provider[], live: readonly Provider[]): FieldState {
-  const values = wanted.flatMap((provider): readonly unknown[] => Object.values(provider));
-  const hasUnknown = values.some((value) => value instanceof Secret && !value.known);
+  const hasUnknown = hasUnknownSecret(wanted);
   if (wanted.length !== live.length) return hasUnknown ? 'blocked' : 'differs';
   const states = wanted.map((provider, index) => compareProvider(provider, live[index] as Provider));
   if (states.includes('changed')) return hasUnknown ? 'blocked' : 'differs';
@@ -60,16 +64,13 @@ function compareProvider(wanted: Provider, live: Provider): SecretComparison {
   let result: SecretComparison = 'same';
   for (const [name, value] of Object.entries(wanted)) {
     if (name === 'base_url' && value === null) continue; // left to the server
-    const state = compareMember(value, other.get(name));
+    const held = other.get(name);
+    const plain = value === held ? 'same' : 'changed';
+    const state = value instanceof Secret && held instanceof Secret ? value.compare(held) : plain;
     if (state === 'changed') return 'changed';
     if (state === 'unknown') result = 'unknown';
   }
   return result;
-}
-
-function compareMember(wanted: unknown, live: unknown): SecretComparison {
-  if (wanted instanceof Secret) return live instanceof Secret ? wanted.compare(live) : 'changed';
-  return wanted === live ? 'same' : 'changed';
 }
 
 /** Order is kept by the server and has no meaning to a client: allowed addresses are a set. */

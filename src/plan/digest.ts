@@ -5,6 +5,7 @@ import { compareText } from '../model/problem.ts';
 import { formatRuleKey, isModifiedInPlace } from '../model/rule.ts';
 import { type FingerprintKey, Secret } from '../model/secret.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
+import { hasUnknownSecret } from './diff-configuration.ts';
 import { listRules } from './operations.ts';
 import { makeRequest, type Plan, type Step } from './plan.ts';
 
@@ -27,10 +28,12 @@ export function digestPlan(
 ): PlanDigest {
   const { desired, live, key } = states;
   const { rules, upcoming = [], at } = desired;
+  const fields = desired.configuration?.fields ?? {};
+  const { openid_connect_providers: oidc = [], saml_identity_providers: saml = [] } = fields;
   const later = upcoming.map((one) => `${formatRuleKey(one.rule)} ${one.notBefore} ${one.expires}`).sort();
   // The content of those in force is in the digest, in their order.
   const times = at === undefined ? [] : [...rules.map(({ expires }) => String(expires)), ...later];
-  const manifests = hash([desired.digest, ...times, textOf(desired.configuration?.fields ?? {}, key)]);
+  const manifests = hash([desired.digest, ...times, textOf(fields, key)]);
   // A sidecar does not even read a Configuration that no manifest manages, and a plan's digest is the same there.
   const stored = desired.configuration === null ? {} : (live.configuration?.fields ?? {});
   const parts = {
@@ -42,7 +45,7 @@ export function digestPlan(
     plan: hash([parts.live, parts.manifests, parts.steps]),
     ...parts,
     key: key === null ? null : createHmac('sha256', key).update('reconcile plan key').digest('hex').slice(0, 32),
-    unknownSecrets: hasUnknownSecret(desired.configuration?.fields ?? {}),
+    unknownSecrets: hasUnknownSecret([...oidc, ...saml]),
   };
 }
 
@@ -72,22 +75,12 @@ function textOf(fields: Partial<ConfigurationFields>, key: FingerprintKey | null
 }
 
 function plain(value: unknown, key: FingerprintKey | null): unknown {
-  if (value instanceof Secret) return secretText(value, key);
+  if (value instanceof Secret && !value.known) return '(unknown)';
+  if (value instanceof Secret) return key === null ? '(known)' : (value.fingerprint(key) ?? '(unknown)');
   if (Array.isArray(value)) return value.map((member) => plain(member, key));
   if (typeof value !== 'object' || value === null) return value;
   const entries = Object.entries(value).sort(([a], [b]) => compareText(a, b));
   return Object.fromEntries(entries.map(([name, member]) => [name, plain(member, key)]));
-}
-
-function secretText(secret: Secret, key: FingerprintKey | null): string {
-  if (!secret.known) return '(unknown)';
-  return key === null ? '(known)' : (secret.fingerprint(key) ?? '(unknown)');
-}
-
-function hasUnknownSecret(fields: Partial<ConfigurationFields>): boolean {
-  const { openid_connect_providers: oidc = [], saml_identity_providers: saml = [] } = fields;
-  const values = [...oidc, ...saml].flatMap((provider): readonly unknown[] => Object.values(provider));
-  return values.some((value) => value instanceof Secret && !value.known);
 }
 
 /** 32 hex digits of SHA-256 over the lines. */

@@ -1,6 +1,6 @@
 import { compareProblems, makeWarning, type Problem } from '../model/problem.ts';
 import { compareRules, isModifiedInPlace, type LiveRule, type Rule, sortByRule } from '../model/rule.ts';
-import { type DesiredState, findNextBoundary, type LiveState } from '../model/state.ts';
+import { findNextBoundary, type LiveState } from '../model/state.ts';
 import { computeEffect } from '../policy/effect.ts';
 import { decideRules } from './decide.ts';
 import { type ConfigurationDecision, decideConfiguration } from './decide-configuration.ts';
@@ -28,7 +28,8 @@ export function makePlan(input: PlanInput): Plan {
   const found = [...(configuration?.problems ?? []), ...unbound, ...modifiedInPlace(rules, input)];
   const guarded = { input, changes, configuration, effect, exposure };
   const plan = judgePlan(guarded, findLater(input, rules), { steps, problems: found.sort(compareProblems) });
-  return { ...plan, ...findNext(input.desired) };
+  const next = findNextBoundary(input.desired, input.desired.at ?? Number.POSITIVE_INFINITY);
+  return Number.isFinite(next) ? { ...plan, nextBoundary: next } : plan;
 }
 
 /** What a revision changes later beside live rules that stay. Where the one before was applied, its times are looked at as they come. */
@@ -65,11 +66,6 @@ function configureSteps(
   const { sent: fields, change: decided } = configuration;
   const place = { id: formatStepId(position), change, after: [], gap: null };
   return [{ type: 'configure', ...place, desired: decided.desired, fields }];
-}
-
-function findNext({ at = Number.POSITIVE_INFINITY, ...state }: DesiredState): Pick<Plan, 'nextBoundary'> {
-  const next = findNextBoundary(state, at);
-  return Number.isFinite(next) ? { nextBoundary: next } : {};
 }
 
 /**

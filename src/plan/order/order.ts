@@ -52,7 +52,9 @@ export function orderOperations({ operations, kept, profile }: OrderInput): Orde
     .sort((a, b) => (place[a[0] as number] as number) - (place[b[0] as number] as number));
   const around = findKeptRules(operations, bound, kept);
   const surrounded = bound.map((members, index) => ({ members, kept: around[index] ?? [] }));
-  const found = orderComponents(surrounded, { operations, needs, gaps, users: countUsers(operations, kept) });
+  const rules = [...kept, ...listRules(operations).map(({ rule }) => rule)];
+  const users = new Set(rules.flatMap(({ userId }) => userId ?? []));
+  const found = orderComponents(surrounded, { operations, needs, gaps, users: users.size });
   const suspects = found.filter(({ suspect }) => suspect);
   const order = listed(operations, { baseline, found: found.flatMap(({ members }) => members) }, late);
   for (let position = 0; position < order.length; position++) place[order[position] as number] = position;
@@ -71,13 +73,6 @@ export function orderOperations({ operations, kept, profile }: OrderInput): Orde
       kept: new Set(suspects.flatMap(({ kept: near }) => near)),
     },
   };
-}
-
-function countUsers(operations: readonly Operation[], kept: readonly Rule[]): number {
-  const users = new Set(kept.map(({ userId }) => userId));
-  for (const { rule } of listRules(operations)) users.add(rule.userId);
-  users.delete(null);
-  return users.size;
 }
 
 /** The one listed order: free creates and updates, components as found, free deletes; what is to be late at the end. */
