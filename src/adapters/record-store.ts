@@ -41,8 +41,10 @@ export function storeRecord(text: RecordText, logger: Logger, seal: Seal | null)
       return peeked.record;
     },
     async save(record) {
+      const { isSealed, ...written } = record;
       const { pendingRevision, givenUp } = record;
-      const isKept = await text.write(encodeRecord(record, seal));
+      const mark = isSealed ? sealOf(written, seal) : undefined;
+      const isKept = await text.write(`${JSON.stringify({ format_version: 1, ...written, seal: mark })}\n`);
       if (isKept) there = record;
       // The next process would take it for confirmed, unless it is known to wait, or is being taken back.
       const isKnown = [null, there?.pendingRevision, givenUp.at(-1)].includes(pendingRevision);
@@ -82,12 +84,6 @@ export function openRecordText(file: string): RecordText {
 export function saysSuspended(text: string | null): boolean {
   const record = text === null ? null : decodeRecord(text, null);
   return record?.suspended === true && record.pendingRevision === null;
-}
-
-function encodeRecord(record: LoopRecord, seal: Seal | null): string {
-  const { isSealed, ...written } = record;
-  const mark = isSealed ? sealOf(written, seal) : undefined;
-  return `${JSON.stringify({ format_version: 1, ...written, seal: mark })}\n`;
 }
 
 /** Undefined without a token. */

@@ -39,12 +39,9 @@ export interface ApiClient extends LiveApi {
   close(): Promise<void>;
 }
 
-interface Connection {
+interface Connection extends Required<Pick<ApiClientOptions, 'dispatcher' | 'token' | 'maxBodyBytes'>> {
   readonly base: BaseUrl;
-  readonly dispatcher: Dispatcher;
-  readonly token: () => string;
   readonly timeoutMs: number;
-  readonly maxBodyBytes: number;
 }
 
 interface Request {

@@ -78,9 +78,7 @@ function registerSums(registers: Registry[]) {
 }
 
 /** What a gauge shows of a state, ms where its name ends in `_seconds`; null or undefined: nothing. */
-type Gauges = Readonly<Record<string, readonly [help: string, value: (now: Status) => number | null | undefined]>>;
-
-const gauges: Gauges = {
+const gauges: Readonly<Record<string, readonly [help: string, value: (now: Status) => number | null | undefined]>> = {
   last_success_timestamp_seconds: [
     'When the live state was last known to be what the newest revision asks for',
     (one) => one.lastSuccessAt,

@@ -8,8 +8,6 @@ export function isSameSecret(given: string, expected: string): boolean {
   return expected !== '' && timingSafeEqual(digest(given), digest(expected));
 }
 
-export type Bucket = ReturnType<typeof createBucket>;
-
 /** A bucket of calls that fills by the monotonic clock: `burst` may come at once, and so many a second after that. */
 export function createBucket(clock: Clock, burst: number, perSecond: number) {
   let level = burst;

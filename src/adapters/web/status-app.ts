@@ -6,7 +6,7 @@ import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import { streamSSE } from 'hono/streaming';
 import type { Clock } from '../../ports.ts';
 import { isLoopback } from './listen.ts';
-import { type Bucket, createBucket, isSameSecret } from './secret.ts';
+import { createBucket, isSameSecret } from './secret.ts';
 
 /** What the status server shows and whom it answers. */
 export interface StatusAppSettings {
@@ -47,10 +47,7 @@ interface App {
 }
 
 /** Who asks. `hasSession`: by the browser's cookie. */
-interface Reader {
-  readonly isSignedIn: boolean;
-  readonly hasSession: boolean;
-}
+type Reader = Readonly<Record<'isSignedIn' | 'hasSession', boolean>>;
 
 /** Streams of events at once; others ask every few seconds instead. */
 const mostStreams = 20;
@@ -259,7 +256,7 @@ function networkOf(address: string): string {
 
 /** Slows down who guesses the token: ten tries at once, then one every ten seconds, for each address that they come from. */
 function createGuesses(clock: Clock) {
-  const left = new Map<string, Bucket>();
+  const left = new Map<string, ReturnType<typeof createBucket>>();
   return {
     /** Whether what comes from there is still looked at. */
     mayTry: (address: string): boolean => left.get(networkOf(address))?.left() ?? true,
