@@ -10,11 +10,7 @@ import { listRules } from './operations.ts';
 import { makeRequest, type Plan, type Step } from './plan.ts';
 
 /** Ties what was reviewed to what is applied: `plan` covers the three others. Secrets count by fingerprint. */
-export interface PlanDigest {
-  readonly plan: string;
-  readonly live: string;
-  readonly manifests: string;
-  readonly steps: string;
+export interface PlanDigest extends Readonly<Record<'plan' | 'live' | 'manifests' | 'steps', string>> {
   /** Of the key alone: tells a renewed token from anything else that moved. Null without a key. */
   readonly key: string | null;
   /** A managed secret is not available here: the digest says nothing about it. */

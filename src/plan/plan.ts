@@ -39,10 +39,7 @@ export type FieldValue =
   | readonly FieldValue[]
   | { readonly [name: string]: FieldValue };
 
-export interface FieldChange {
-  readonly before: FieldValue;
-  readonly after: FieldValue;
-}
+export type FieldChange = Readonly<Record<'before' | 'after', FieldValue>>;
 
 interface ChangeBase {
   readonly action: ChangeAction;

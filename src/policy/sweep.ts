@@ -1,6 +1,6 @@
 import { compareNetworks } from '../model/address.ts';
 import { type Interval, pickLower } from '../model/intervals.ts';
-import { findNodesReaching, type LaneIndex, type LaneNode, type Ruled } from './rule-index.ts';
+import { findNodesReaching, type LaneIndex, type Ruled } from './rule-index.ts';
 
 /** What a sweep computes at each place from the rules that reach there. */
 export interface Sweep<T extends Ruled, S> {
@@ -14,7 +14,9 @@ export interface Sweep<T extends Ruled, S> {
 
 /** Walks an area over nested networks: `extend` for each network, `visit` for each stretch between edges. */
 export function sweep<T extends Ruled, S>(rules: readonly LaneIndex<T>[], area: Interval, work: Sweep<T, S>): void {
-  const nodes = mergeByNetwork(rules.map((lane) => findNodesReaching(lane, area)));
+  const lists = rules.map((lane) => findNodesReaching(lane, area)).filter(({ length }) => length > 0);
+  const nodes =
+    lists.length > 1 ? lists.flat().sort((a, b) => compareNetworks(a.network, b.network)) : (lists[0] ?? []);
   const stack: { readonly last: bigint; readonly state: S }[] = [{ last: area.last, state: work.empty }];
   let at = area.first;
   const advance = (to: bigint): void => {
@@ -34,10 +36,4 @@ export function sweep<T extends Ruled, S>(rules: readonly LaneIndex<T>[], area: 
     stack.push({ last: pickLower(network.last, area.last), state: work.extend(outer, items) });
   }
   advance(area.last + 1n);
-}
-
-function mergeByNetwork<T extends Ruled>(lists: readonly (readonly LaneNode<T>[])[]): readonly LaneNode<T>[] {
-  const filled = lists.filter((list) => list.length > 0);
-  if (filled.length <= 1) return filled[0] ?? [];
-  return filled.flat().sort((a, b) => compareNetworks(a.network, b.network));
 }

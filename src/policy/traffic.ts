@@ -10,7 +10,4 @@ export interface Traffic {
 }
 
 /** The traffic that a plan opens (dropped before, accepted after) and closes; sorted; both empty when no traffic changes. */
-export interface Effect {
-  readonly opens: readonly Traffic[];
-  readonly closes: readonly Traffic[];
-}
+export type Effect = Readonly<Record<'opens' | 'closes', readonly Traffic[]>>;

@@ -12,10 +12,7 @@ import { type Entry, formatClassKey, getVerdictIn } from './ordering.ts';
 import { collectRegions } from './regions.ts';
 
 /** When the verdict of some packets is wrong: positions in the order. */
-interface Run extends Pick<Exposure, 'direction'> {
-  readonly from: number;
-  readonly to: number;
-}
+type Run = Pick<Exposure, 'direction'> & Readonly<Record<'from' | 'to', number>>;
 
 type Exposed = Run & Pick<Exposure, 'expectedMs'> & { readonly listTraffic: () => readonly Traffic[] };
 

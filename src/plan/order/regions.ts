@@ -38,13 +38,9 @@ export function findKeptRules(
   return components.map((_, component) => [...(found.get(component) ?? [])]);
 }
 
-/** A rule of before ∪ after around one component. */
-interface Item {
+/** A rule of before ∪ after around one component; `operation` is -1 for a rule that stays. */
+interface Item extends Entry {
   readonly rule: Rule;
-  readonly rank: number;
-  /** The operation that adds or removes the rule; -1 for a rule that stays. */
-  readonly operation: number;
-  readonly added: boolean;
   /** From 1, equal for rules equal but for their user; 0 where match sets do not matter. */
   readonly mark: number;
 }

@@ -32,10 +32,8 @@ function noSignIn(configuration: DesiredConfiguration): readonly Finding[] {
   return [{ code: 'no-sign-in', place, summary, hint, severity: 'note' }];
 }
 
-type Routes = Readonly<Record<4 | 6, Intervals>>;
-
 /** The addresses that clients send into the tunnel; null when these manifests leave them to the server. */
-function routesOf({ fields }: DesiredConfiguration): Routes | null {
+function routesOf({ fields }: DesiredConfiguration): Readonly<Record<4 | 6, Intervals>> | null {
   const written = fields.default_client_allowed_ips;
   if (written === undefined || written === null) return null;
   const networks = readNetworks(written);
