@@ -80,12 +80,6 @@ function checkFile(file: string): void {
   throw explainUnwritable(file, code, '--output');
 }
 
-/** What `--output` asks for, as far as can be told when arguments or settings are wrong. */
-export function guessOutputList(argv: readonly string[], env: Terminal['env']): readonly string[] {
-  const given = pickValues(argv, '--output');
-  return given.length > 0 ? given : [env['RECONCILE_OUTPUT'] ?? ''].filter((text) => text !== '');
-}
-
 /** The values of a flag in words that may be wrong. */
 export function pickValues(words: readonly string[], flag: string): readonly string[] {
   return words.flatMap((word, index) => {

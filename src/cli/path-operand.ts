@@ -10,10 +10,7 @@ import { exitCodes, Failure, type Invocation, makeFailure } from './command.ts';
 import { readLimits } from './plan-settings.ts';
 
 /** PATH as it was written and absolute. */
-export interface PathOperand {
-  readonly written: string;
-  readonly path: string;
-}
+export type PathOperand = Readonly<Record<'written' | 'path', string>>;
 
 /** The PATH operand. Throws a `Failure` that says what to do when there is none. */
 export function readPathOperand({ operands, terminal }: Invocation, command: string): PathOperand {

@@ -1,11 +1,13 @@
 import { answerError, writeAnswer } from './answer.ts';
 import { parseArguments } from './arguments.ts';
 import { exitCodes, makeFailure, type Terminal } from './command.ts';
-import { guessOutputList, readUsableOutputs } from './output.ts';
+import { pickValues, readUsableOutputs } from './output.ts';
 
 /** Runs one command line and gives its exit code. Whatever goes wrong is reported in the outputs asked for. */
 export async function runCli(argv: readonly string[], terminal: Terminal): Promise<number> {
-  let asked = guessOutputList(argv, terminal.env);
+  // As far as can be told when arguments or settings are wrong.
+  const given = pickValues(argv, '--output');
+  let asked = given.length > 0 ? given : [terminal.env['RECONCILE_OUTPUT'] ?? ''].filter(Boolean);
   try {
     const parsed = parseArguments(argv);
     if (parsed.kind === 'text') {

@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { systemClock } from '../adapters/clock.ts';
 import { formatCount, joinSome } from '../model/printable.ts';
-import type { Problem } from '../model/problem.ts';
+import { makeError, type Problem } from '../model/problem.ts';
 import { decodeJsonObject, isObject } from '../model/result.ts';
 import type { PassDependencies } from '../pass/pass.ts';
 import type { PlanDigest } from '../plan/digest.ts';
@@ -82,9 +82,7 @@ function changesOf(changes: unknown): ReadonlyMap<string, string> {
 
 const again = 'plan again, review it, and apply that';
 
-function stale(summary: string, hint: string): Problem {
-  return { code: 'stale-plan', severity: 'error', summary, hint };
-}
+const stale = (summary: string, hint: string): Problem => makeError('stale-plan', summary, hint);
 
 export const movedMeanwhile = stale('the server or the manifests changed while the question stood', again);
 
