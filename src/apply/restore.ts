@@ -57,29 +57,24 @@ function mayGoBefore(step: Step, staying: Step, session: Session): boolean {
 
 /** Null when the step stays done, for undoing it failed. */
 async function undo({ step, status, liveId: id }: Outcome, order: WriteOrder): Promise<Settled | null> {
-  switch (step.type) {
-    case 'delete': {
-      const { rule, destinationText } = step.live;
-      const again = await createRule(rule, order, destinationText);
-      if (!isSuccess(again)) return null;
-      const { liveId } = again;
-      const message = 'deleted, and created again because its gap could not be closed';
-      return { outcome: 'failed', status, message, restored: true, ...(liveId === undefined ? {} : { liveId }) };
-    }
-    case 'create': {
-      if (id === undefined) return null;
-      // Until all is undone, the gap still needs what is deleted here.
-      const note = { ...order.note, owes: [formatRuleKey(step.rule)] };
-      if (!isSuccess(await deleteRule(id, step.rule, { ...order, note }))) return null;
-      return { outcome: 'failed', status, message: 'created, and deleted again because its gap could not be closed' };
-    }
-    case 'update': {
-      if (!(await setBack(step, order))) return null;
-      return { outcome: 'failed', status, message: 'changed, and set back because its gap could not be closed' };
-    }
-    case 'configure':
-      return null;
+  if (step.type === 'configure') return null;
+  if (step.type === 'delete') {
+    const { rule, destinationText } = step.live;
+    const again = await createRule(rule, order, destinationText);
+    if (!isSuccess(again)) return null;
+    const { liveId } = again;
+    const message = 'deleted, and created again because its gap could not be closed';
+    return { outcome: 'failed', status, message, restored: true, ...(liveId === undefined ? {} : { liveId }) };
   }
+  if (step.type === 'create') {
+    if (id === undefined) return null;
+    // Until all is undone, the gap still needs what is deleted here.
+    const note = { ...order.note, owes: [formatRuleKey(step.rule)] };
+    if (!isSuccess(await deleteRule(id, step.rule, { ...order, note }))) return null;
+    return { outcome: 'failed', status, message: 'created, and deleted again because its gap could not be closed' };
+  }
+  if (!(await setBack(step, order))) return null;
+  return { outcome: 'failed', status, message: 'changed, and set back because its gap could not be closed' };
 }
 
 /** What the plan listed as exposed while the deleted rules are missing. */

@@ -201,10 +201,7 @@ class Round {
 
   #refusePorts(): void {
     this.#noPorts = true;
-    for (const step of this.#plan.steps) {
-      if ((step.type === 'create' || step.type === 'update') && step.rule.ports !== null)
-        this.refuse(step, noPortsMessage);
-    }
+    for (const step of this.#plan.steps) if (asksForPorts(step)) this.refuse(step, noPortsMessage);
   }
 
   async #endUnit(): Promise<void> {
@@ -252,19 +249,14 @@ class Round {
 
 /** Carries one step out, to an outcome; never throws for what the server or the network does. */
 async function perform(step: Step, plan: Plan, order: WriteOrder): Promise<Settled> {
-  if ((step.type === 'create' || step.type === 'update') && step.rule.ports !== null && order.session.noPorts) {
-    return { outcome: 'failed', status: null, message: noPortsMessage };
-  }
-  switch (step.type) {
-    case 'create':
-      return createRule(step.rule, order);
-    case 'delete': {
-      const send = (): Promise<Settled> => deleteRule(step.live.id, step.live.rule, order);
-      return step.mayRebuild ? deleteModified(send, order) : send();
-    }
-    case 'update':
-      return updateRule(step, order);
-    case 'configure':
-      return configure(step, plan, order);
-  }
+  if (asksForPorts(step) && order.session.noPorts) return { outcome: 'failed', status: null, message: noPortsMessage };
+  if (step.type === 'create') return createRule(step.rule, order);
+  if (step.type === 'update') return updateRule(step, order);
+  if (step.type === 'configure') return configure(step, plan, order);
+  const send = (): Promise<Settled> => deleteRule(step.live.id, step.live.rule, order);
+  return step.mayRebuild ? deleteModified(send, order) : send();
+}
+
+function asksForPorts(step: Step): boolean {
+  return (step.type === 'create' || step.type === 'update') && step.rule.ports !== null;
 }

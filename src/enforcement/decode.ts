@@ -9,11 +9,11 @@ import {
   type FilterSet,
   type FilterTable,
   nameChain,
-  readChainUser,
   readDeviceSet,
   readSetKind,
   type SetKind,
   type Unknown,
+  userChainName,
 } from './table.ts';
 
 interface Draft {
@@ -108,7 +108,7 @@ function decodeChain(chain: unknown, draft: Draft): void {
   const name = String(getMember(chain, 'name'));
   const isForward =
     name === 'forward' && getMember(chain, 'hook') === 'forward' && getMember(chain, 'policy') === 'accept';
-  if (isForward || readChainUser(name) !== null) draft.chains.set(name, []);
+  if (isForward || userChainName.test(name)) draft.chains.set(name, []);
   else if (name !== 'postrouting') draft.unknown.push({ where: `chain ${name}`, detail: shorten(chain) });
 }
 

@@ -47,7 +47,8 @@ export interface FilterTable {
 const uuid = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}';
 const ruleSetName = new RegExp(`^(?:user(${uuid})_)?(ip6?)_(accept|drop)(_layer4)?$`);
 const deviceSetName = new RegExp(`^user(${uuid})_(ip6?)_devices$`);
-const userChainName = new RegExp(`^user(${uuid})$`);
+/** A chain that belongs to a user. */
+export const userChainName = new RegExp(`^user${uuid}$`);
 
 /** The kind of a set that holds rules, by its name; null for another name. */
 export function readSetKind(name: string): SetKind | null {
@@ -76,11 +77,6 @@ export interface Devices {
 export function readDeviceSet(name: string): Devices | null {
   const match = deviceSetName.exec(name);
   return match?.[1] === undefined ? null : { userId: match[1], family: match[2] === 'ip' ? 4 : 6 };
-}
-
-/** The user that a chain belongs to; null for another chain. */
-export function readChainUser(name: string): string | null {
-  return userChainName.exec(name)?.[1] ?? null;
 }
 
 /** The name of a user's chain; the chain of the global rules is `forward`. */

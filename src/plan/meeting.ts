@@ -40,13 +40,10 @@ export function eachMeeting<T>(
   );
 }
 
-/** Finders among all items of a level, and among those that are asked about; null where there are none. */
-interface Finders {
-  readonly all: Finder;
-  readonly ofAsked: Finder | null;
-}
+type Finders = ReturnType<typeof findersOf>;
 
-function findersOf<T>(items: readonly T[], ruleOf: (item: T) => Rule, isAsked: (item: T) => boolean): Finders {
+/** Finders among all items of a level, and among those that are asked about; null where there are none. */
+function findersOf<T>(items: readonly T[], ruleOf: (item: T) => Rule, isAsked: (item: T) => boolean) {
   const positions = [...items.keys()];
   const rules = items.map(ruleOf);
   const asked = positions.filter((position) => isAsked(items[position] as T));

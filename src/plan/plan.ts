@@ -187,18 +187,13 @@ export function summarise(changes: readonly Change[], steps: readonly Step[]): P
 }
 
 /** HTTP method and path of a step, relative to the base URL. */
-export function makeRequest(step: Step): { readonly method: 'POST' | 'PATCH' | 'DELETE'; readonly path: string } {
-  switch (step.type) {
-    case 'create':
-      return { method: 'POST', path: '/v0/rules' };
-    case 'delete':
-      return { method: 'DELETE', path: `/v0/rules/${step.live.id}` };
-    case 'update':
-      return { method: 'PATCH', path: `/v0/rules/${step.live.id}` };
-    case 'configure':
-      return { method: 'PATCH', path: '/v0/configuration' };
-  }
+export function makeRequest(step: Step) {
+  if (step.type === 'configure') return { method: 'PATCH', path: '/v0/configuration' } as const;
+  const path = step.type === 'create' ? '/v0/rules' : `/v0/rules/${step.live.id}`;
+  return { method: methods[step.type], path };
 }
+
+const methods = { create: 'POST', update: 'PATCH', delete: 'DELETE' } as const;
 
 /** Whether a field is known to differ, and is not sent because a secret in it is not available here. */
 export function holdsBack({ problems }: Plan): boolean {

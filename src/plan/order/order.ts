@@ -192,8 +192,10 @@ function questionOf({ members }: BoundComponent, { needs, gaps }: ComponentConte
  * packet's verdict at most once, from the one before to the one after (docs/explanation/planning.md). Returns positions in `operations`.
  */
 export function orderByRank(operations: readonly Operation[], needs: Links): readonly number[] {
-  const classes = operations.map(classOf);
   const rules = operations.map((one) => (one.type === 'delete' ? one.live.rule : one.rule));
+  const ranks = rules.map(getRank);
+  // The place of operations of one type and rank among all.
+  const classes = operations.map(({ type }, at) => phases[type] + (ranks[at] as number) * (type === 'delete' ? -1 : 1));
   const wanted = [...operations.keys()].sort(
     (a, b) => (classes[a] as number) - (classes[b] as number) || compareRules(rules[a] as Rule, rules[b] as Rule),
   );
@@ -222,10 +224,3 @@ export function orderByRank(operations: readonly Operation[], needs: Links): rea
 }
 
 const phases = { create: 0, update: noRank, delete: 3 * noRank } as const;
-
-/** The place of operations of its type and rank among all. */
-function classOf(operation: Operation): number {
-  return (
-    phases[operation.type] + (operation.type === 'delete' ? -getRank(operation.live.rule) : getRank(operation.rule))
-  );
-}
