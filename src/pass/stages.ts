@@ -206,12 +206,7 @@ const nothing = { desired: null, live: null, plan: null, apply: null, failure: n
 
 /** The result of a pass that ended there; problems of all stages in the one order of every output. */
 export function endPass(end: PassEnd, found: Found): PassResult {
-  const problems = [
-    ...(found.problems ?? []),
-    ...(found.desired?.problems ?? []),
-    ...(found.plan?.problems ?? []),
-    ...(found.apply?.problems ?? []),
-    ...(found.kernel ? listEnforcementProblems(found.kernel.report) : []),
-  ];
-  return { ...nothing, ...found, end, problems: problems.sort(compareProblems) };
+  const told = [found, found.desired, found.plan, found.apply].flatMap((one) => one?.problems ?? []);
+  const kernel = found.kernel ? listEnforcementProblems(found.kernel.report) : [];
+  return { ...nothing, ...found, end, problems: [...told, ...kernel].sort(compareProblems) };
 }

@@ -134,10 +134,7 @@ export function formatStepKey(step: Step): string {
 }
 
 /** A guard's refusal: its numbers in `summary`, the override in `hint`. */
-export interface Refusal {
-  readonly code: string;
-  readonly summary: string;
-  readonly hint: string;
+export interface Refusal extends Readonly<Record<'code' | 'summary' | 'hint', string>> {
   readonly related?: readonly { readonly place: Place; readonly note: string }[];
   /** What would have to be allowed, where the refusal is about a secret. */
   readonly binding?: SecretBinding;
