@@ -5,7 +5,7 @@ import { expect, it } from 'vitest';
 import { StateFiles } from '../../src/adapters/state-files.ts';
 import type { ApplyReport } from '../../src/apply/outcome.ts';
 import { createHistoryWriter, pruneHistory, walkHistory } from '../../src/cli/history.ts';
-import { RecentApplies, sidecarNames } from '../../src/cli/watch/pass.ts';
+import { createRecentApplies, sidecarNames } from '../../src/cli/watch/pass.ts';
 import type { BackOrder } from '../../src/pass/go-back.ts';
 import { type ApplyRecord, decodeApplyRecord, encodeApplyRecord, joinApplyRecords } from '../../src/pass/history.ts';
 import type { PassResult } from '../../src/pass/pass.ts';
@@ -141,7 +141,7 @@ it('what a revision changed while it waited belongs to it, also what ended, and 
     before: null,
     after: null,
   } as const;
-  const recent = new RecentApplies(null);
+  const recent = createRecentApplies(null);
   await recent.note(
     {
       ...rest,

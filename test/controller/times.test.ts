@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createApiClient } from '../../src/adapters/api/client.ts';
 import { parseArguments } from '../../src/cli/arguments.ts';
 import { loadSettings } from '../../src/cli/line.ts';
-import { createWatchPasses, RecentApplies } from '../../src/cli/watch/pass.ts';
+import { createRecentApplies, createWatchPasses } from '../../src/cli/watch/pass.ts';
 import { createSoleWriter } from '../../src/controller/lease.ts';
 import { Loop } from '../../src/controller/loop.ts';
 import type { LoopSettings } from '../../src/controller/loop-parts.ts';
@@ -71,7 +71,7 @@ async function start(...flags: string[]): Promise<void> {
     journal: { path: '', write: () => Promise.resolve() },
     logger: silent,
     root: world.folder,
-    recent: new RecentApplies(historyIn),
+    recent: createRecentApplies(historyIn),
     openGaps: new Set(),
   });
   const clock: Clock = {

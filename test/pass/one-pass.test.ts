@@ -6,7 +6,7 @@ import { createDirectorySource } from '../../src/adapters/source/directory.ts';
 import { parseArguments } from '../../src/cli/arguments.ts';
 import type { Terminal } from '../../src/cli/command.ts';
 import { loadSettings } from '../../src/cli/line.ts';
-import { createWatchPasses, RecentApplies } from '../../src/cli/watch/pass.ts';
+import { createRecentApplies, createWatchPasses } from '../../src/cli/watch/pass.ts';
 import { emptyRecord } from '../../src/controller/record.ts';
 import { defaultLimits } from '../../src/desired/context.ts';
 import { type PlanRequest, plan, toJson } from '../../src/index.ts';
@@ -333,7 +333,7 @@ describe.each(cases)('$name', (given) => {
       journal: { path: '', write: () => Promise.resolve() },
       logger: silent,
       root,
-      recent: new RecentApplies(null),
+      recent: createRecentApplies(null),
       openGaps: new Set(),
     });
     const { content } = await createDirectorySource(root, defaultLimits).read(terminal.stop);

@@ -32,50 +32,48 @@ export const sidecarNames = {
   held: 'sidecar, while it waited',
 } as const;
 
-/** The applies of the newest revision, and of those that it passed over: with their secrets, those of this process. */
-export class RecentApplies {
-  readonly stateFolder: string | null;
-  #own: readonly ApplyRecord[] = [];
+export type RecentApplies = ReturnType<typeof createRecentApplies>;
 
-  /** `stateFolder`: where the history lies; null: there is none. */
-  constructor(stateFolder: string | null) {
-    this.stateFolder = stateFolder;
-  }
-
-  /** Takes the record of an apply, which begins or has ended. `recent`: the revisions whose records matter still. */
-  async note(record: ApplyRecord, recent: readonly (string | null)[]): Promise<void> {
-    const change = changeOf(record);
-    if (change === null) return;
-    this.#own = [...this.#own.filter(({ at, revision }) => at !== record.at && recent.includes(revision)), change];
-  }
-
-  /** The newest record of this server, which knows the rules that end; of `known`, only where nobody applied since by that. */
-  async loadNewest(server: string | null, known: LoopRecord | null): Promise<ApplyRecord | null> {
-    const files = this.stateFolder === null ? null : new StateFiles(this.stateFolder, 'history');
-    const newest = files === null ? this.#own.at(-1) : await loadNewest(files).catch(() => null);
-    if (!newest || newest.server !== server) return null;
-    if (known === null) return newest;
-    const { inForceRevision, confirmedRevision, givenUp } = known;
-    const isBack = newest.by === sidecarNames.back && inForceRevision === confirmedRevision;
-    const revisions = [inForceRevision, ...(isBack ? givenUp.slice(-1) : [])];
-    return (isBack || changeOf(newest) !== null) && revisions.includes(newest.revision) ? newest : null;
-  }
-
-  /** What this revision and those that it passed over changed together; null: nothing is recorded of it. */
-  async join(revision: string, passedOver: readonly string[] = []): Promise<ApplyRecord | null> {
-    const joined: readonly (string | null)[] = [revision, ...passedOver];
-    const applies: ApplyRecord[] = [];
-    if (this.stateFolder !== null)
-      for await (const one of walkHistory(new StateFiles(this.stateFolder, 'history'))) {
+/**
+ * The applies of the newest revision, and of those that it passed over: with their secrets, those of this process. `stateFolder`: where
+ * the history lies; null: there is none.
+ */
+export function createRecentApplies(stateFolder: string | null) {
+  const files = stateFolder === null ? null : new StateFiles(stateFolder, 'history');
+  let mine: readonly ApplyRecord[] = [];
+  return {
+    stateFolder,
+    /** Takes the record of an apply, which begins or has ended. `recent`: the revisions whose records matter still. */
+    async note(record: ApplyRecord, recent: readonly (string | null)[]): Promise<void> {
+      const change = changeOf(record);
+      if (change === null) return;
+      mine = [...mine.filter(({ at, revision }) => at !== record.at && recent.includes(revision)), change];
+    },
+    /** The newest record of this server, which knows the rules that end; of `known`, only where nobody applied since by that. */
+    async loadNewest(server: string | null, known: LoopRecord | null): Promise<ApplyRecord | null> {
+      const newest = files === null ? mine.at(-1) : await loadNewest(files).catch(() => null);
+      if (!newest || newest.server !== server) return null;
+      if (known === null) return newest;
+      const { inForceRevision, confirmedRevision, givenUp } = known;
+      const isBack = newest.by === sidecarNames.back && inForceRevision === confirmedRevision;
+      const revisions = [inForceRevision, ...(isBack ? givenUp.slice(-1) : [])];
+      return (isBack || changeOf(newest) !== null) && revisions.includes(newest.revision) ? newest : null;
+    },
+    /** What this revision and those that it passed over changed together; null: nothing is recorded of it. */
+    async join(revision: string, passedOver: readonly string[] = []): Promise<ApplyRecord | null> {
+      const joined: readonly (string | null)[] = [revision, ...passedOver];
+      const applies: ApplyRecord[] = [];
+      for await (const one of files === null ? [] : walkHistory(files)) {
         if (one.by === sidecarNames.back) continue;
         const change = joined.includes(one.revision) ? changeOf(one) : null;
         if (change === null) break;
         applies.unshift(change);
       }
-    const own = this.#own.filter((one) => joined.includes(one.revision));
-    const all = [...applies.filter(({ at }) => !own.some((one) => one.at === at)), ...own];
-    return all.at(-1)?.revision === revision ? joinApplyRecords(all) : null;
-  }
+      const own = mine.filter((one) => joined.includes(one.revision));
+      const all = [...applies.filter(({ at }) => !own.some((one) => one.at === at)), ...own];
+      return all.at(-1)?.revision === revision ? joinApplyRecords(all) : null;
+    },
+  };
 }
 
 /** What a sidecar's apply of a revision changed; null: it is no such apply. */

@@ -23,7 +23,7 @@ import { logAccess, openJournalAt, wireApi } from '../wire.ts';
 import type { SharedWatch, WatchContext } from './invocation.ts';
 import { createLease } from './lease-settings.ts';
 import { readNotifyTargets } from './notify-settings.ts';
-import { createWatchPasses, RecentApplies, type WatchPasses } from './pass.ts';
+import { createRecentApplies, createWatchPasses, type WatchPasses } from './pass.ts';
 import { Sight } from './sight.ts';
 import { openSource } from './source.ts';
 import { watchToken } from './token.ts';
@@ -76,7 +76,7 @@ async function openParts(context: WatchContext, closers: Closer[], references: G
   closers.push(() => journal.journal.close());
   const wake = follow({ rescanMs: settings.rescan, logger, wake: wakeUp('file') });
   closers.push(() => wake?.close());
-  const recent = new RecentApplies(settings.stateDir === null ? null : findOwnFolder(settings.stateDir));
+  const recent = createRecentApplies(settings.stateDir === null ? null : findOwnFolder(settings.stateDir));
   const metered = metrics.meter(guardApi(api, lease), systemClock);
   const passing = { api: metered, logger, root, recent, fingerprintKey: token.fingerprintKey, ...journal };
   return { logger, state, triggers, token, source, root, forget, notifier, lease, wake, passing };
