@@ -73,7 +73,7 @@ async function main(): Promise<void> {
 }
 
 /** Writes why the commit of a job that runs again is only planned, where the default branch has other manifests by now. */
-async function holdOlder(context: RepositoryContext, head: string, paths: Paths, file: string) {
+async function holdOlder(context: RepositoryContext, head: string, paths: readonly string[] | null, file: string) {
   const [repository, main] = [new GitRepository(context), shorten(given['config-ref'])];
   const newest = await fetchNewest(context);
   const tip = await repository.commitOf(newest);
@@ -95,11 +95,8 @@ async function fetchNewest(context: RepositoryContext): Promise<string> {
   return isHere ? fetched : main; // what an earlier job fetched is older
 }
 
-/** Files and folders of commits; null: what is behind a link or in a submodule is not in them. */
-type Paths = readonly string[] | null;
-
-/** Whether two commits differ in these; null where that cannot be told, as in a partial clone. */
-async function differ(repository: GitRepository, commits: readonly string[], paths: Paths) {
+/** Whether two commits differ in these files and folders; null where that cannot be told: behind a link, in a submodule or partial clone. */
+async function differ(repository: GitRepository, commits: readonly string[], paths: readonly string[] | null) {
   if (paths === null) return null;
   const ask = (commit: string) => repository.headsOf([commit, ...paths.map((path) => `${commit}:${path}`)]);
   const [before, after] = await Promise.all(commits.map((commit) => ask(commit).catch(() => [])));

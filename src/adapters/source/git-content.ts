@@ -194,20 +194,14 @@ export async function findFolders(repository: GitRepository, commits: readonly s
   const roots = await repository.headsOf(commits.map(treeOf));
   const ids = roots.flatMap((root) => root?.id ?? []);
   if (ids.length < roots.length) throw new GitError('git-broken', 'git cat-file: no tree of a commit');
-  const found = await findBelow(
-    repository,
-    ids.map((tree) => ({ tree, path })),
-  );
-  return found.map((entry) => (entry?.type === 'tree' ? entry.id : null));
+  const asked = ids.map((tree) => ({ tree, path }));
+  return (await findBelow(repository, asked)).map((entry) => (entry?.type === 'tree' ? entry.id : null));
 }
 
 const treeOf = (commit: string): string => `${commit}^{tree}`;
 
 /** The entries at paths below trees, or what stands in the way of one: a link, a submodule. No path is given to git. */
-async function findBelow(
-  repository: GitRepository,
-  asked: readonly { readonly tree: string; readonly path: readonly string[] }[],
-) {
+async function findBelow(repository: GitRepository, asked: readonly { tree: string; path: readonly string[] }[]) {
   let found = asked.map(({ tree }): TreeEntry | null => ({ path: '', id: tree, type: 'tree' }));
   for (let at = 0; asked.some(({ path }) => at < path.length); at++) {
     const ids = [...new Set(found.flatMap((one) => (one?.type === 'tree' ? one.id : [])))];
