@@ -149,12 +149,8 @@ export function growHeapSlowly(files: readonly Pick<SourceFile, 'bytes'>[]): voi
   setFlagsFromString('--semi-space-growth-factor=1');
 }
 
-class ReaderDied extends Error {
-  readonly code = 'reader-died';
-
-  constructor(why: string) {
-    super(`the thread that reads manifests died (${why})`);
-  }
+function makeDeath(why: string): Error {
+  return Object.assign(new Error(`the thread that reads manifests died (${why})`), { code: 'reader-died' });
 }
 
 function startThread(workerUrl: URL, options: ReadOptions, parseMb: number) {
@@ -166,7 +162,7 @@ function startThread(workerUrl: URL, options: ReadOptions, parseMb: number) {
     stderr: true,
   });
   // Rejects with the error when there is one.
-  const ended = once(worker, 'exit').then(([code]) => Promise.reject(new ReaderDied(`exit code ${code}`)));
+  const ended = once(worker, 'exit').then(([code]) => Promise.reject(makeDeath(`exit code ${code}`)));
   ended.catch(() => undefined);
   return {
     /** Null when the file needed too much memory; the thread is of no use afterwards. Rejects when the thread died otherwise. */
@@ -177,9 +173,9 @@ function startThread(workerUrl: URL, options: ReadOptions, parseMb: number) {
         const [manifests] = await Promise.race([once(worker, 'message', { signal }), ended]);
         return manifests;
       } catch (error) {
-        if (getErrorCode(error) === 'ERR_WORKER_OUT_OF_MEMORY') return null;
-        if (error instanceof ReaderDied) throw error;
-        throw new ReaderDied(signal.aborted ? `no answer in ${silenceMs / 1000} s` : getErrorCode(error));
+        const code = getErrorCode(error);
+        if (code === 'ERR_WORKER_OUT_OF_MEMORY') return null;
+        throw code === 'reader-died' ? error : makeDeath(signal.aborted ? `no answer in ${silenceMs / 1000} s` : code);
       }
     },
     async end(): Promise<void> {

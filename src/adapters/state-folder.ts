@@ -44,8 +44,9 @@ export async function openState(directory: string): Promise<Result<StateFolder, 
     const written = replaceFile(mark, mine, 0o600, 'replaced');
     await written.catch(replaceError('ENOSPC', undefined)).catch(replaceError('EDQUOT', undefined));
   } catch (error) {
-    if (error instanceof NotOurs) return fail(error.message);
-    return fail(`the state folder ${folder} cannot be written (${getErrorCode(error, 'failed')})`);
+    const code = getErrorCode(error, 'failed');
+    if (error instanceof Error && code === 'not-ours') return fail(error.message);
+    return fail(`the state folder ${folder} cannot be written (${code})`);
   }
   return ok({ path: folder, release: () => rm(mark, { force: true }) });
 }
@@ -64,10 +65,6 @@ export function findOwnFolder(directory: string): string {
   return path.join(directory, 'reconcile');
 }
 
-class NotOurs extends Error {
-  readonly code = 'not-ours';
-}
-
 /** Makes a folder of the state, for its owner alone, and those above it; rejects where it cannot, or where it is not ours. */
 export async function claimFolder(folder: string): Promise<void> {
   await makeFolder(folder, 0o700);
@@ -78,7 +75,8 @@ export async function claimFolder(folder: string): Promise<void> {
 export async function closeToOthers(folder: string): Promise<void> {
   const found = await lstat(folder);
   const odd = found.isDirectory() ? (isAnothers(found) ? 'belongs to another user' : null) : 'is a link or a file';
-  if (odd !== null) throw new NotOurs(`the state folder ${folder} ${odd}; remove it, or give another --state-dir`);
+  const summary = `the state folder ${folder} ${odd}; remove it, or give another --state-dir`;
+  if (odd !== null) throw Object.assign(new Error(summary), { code: 'not-ours' });
   if ((found.mode & 0o077) === 0) return;
   // Kubernetes opens a volume to its group each time it mounts it: what others put there meanwhile is neither followed nor believed.
   await chmod(folder, 0o700);

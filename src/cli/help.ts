@@ -6,19 +6,17 @@ import { isSetting, nameVariable, optionNames } from './options.ts';
 
 /** `reconcile --help`: the commands first, five examples, and where more is. */
 export function describeProgram(): string {
-  const rows = [
-    ...commands.map(({ name, operands, summary }): [string, string] => [
-      `${name} ${operands.length > 12 ? '…' : operands}`.trim(),
-      summary,
-    ]),
-    ['help COMMAND|TOPIC', `a command's options; topics: ${[...topics.keys()].join(', ')}`] as [string, string],
-  ];
-  const width = measureLongest(rows.map(([usage]) => usage));
+  const rows = commands.map(({ name, operands, summary }) => {
+    return { usage: `${name} ${operands.length > 12 ? '…' : operands}`.trim(), summary };
+  });
+  const topicNames = [...topics.keys()].join(', ');
+  rows.push({ usage: 'help COMMAND|TOPIC', summary: `a command's options; topics: ${topicNames}` });
+  const width = measureLongest(rows.map(({ usage }) => usage));
   return [
     `reconcile ${version}: your Firezone 0.7 firewall, as reviewed YAML in Git`,
     'Usage: reconcile COMMAND [options] …; reconcile PATH means reconcile apply PATH',
     'Commands:',
-    ...rows.map(([usage, summary]) => `  ${usage.padEnd(width)}  ${summary}`),
+    ...rows.map(({ usage, summary }) => `  ${usage.padEnd(width)}  ${summary}`),
     'Examples:',
     '  reconcile export --out policy     # the rules that are there, as manifests',
     '  reconcile validate policy         # checks them; needs no server',

@@ -77,14 +77,13 @@ function makeTrial(invocation: Invocation, files: StateFiles, terms: ConfirmTerm
       const waiting = { ...pending, until: systemClock.wallTime() + (failed === null ? terms.withinMs : 0) };
       await savePending(files, waiting);
       const back = await settleTrial(invocation, files, waiting, failed);
-      return back === null ? { isKept: true, answer: withoutScreen(applied) } : { isKept: false, answer: back };
+      if (back !== null) return { isKept: false, answer: back };
+      // The screen has the answer already: what is left is for files and documents.
+      const { notes: _, ...answer } = applied;
+      const text: Answer['text'] = (display) => (display.onScreen === true ? '' : (answer.text?.(display) ?? ''));
+      return { isKept: true, answer: { ...answer, text } };
     },
   };
-}
-
-/** The answer for files and documents; the screen has it already. */
-function withoutScreen({ notes: _, ...answer }: Answer): Answer {
-  return { ...answer, text: (display) => (display.onScreen === true ? '' : (answer.text?.(display) ?? '')) };
 }
 
 /** Why nobody is asked (null: somebody is): what is live is not what was reviewed. And the ms until the filter should hold it; 0: seen. */
