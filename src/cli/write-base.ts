@@ -50,7 +50,7 @@ async function main(): Promise<void> {
   rmSync(out, { recursive: true, force: true });
   mkdirSync(out, { recursive: true });
   const git = { environment: process.env, signal: new AbortController().signal };
-  const settingsFile = given.config === '' ? '' : await copySettings(git, resolve(given.config));
+  const settingsFile = await copySettings(git, resolve(given.config));
   if (settingsFile !== '') writeFileSync(join(out, 'config'), settingsFile);
   if (!existsSync(`${directory}/`)) return; // not there, or one file: the plan says it
   const { gitDir, path, where } = findRepository(directory);
@@ -63,7 +63,7 @@ async function main(): Promise<void> {
   const paths =
     path && [path, ...values.map((file) => findInWorkTree(directory, file))].flatMap((one) => one?.join('/') ?? []);
   if (path === null) say(`${given.path} is ${where}: the plan is not compared with a base`, code);
-  if (name === '' && head !== '') return await holdOlder({ ...git, gitDir }, head, paths, join(out, 'held'));
+  if (name === '') return await holdOlder({ ...git, gitDir }, head, paths, join(out, 'held'));
   if (path === null || head === '') return;
   const commit = await findBase({ ...git, gitDir }, head, name);
   if (commit === null) return say(`the plan is not compared with its base, which this clone lacks; ${fetchAll}`, code);
@@ -74,14 +74,14 @@ async function main(): Promise<void> {
 
 /** Writes why the commit of a job that runs again is only planned, where the default branch has other manifests by now. */
 async function holdOlder(context: RepositoryContext, head: string, paths: readonly string[] | null, file: string) {
+  if (head === '' || existsSync(file)) return;
   const [repository, main] = [new GitRepository(context), shorten(given['config-ref'])];
   const newest = await fetchNewest(context);
   const tip = await repository.commitOf(newest);
-  if (existsSync(file) || tip === null) return;
   const why = `this job cannot fetch ${main} (persist-credentials: false, or ssh-key?)`;
   if (tip === head && newest !== fetched)
     return say(`${why}: run again after a later push, it applies its older manifests`, 0);
-  if (await repository.isAncestor(tip, head)) return;
+  if (tip === null || (await repository.isAncestor(tip, head))) return;
   const isOther = await differ(repository, [head, tip], paths);
   const has = isOther === null ? 'may have' : 'has';
   if (isOther !== false)
@@ -95,7 +95,7 @@ async function fetchNewest(context: RepositoryContext): Promise<string> {
   return isHere ? fetched : main; // what an earlier job fetched is older
 }
 
-/** Whether two commits differ in these files and folders; null where that cannot be told: behind a link, in a submodule or partial clone. */
+/** Whether two commits differ in these files and folders; null where that cannot be told, as of a link or a submodule. */
 async function differ(repository: GitRepository, commits: readonly string[], paths: readonly string[] | null) {
   if (paths === null) return null;
   const ask = (commit: string) => repository.headsOf([commit, ...paths.map((path) => `${commit}:${path}`)]);
@@ -202,7 +202,7 @@ async function copySettings(git: Omit<RepositoryContext, 'gitDir'>, file: string
   const folder = dirname(file);
   const all = listRepositories(folder);
   const [top, outer] = [findCheckout(all), all.at(-1)];
-  if (top === null || outer === undefined) return file;
+  if (given.config === '' || top === null || outer === undefined) return given.config && file;
   const inside = relative(top, file).split(sep);
   // Below the outermost: behind a link another clone may lie.
   if (!existsSync(folder) || realpathSync(folder) !== join(realpathSync(outer), relative(outer, folder)))

@@ -38,7 +38,7 @@ export interface ApplyRecord extends ApplyOrigin {
    * live are here too: the newest record knows all.
    */
   readonly said: ReadonlyMap<string, SaidOfRule>;
-  /** What the record before it knew of rules that end: going back knows that again, though that record is removed. Undefined: an older version wrote the record. */
+  /** What the record before it knew of rules that end: going back knows that again. Undefined: an older version wrote the record. */
   readonly endsBefore: ReadonlyMap<string, SaidOfRule> | undefined;
   /** Fields of the Configuration that it wrote. */
   readonly fields: readonly ConfigurationField[];

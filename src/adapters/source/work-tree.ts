@@ -14,7 +14,7 @@ export function findInWorkTree(directory: string, file: string): readonly string
   return isSame ? relative(top, file).split(sep) : null;
 }
 
-/** The work tree that holds a directory, and where it lies there; null without one. Other commits may lack a link below its top, or change it. */
+/** The work tree that holds a directory, and where it lies there; null without one. A link on the way may differ in other commits. */
 export function findWorkTree(directory: string) {
   if (!existsSync(directory)) return null;
   const real = realpathSync(directory);
