@@ -128,9 +128,7 @@ function samlBody(provider: SamlProvider): Readonly<Record<string, unknown>> {
 }
 
 function logoBody(logo: Logo | null): Readonly<Record<string, string>> | null {
-  if (logo === null) return null;
-  const { url, data, type } = logo;
-  return { ...(url === null ? {} : { url }), ...(data === null ? {} : { data }), ...(type === null ? {} : { type }) };
+  return logo && Object.fromEntries(Object.entries(logo).filter(([, value]) => value !== null));
 }
 
 interface PinnedField {

@@ -4,16 +4,40 @@ import type { Clock } from '../ports.ts';
 /** What may run: any write, or one that closes a gap (or opens it to its end), which no pause and no pace holds back. */
 export type Priority = 'normal' | 'gap';
 
+/** When the next write may be sent: after a pause that the server asked for, `--pace`, a rebuild, and before a gap the backlog. */
+export interface Throttle {
+  /** ms until a write in that priority may be sent; 0: now. */
+  waitMs(priority: Priority): number;
+  /** ms until the backlog lets a gap be opened; 0: now. */
+  gapWaitMs(): number;
+  /** Whether the backlog is so far up that gaps should go before rules that need none. */
+  backlogRising(): boolean;
+  /** Counts a write that is sent now. */
+  sent(): void;
+  /** Counts a change that the server stored and its filter still has to follow. */
+  stored(change: 'insert' | 'delete'): void;
+  /** At the change stored last the filter may crash; nothing waits for its rebuild, but what is expected allows for it. */
+  mayCrash(rules: number): void;
+  /** Whether writes sent while the filter is rebuilt from that many rules still reach it. */
+  isLossless(rules: number): boolean;
+  /** All writes wait that long. */
+  pause(ms: number): void;
+  /**
+   * The filter is rebuilt from that many rules: all writes wait, gaps too. `now`: it has begun; `after-backlog`: it begins
+   * when the filter comes to the change that was stored last. Returns the expected ms until it is over.
+   */
+  rebuild(rules: number, begins: 'now' | 'after-backlog'): number;
+  /** The rebuild is over: the filter was seen to hold all that is stored. */
+  rebuilt(): void;
+  /** ms until the filter is expected to hold all that was stored; null when the server's answer is the enforcement. */
+  enforcedInMs(): number | null;
+}
+
 /** The longest backlog, in ms of the filter's work, at which a gap is opened. */
 const gapBacklogMs = 1000;
 
-export type Throttle = ReturnType<typeof createThrottle>;
-
-/**
- * When the next write of one apply may be sent: after a pause that the server asked for, `--pace` (`pace` writes a second), a rebuild, and
- * before a gap the backlog. `slowness`: by how much the filter was slower than the model; it shortens no wait.
- */
-export function createThrottle(clock: Clock, filter: FilterModel | null, pace: number | null, slowness = 1) {
+/** A throttle for one apply: `pace` writes a second. `slowness`: by how much the filter was slower than the model; it shortens no wait. */
+export function createThrottle(clock: Clock, filter: FilterModel | null, pace: number | null, slowness = 1): Throttle {
   let pausedUntil = 0;
   let rebuiltAt = 0;
   let nextAt = 0;
@@ -26,44 +50,32 @@ export function createThrottle(clock: Clock, filter: FilterModel | null, pace: n
   let perhapsUntil = 0;
   const backlogMs = (): number => Math.max(0, emptyAt - clock.now());
   return {
-    /** ms until a write in that priority may be sent; 0: now. */
-    waitMs: (priority: Priority): number => {
+    waitMs: (priority) => {
       const until = priority === 'gap' ? rebuiltAt : Math.max(pausedUntil, rebuiltAt, nextAt);
       return Math.max(0, until - clock.now());
     },
-    /** ms until the backlog lets a gap be opened; 0: now. */
-    gapWaitMs: (): number => Math.max(0, backlogMs() - gapBacklogMs),
-    /** Whether the backlog is so far up that gaps should go before rules that need none. */
-    backlogRising: (): boolean => backlogMs() > gapBacklogMs / 2,
-    /** Counts a write that is sent now. */
-    sent: (): void => {
+    gapWaitMs: () => Math.max(0, backlogMs() - gapBacklogMs),
+    backlogRising: () => backlogMs() > gapBacklogMs / 2,
+    sent: () => {
       if (pace !== null) nextAt = Math.max(nextAt, clock.now()) + 1000 / pace;
     },
-    /** Counts a change that the server stored and its filter still has to follow. */
-    stored: (change: 'insert' | 'delete'): void => {
+    stored: (change) => {
       if (filter === null) return;
       const ms = 1000 / (change === 'insert' ? filter.rate : filter.deleteRate);
       emptyAt = Math.max(emptyAt, clock.now()) + ms;
       expectedAt = Math.max(expectedAt, clock.now()) + ms * slowness;
       if (perhapsMs > 0) perhapsUntil = expectedAt + perhapsMs;
     },
-    /** At the change stored last the filter may crash; nothing waits for its rebuild, but what is expected allows for it. */
-    mayCrash: (rules: number): void => {
+    mayCrash: (rules) => {
       if (filter === null) return;
       perhapsMs = Math.max(perhapsMs, estimateRebuildMs(filter, rules));
       perhapsUntil = expectedAt + perhapsMs;
     },
-    /** Whether writes sent while the filter is rebuilt from that many rules still reach it. */
-    isLossless: (rules: number): boolean => filter === null || isLossless(filter, rules),
-    /** All writes wait that long. */
-    pause: (ms: number): void => {
+    isLossless: (rules) => filter === null || isLossless(filter, rules),
+    pause: (ms) => {
       pausedUntil = Math.max(pausedUntil, clock.now() + ms);
     },
-    /**
-     * The filter is rebuilt from that many rules: all writes wait, gaps too. `now`: it has begun; `after-backlog`: it begins
-     * when the filter comes to the change that was stored last. Returns the expected ms until it is over.
-     */
-    rebuild: (rules: number, begins: 'now' | 'after-backlog'): number => {
+    rebuild: (rules, begins) => {
       if (filter === null) return 0;
       const beginsAt = clock.now() + (begins === 'now' ? 0 : backlogMs());
       rebuiltAt = Math.max(rebuiltAt, beginsAt + estimateRebuildMs(filter, rules));
@@ -71,8 +83,7 @@ export function createThrottle(clock: Clock, filter: FilterModel | null, pace: n
       expectedAt = rebuiltAt;
       return rebuiltAt - clock.now();
     },
-    /** The rebuild is over: the filter was seen to hold all that is stored. */
-    rebuilt: (): void => {
+    rebuilt: () => {
       const now = clock.now();
       rebuiltAt = Math.min(rebuiltAt, now);
       emptyAt = Math.min(emptyAt, now);
@@ -80,8 +91,7 @@ export function createThrottle(clock: Clock, filter: FilterModel | null, pace: n
       perhapsMs = 0;
       perhapsUntil = 0;
     },
-    /** ms until the filter is expected to hold all that was stored; null when the server's answer is the enforcement. */
-    enforcedInMs: (): number | null =>
+    enforcedInMs: () =>
       filter === null ? null : Math.ceil(Math.max(0, expectedAt - clock.now(), perhapsUntil - clock.now())),
   };
 }
