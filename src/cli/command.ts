@@ -37,12 +37,9 @@ export interface Settings extends OptionValues {
 export type RawValues = Readonly<Partial<Record<OptionName, unknown>>>;
 
 /** What a process lends to a command; a test lends its own. */
-export interface Terminal {
+export interface Terminal extends Readonly<Record<`${'stdin' | 'stdout' | 'stderr'}IsTerminal`, boolean>> {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
-  readonly stdinIsTerminal: boolean;
-  readonly stdoutIsTerminal: boolean;
-  readonly stderrIsTerminal: boolean;
   /** Columns of the terminal, where stdout or stderr is one. */
   readonly columns?: number;
   readonly stdout: (text: string) => void;

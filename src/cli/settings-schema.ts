@@ -182,14 +182,13 @@ export const settingsSchema = z.strictObject({ ...flags, ...nested });
 
 /** The members of the settings file that are not flags. */
 export const nestedSchema = z.object(nested);
-export type NestedSettings = z.infer<typeof nestedSchema>;
 
 export interface SettingsFile {
   readonly path: string;
   /** What relative paths in it are relative to. */
   readonly folder: string;
   readonly options: Readonly<Partial<Record<OptionName, unknown>>>;
-  readonly nested: NestedSettings;
+  readonly nested: z.infer<typeof nestedSchema>;
   /** The line that each member at its top stands on. */
   readonly lines?: ReadonlyMap<string, number>;
 }
