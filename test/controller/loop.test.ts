@@ -17,6 +17,14 @@ async function end(fake: FakeLoop): Promise<void> {
   await fake.running;
 }
 
+/** Lets the revision that waits begin. */
+async function release(fake: FakeLoop): Promise<void> {
+  fake.holds = () => null;
+  fake.triggers.wake('released');
+  await fake.clock.until(() => fake.loop.status().revisions.applied === 'r2');
+  await end(fake);
+}
+
 const ready = (fake: FakeLoop) => fake.loop.status().conditions.Ready;
 const stalled = (fake: FakeLoop) => fake.loop.status().conditions.Stalled;
 
@@ -400,10 +408,7 @@ describe('the loop', () => {
     expect(ready(fake)).toMatchObject({ status: 'False', message: 'r2 waits for eu' });
     expect(fake.loop.status().revisions).toMatchObject({ observed: 'r2', applied: 'r1', attempted: 'r1' });
     expect(fake.turns).toEqual([]);
-    fake.holds = () => null;
-    fake.triggers.wake('released');
-    await fake.clock.until(() => fake.loop.status().revisions.applied === 'r2');
-    await end(fake);
+    await release(fake);
   });
 
   it('says of a revision that is to begin or go on whether something of it was written', async () => {
@@ -444,10 +449,7 @@ describe('the loop', () => {
     await fake.clock.until(() => ready(fake).reason === 'Waiting');
     expect([ready(fake).message, fake.applied.length]).toEqual(['r2 waits: maxParallel is 1', 0]);
     expect(fake.loop.status().revisions.applied).toBe('r1');
-    fake.holds = () => null;
-    fake.triggers.wake('released');
-    await fake.clock.until(() => fake.loop.status().revisions.applied === 'r2');
-    await end(fake);
+    await release(fake);
   });
 
   it('a revision that waits for its turn hides nothing that is wrong with the one in effect', async () => {
