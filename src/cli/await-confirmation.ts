@@ -6,6 +6,7 @@ import type { StateFiles } from '../adapters/state-files.ts';
 import { askUntilConfirmed } from '../controller/trial.ts';
 import { lineToType } from './arguments.ts';
 import { type Invocation, makeFailure, type Settings, type Terminal } from './command.ts';
+import { splitWords } from './output.ts';
 import { type ConfirmTerms, findPendingOwner, isPending } from './pending.ts';
 
 const defaultWithinMs = 300_000;
@@ -37,13 +38,6 @@ function isInBackground(): boolean {
   } catch {
     return false;
   }
-}
-
-/** Words as a shell splits them, with quotes and nothing else of a shell (as ci/plan-run.mjs); null where a quote is not closed. */
-export function splitWords(text: string): readonly string[] | null {
-  const word = /(?:[^\s'"]+|'[^']*'|"[^"]*")+/g;
-  if (/['"]/.test(text.replace(word, ''))) return null;
-  return (text.match(word) ?? []).map((one) => one.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'));
 }
 
 /** Why a command cannot be started; null: it can. */

@@ -88,6 +88,13 @@ export function pickValues(words: readonly string[], flag: string): readonly str
   });
 }
 
+/** Words as a shell splits them, with quotes and nothing else of a shell (as ci/plan-run.mjs); null where a quote is not closed. */
+export function splitWords(text: string): readonly string[] | null {
+  const word = /(?:[^\s'"]+|'[^']*'|"[^"]*")+/g;
+  if (/['"]/.test(text.replace(word, ''))) return null;
+  return (text.match(word) ?? []).map((one) => one.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'));
+}
+
 /** The outputs of a run that may have failed: where they are what is wrong, text, or JSON where that was meant. */
 export function readUsableOutputs(list: readonly string[], cwd: string): readonly Output[] {
   try {

@@ -12,9 +12,8 @@ import { defaultLimits } from '../desired/context.ts';
 import { findProfile } from '../model/profile.ts';
 import type { SourceFile } from '../ports.ts';
 import { renderProblems } from '../report/problems.ts';
-import { splitWords } from './await-confirmation.ts';
 import { Failure, type Settings } from './command.ts';
-import { pickValues } from './output.ts';
+import { pickValues, splitWords } from './output.ts';
 import { settle } from './settings.ts';
 import { readSettingsFile } from './settings-file.ts';
 
