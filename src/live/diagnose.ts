@@ -1,19 +1,9 @@
 import { parseNetwork } from '../model/address.ts';
 import type { ConfigurationFields, LiveConfiguration } from '../model/configuration.ts';
 import { makeError, makeNote, makeWarning, type Problem } from '../model/problem.ts';
-import { isModifiedInPlace, type LiveRule } from '../model/rule.ts';
 
-/** What a stored state tells about the server's health: one problem for each finding, with its fix. Facts: docs/reference/server.md. */
-export function diagnoseRules(rules: readonly LiveRule[]): readonly Problem[] {
-  const hint = 'replace it at a quiet time, since the filter may be rebuilt: `reconcile apply --replace-modified PATH`';
-  const modified = rules.filter(isModifiedInPlace).map(({ id, rule: { action, destination } }) => {
-    const what = `rule ${id} (${action} ${destination.text}) was modified in place`;
-    return makeWarning('modified-in-place', `${what}: the packet filter may still hold its earlier form`, hint);
-  });
-  return [...modified, ...(rules.some((live) => live.rule.ports !== null) ? [] : [noPortRule])];
-}
-
-const noPortRule = makeNote(
+/** Said where no stored rule has ports. */
+export const noPortRule = makeNote(
   'port-rules-unknown',
   'no live rule has ports, so nothing shows whether this server supports port rules (Linux later than 5.6.8 does)',
   'an apply compares each answer with what was sent: where ports are dropped silently, the rule is taken back and the run fails',

@@ -27,11 +27,6 @@ const boolean = reading((value) => typeof value === 'boolean', 'true or false');
 const integer = reading((value): value is number => Number.isSafeInteger(value), 'a whole number');
 const object = reading(isObject, 'an object');
 const list = reading((value): value is readonly unknown[] => Array.isArray(value), 'a list');
-const texts = reading(areTexts, 'a list of texts');
-
-function areTexts(value: unknown): value is readonly (string | null)[] {
-  return Array.isArray(value) && value.every((member) => typeof member === 'string' || member === null);
-}
 
 function orNull<T>(read: Read<T>): Read<T | null> {
   return (value, where) => (value === null ? null : read(value, where));
@@ -49,7 +44,7 @@ const filledText: Read<string | null> = (value, where) => optional(text)(value, 
 const secret: Read<Secret> = (value, where) => (value instanceof Secret ? value : Secret.of(text(value, where)));
 
 /** A null member, which the server accepts and stores (observed: recordings/configuration_fields), reads as `null`. */
-const networks = orNull((value, where) => texts(value, where).map((member) => canonicalizeNetwork(String(member))));
+const networks = orNull(listOf((value, where) => canonicalizeNetwork(String(orNull(text)(value, where)))));
 
 function listOf<T>(read: Read<T>): Read<readonly T[]> {
   return (value, where) => list(value, where).map((item, index) => read(item, `${where}[${index}]`));
@@ -113,12 +108,25 @@ const readFields = members<ConfigurationFields>({
   vpn_session_duration: integer,
 });
 
+const unmanaged = { id: true, inserted_at: true, updated_at: true };
+
+/** Paths of the members, those of providers too, that were not read. */
+function listUnknown(from: unknown, read: unknown, path = ''): readonly string[] {
+  if (typeof from !== 'object' || typeof read !== 'object' || from === null || read === null) return [];
+  const members = new Map<string, unknown>(Object.entries(read));
+  return Object.entries(from).flatMap(([name, value]) =>
+    members.has(name) ? listUnknown(value, members.get(name), `${path}${name}.`) : [path + name],
+  );
+}
+
 /** Reads the answer of GET or PATCH /v0/configuration; no message quotes a value. A field that cannot be read is named. */
 export function decodeLiveConfiguration(body: unknown): Result<LiveConfiguration, string> {
   const data = unwrapData(body);
   if (!isObject(data)) return fail('the configuration is not {"data": {...}}');
   try {
-    return ok({ id: text(data['id'], 'id'), fields: readFields(data, '') });
+    const fields = readFields(data, '');
+    const unknownFields = listUnknown(data, { ...fields, ...unmanaged });
+    return ok({ id: text(data['id'], 'id'), fields, ...(unknownFields.length === 0 ? {} : { unknownFields }) });
   } catch (error) {
     if (!(error instanceof Unreadable)) throw error;
     return fail(`the configuration: ${error.message}`);

@@ -14,9 +14,9 @@ export interface LiveUser {
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /**
- * Reads the answer of GET /v0/rules. Strict for every field that a plan relies on, blind to fields it does not know; one
- * rule that cannot be read fails the whole, for a plan from half an answer could delete the other half. Checked by hand
- * rather than by a schema: 100,000 rules are decoded in each pass. A rule that is listed as it was in `before` is the same object.
+ * Reads the answer of GET /v0/rules. Strict for every field that a plan relies on; of fields it does not know the names are
+ * kept. One rule that cannot be read fails the whole, for a plan from half an answer could delete the other half. Checked by hand rather
+ * than by a schema: 100,000 rules are decoded in each pass. A rule that is listed as it was in `before` is the same object.
  */
 export function decodeLiveRules(body: unknown, before: readonly LiveRule[] = []): Result<readonly LiveRule[], string> {
   const data = readList(body, 'rules');
@@ -97,6 +97,7 @@ function nameOf(item: unknown, index: number): string {
 function isListedAs(live: LiveRule, item: Readonly<Record<string, unknown>>): boolean {
   const { action, ports, userId } = live.rule;
   return (
+    `${listOthers(item).unknownFields}` === `${live.unknownFields}` &&
     item['id'] === live.id &&
     item['action'] === action &&
     item['destination'] === live.destinationText &&
@@ -109,6 +110,12 @@ function isListedAs(live: LiveRule, item: Readonly<Record<string, unknown>>): bo
 }
 
 const nullable = ['port_range', 'port_type', 'user_id'] as const;
+const fieldsRead = new Set<string>([...nullable, 'action', 'destination', 'id', 'inserted_at', 'updated_at']);
+
+function listOthers(item: Readonly<Record<string, unknown>>): Pick<LiveRule, 'unknownFields'> {
+  const unknownFields = Object.keys(item).filter((name) => !fieldsRead.has(name));
+  return unknownFields.length === 0 ? {} : { unknownFields };
+}
 
 function decodeOne(item: unknown): Result<LiveRule, string> {
   if (!isObject(item)) return fail('it is not an object');
@@ -131,7 +138,7 @@ function decodeOne(item: unknown): Result<LiveRule, string> {
   if (typeof insertedAt !== 'string' || typeof updatedAt !== 'string')
     return fail('it has no inserted_at or updated_at');
   const rule = { action, destination: parsed.value.network, ports: ports.value, userId } as const;
-  return ok({ id, rule, destinationText: parsed.value.written, insertedAt, updatedAt });
+  return ok({ id, rule, destinationText: parsed.value.written, insertedAt, updatedAt, ...listOthers(item) });
 }
 
 function decodePorts(type: unknown, range: unknown): Result<Ports | null, string> {

@@ -136,4 +136,6 @@ export interface DesiredConfiguration {
 export interface LiveConfiguration {
   readonly id: string;
   readonly fields: ConfigurationFields;
+  /** Paths of members that are not read here; absent where there are none. */
+  readonly unknownFields?: readonly string[];
 }

@@ -200,6 +200,7 @@ export type ProblemCode =
   | 'unknown-field'
   | 'unknown-group'
   | 'unknown-kind'
+  | 'unknown-live-fields'
   | 'unknown-live-rules'
   | 'unknown-names'
   | 'unknown-network'

@@ -60,6 +60,8 @@ export interface LiveRule {
   readonly destinationText: string;
   readonly insertedAt: string;
   readonly updatedAt: string;
+  /** Names of fields that are not read here; absent where there are none. */
+  readonly unknownFields?: readonly string[];
 }
 
 /** Whether the rule was changed in place: the packet filter may hold something else than the API shows (docs/reference/server.md). */

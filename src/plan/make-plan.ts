@@ -1,4 +1,5 @@
-import { compareProblems, makeWarning, type Problem } from '../model/problem.ts';
+import { escapeControls, joinSome, shortenText } from '../model/printable.ts';
+import { compareProblems, makeNote, makeWarning, type Place, type Problem } from '../model/problem.ts';
 import { compareRules, isModifiedInPlace, type LiveRule, type Rule, sortByRule } from '../model/rule.ts';
 import { findNextBoundary, type LiveState } from '../model/state.ts';
 import { computeEffect } from '../policy/effect.ts';
@@ -25,7 +26,9 @@ export function makePlan(input: PlanInput): Plan {
   const effect = operations.length === 0 ? { opens: [], closes: [] } : computeEffect(before, after);
   const exposure = findExposure({ order, before, after, profile: input.profile });
   const unbound = warnOfUnbound(input, configuration);
-  const found = [...(configuration?.problems ?? []), ...unbound, ...modifiedInPlace(rules, input)];
+  const read = { ...input.live, configuration: configuration && input.live.configuration };
+  const seen = [...findModified(rules, input), ...noteUnknownFields(read)];
+  const found = [...(configuration?.problems ?? []), ...unbound, ...seen];
   const guarded = { input, changes, configuration, effect, exposure };
   const plan = judgePlan(guarded, findLater(input, rules), { steps, problems: found.sort(compareProblems) });
   const next = findNextBoundary(input.desired, input.desired.at ?? Number.POSITIVE_INFINITY);
@@ -89,14 +92,31 @@ export function isCarriedOut({ changes }: Plan, { rules }: LiveState): boolean {
 }
 
 /** Rules whose filter entry may differ from what the API shows; one problem each. */
-function modifiedInPlace(changes: readonly RuleChange[], { profile }: PlanInput): readonly Problem[] {
+function findModified(changes: readonly RuleChange[], { profile }: PlanInput): readonly Problem[] {
   if (profile.filter === null) return [];
-  return changes.flatMap(({ action, name, live, source }) => {
-    if (live === null || action !== 'keep' || !isModifiedInPlace(live)) return [];
-    const rule = `The live rule ${live.id}${name === null ? '' : ` (\`${name}\`)`}`;
-    const summary = `${rule} was modified in place: the packet filter may still hold its earlier form.`;
-    const creating = 'and so can creating a rule that overlaps its earlier form';
-    const hint = `Replace it with \`--replace-modified\`, at a quiet time: deleting it can make the server rebuild its filter, ${creating}.`;
-    return [makeWarning('modified-in-place', summary, hint, source ?? undefined)];
-  });
+  return changes.flatMap(({ action, name, live, source }) =>
+    live !== null && action === 'keep' && isModifiedInPlace(live) ? [warnOfModified(live, name, source)] : [],
+  );
+}
+
+export function warnOfModified({ id, rule }: LiveRule, name: string | null = null, source: Place | null = null) {
+  const called = name === null ? `${rule.action} ${rule.destination.text}` : `\`${name}\``;
+  const summary = `The live rule ${id} (${called}) was modified in place: the packet filter may still hold its earlier form.`;
+  const creating = 'and so can creating a rule that overlaps its earlier form';
+  const hint = `Replace it with \`--replace-modified\`, at a quiet time: deleting it can make the server rebuild its filter, ${creating}.`;
+  return makeWarning('modified-in-place', summary, hint, source ?? undefined);
+}
+
+/** Fields of the server that nothing here reads. A newer server may let them change what a rule does. */
+export function noteUnknownFields({ rules, configuration }: LiveState): readonly Problem[] {
+  const names = [...new Set(rules.flatMap(({ unknownFields = [] }) => unknownFields))].sort();
+  const paths = (configuration?.unknownFields ?? []).map((path) => `configuration.${path}`);
+  const all = [...names, ...paths].map((name) => escapeControls(shortenText(name, 60)));
+  if (all.length === 0) return [];
+  const [first] = rules.flatMap(({ id, unknownFields }) => (unknownFields === undefined ? [] : [id])).sort();
+  const where = first === undefined ? '' : ` (first in rule ${first})`;
+  const summary = `The server has fields that this version does not know: ${joinSome(all, 5)}${where}. Plans do not count them.`;
+  const hint =
+    'They may change what rules do: see the release notes of the server, and of newer versions of `reconcile`.';
+  return [makeNote('unknown-live-fields', summary, hint)];
 }

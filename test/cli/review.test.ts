@@ -701,6 +701,44 @@ describe('reconcile doctor', () => {
     expect(run.out).toContain('[no-sign-in]');
   });
 
+  it('names fields of rules and Configuration that a newer server has, and so does a plan, once', async () => {
+    const headers = { authorization: 'Bearer test-token-of-the-simulator', accept: 'application/json' };
+    const [, id] = world.simulator.seed(
+      ['10.0.0.0/9', '10.128.0.0/9'].map((destination) => ({ action: 'drop', destination })),
+    );
+    const read = async (path: string) =>
+      ((await (await fetch(`${world.simulator.url}${path}`, { headers })).json()) as { data: object }).data;
+    const more = {
+      ...Object.fromEntries(Array.from({ length: 9 }, (_, n) => [`x${n}`, n])),
+      'a\u001b[2J': 1,
+      enabled: false,
+    };
+    const [rules, configuration] = [await read('/v0/rules'), await read('/v0/configuration')];
+    const answers = {
+      '/v0/rules': (rules as { id: string }[]).map((one) => (one.id === id ? { ...one, ...more } : one)),
+      '/v0/configuration': { ...configuration, new_field: 1 },
+    };
+    const server = createServer((request, response) => {
+      response.setHeader('content-type', 'application/json');
+      response.end(JSON.stringify({ data: answers[request.url as keyof typeof answers] }));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    world.write('m/a.yaml', closed);
+    const at = ['--base-url', `http://127.0.0.1:${port}`];
+    const [doctor, plan] = [await world.cli(['doctor', ...at]), await world.cli(['plan', 'm', ...at])];
+    server.close();
+    const told = `[unknown-live-fields] The server has fields that this version does not know: a\\u{1b}[2J, enabled, x0, x1, x2 and`;
+    for (const { code, out, err } of [doctor, plan]) {
+      expect([code, `${out}${err}`.split(told).length]).toEqual([0, 2]);
+    }
+    // No manifest manages the Configuration.
+    expect([doctor.out, plan.out + plan.err]).toEqual([
+      expect.stringContaining(`and 7 more (first in rule ${id}).`),
+      expect.stringContaining(`and 6 more (first in rule ${id}).`),
+    ]);
+  });
+
   it('names a rule modified in place, and the way to replace it', async () => {
     const [id] = world.simulator.seed([{ action: 'drop', destination: '10.0.0.0/8' }]);
     await fetch(`${world.simulator.url}/v0/rules/${id}`, {

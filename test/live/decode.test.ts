@@ -106,7 +106,7 @@ describe('rules', () => {
     const zoned = { ...wire, id: '22222222-2222-4222-8222-222222222222', destination: 'fe80::1%1' };
     const before = read({ data: [wire, zoned] });
     const [first] = before;
-    expect(read({ data: [zoned, { ...wire, priority: 1 }] }, before)[1]).toBe(first);
+    expect(read({ data: [zoned, wire] }, before)[1]).toBe(first);
     for (const change of [
       { id: '33333333-3333-4333-8333-333333333333' },
       { action: 'accept' },
@@ -118,6 +118,7 @@ describe('rules', () => {
       { user_id: '44444444-4444-4444-8444-444444444444' },
       { inserted_at: '2026-01-01T00:00:00.000001Z' },
       { updated_at: '2026-01-01T00:00:00.000001Z' },
+      { priority: 1 },
     ]) {
       const body = { data: [{ ...wire, ...change }, zoned] };
       expect(read(body, before)).toEqual(read(body));
@@ -130,8 +131,11 @@ describe('rules', () => {
     expect(decodeLiveRules({ data: [wire, wire] }, before)).toMatchObject({ ok: false });
   });
 
-  test('unknown fields are passed over', () => {
-    expect(decodeLiveRules({ data: [{ ...wire, priority: 1 }], page: 2 }).ok).toBe(true);
+  test('a field of a newer server does not fail the list, and its name is kept', () => {
+    const decoded = decodeLiveRules({ data: [{ ...wire, enabled: false, priority: 1 }], page: 2 });
+    expect(decoded).toMatchObject({ ok: true, value: [{ unknownFields: ['enabled', 'priority'] }] });
+    const [now] = recorded('GET', /^\/v0\/rules\/?$/).map((body) => decodeLiveRules(body));
+    expect(now?.ok && now.value.flatMap(({ unknownFields }) => unknownFields ?? [])).toEqual([]);
   });
 
   for (const [name, change, because] of [
@@ -176,24 +180,24 @@ describe('the Configuration', () => {
     expect(answers.length).toBeGreaterThan(20);
     for (const body of answers) {
       const decoded = decodeLiveConfiguration(body);
-      expect(decoded.ok ? '' : decoded.error).toBe('');
+      expect(decoded.ok ? decoded.value.unknownFields : decoded.error).toBeUndefined();
     }
   });
 
+  const oidc = {
+    id: 'okta',
+    label: 'Okta',
+    scope: 'openid email',
+    response_type: 'code',
+    client_id: 'c',
+    discovery_document_uri: 'https://idp.example.com',
+    redirect_uri: null,
+    auto_create_users: true,
+  };
   const recordedOne = recorded('GET', /^\/v0\/configuration$/)[0] as { data: Record<string, unknown> };
 
   test('secrets are secrets from the first moment', () => {
-    const provider = {
-      id: 'okta',
-      label: 'Okta',
-      scope: 'openid email',
-      response_type: 'code',
-      client_id: 'c',
-      client_secret: 'canary-5b1',
-      discovery_document_uri: 'https://idp.example.com',
-      redirect_uri: null,
-      auto_create_users: true,
-    };
+    const provider = { ...oidc, client_secret: 'canary-5b1' };
     const decoded = decodeLiveConfiguration({ data: { ...recordedOne.data, openid_connect_providers: [provider] } });
     expect(inspect(decoded, { depth: 9 })).not.toContain('canary');
     const secret = decoded.ok ? decoded.value.fields.openid_connect_providers[0]?.client_secret : undefined;
@@ -207,10 +211,7 @@ describe('the Configuration', () => {
   });
 
   test('an optional text that another server leaves out is null', () => {
-    const provider = {
-      ...{ id: 'okta', label: 'Okta', scope: 'openid email', response_type: 'code', client_id: 'c' },
-      ...{ client_secret: 's', discovery_document_uri: 'https://idp.example.com', auto_create_users: true },
-    };
+    const { redirect_uri: _, ...provider } = { ...oidc, client_secret: 's' };
     const decoded = decodeLiveConfiguration({ data: { ...recordedOne.data, openid_connect_providers: [provider] } });
     expect(decoded.ok && decoded.value.fields.openid_connect_providers[0]?.redirect_uri).toBeNull();
   });
@@ -224,7 +225,10 @@ describe('the Configuration', () => {
   test('a missing managed field fails, an unknown one does not', () => {
     const { local_auth_enabled: _, ...rest } = recordedOne.data;
     expect(decodeLiveConfiguration({ data: rest })).toMatchObject({ ok: false });
-    expect(decodeLiveConfiguration({ data: { ...recordedOne.data, new_field: 1 } })).toMatchObject({ ok: true });
+    const provider = { ...oidc, client_secret: 's', pkce: true };
+    const data = { ...recordedOne.data, new_field: 1, openid_connect_providers: [provider] };
+    const unknownFields = ['openid_connect_providers.0.pkce', 'new_field'];
+    expect(decodeLiveConfiguration({ data })).toMatchObject({ ok: true, value: { unknownFields } });
   });
 
   test.each([{}, null, { data: null, type: null, url: null }])('%j is no logo', (logo) => {

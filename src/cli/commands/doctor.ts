@@ -3,13 +3,14 @@ import { systemClock } from '../../adapters/clock.ts';
 import { readLive } from '../../apply/read.ts';
 import { exportConfiguration } from '../../desired/export-configuration.ts';
 import { listEnforcementProblems } from '../../enforcement/problems.ts';
-import { diagnoseConfiguration, diagnoseRules } from '../../live/diagnose.ts';
+import { diagnoseConfiguration, noPortRule } from '../../live/diagnose.ts';
 import type { LiveConfiguration } from '../../model/configuration.ts';
 import { hasErrors, makeError, makeNote, makeWarning, type Problem } from '../../model/problem.ts';
 import type { Profile } from '../../model/profile.ts';
-import type { LiveRule } from '../../model/rule.ts';
+import { isModifiedInPlace, type LiveRule } from '../../model/rule.ts';
 import { wholeScope } from '../../model/state.ts';
 import { mostApartMs } from '../../pass/clock.ts';
+import { noteUnknownFields, warnOfModified } from '../../plan/make-plan.ts';
 import { renderDocument } from '../../report/json.ts';
 import { createPaint } from '../../report/paint.ts';
 import { formatProblemCounts, renderProblems } from '../../report/problems.ts';
@@ -46,8 +47,9 @@ export async function examineServer(invocation: Invocation) {
       return [
         ...before,
         `API: answers; ${count(rules.length, 'rule')}`,
-        ...(rules.some(({ rule }) => rule.ports !== null) ? ['port rules: supported (some are stored)'] : []),
-        ...diagnoseRules(rules),
+        rules.some(({ rule }) => rule.ports !== null) ? 'port rules: supported (some are stored)' : noPortRule,
+        ...rules.filter(isModifiedInPlace).map((one) => warnOfModified(one)),
+        ...noteUnknownFields(live.value.live),
         ...(configuration === null ? [] : await examineConfiguration(configuration, invocation)),
         ...(await examineKernel(rules, invocation)),
       ];
