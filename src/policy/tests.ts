@@ -1,4 +1,4 @@
-import { contains, intersects, Network } from '../model/address.ts';
+import { contains, intersects, Network, readNetworks } from '../model/address.ts';
 import { getOrMake, groupBy } from '../model/group-by.ts';
 import { createTouches, intersectIntervals } from '../model/intervals.ts';
 import type { PortRange } from '../model/port-range.ts';
@@ -108,23 +108,33 @@ function narrow(one: PolicyCase, area: Network): readonly PolicyCase[] {
 }
 
 /**
- * The cases that must always hold and do not in some state between, at most one failure a case. A case that holds before and after
- * fails in between exactly when the exposure meets it; one that fails before is not held against the plan, which may mend it.
- * `users`: all that a rule names before or after.
+ * Of each case that must always hold, in order, a packet for which it does not in some state between (null: none). A case that holds before
+ * and after fails in between exactly when the exposure meets it; one that fails before is not held against the plan, which may mend it.
+ * `users`: all that a rule names before or after. Where the looks end no further case is checked.
  */
-export function findAlwaysFailures(
+export function checkLasting(
   cases: readonly PolicyCase[],
   exposure: readonly { readonly direction: 'opened' | 'cut_off'; readonly traffic: readonly Traffic[] }[],
   users: ReadonlySet<string>,
+  budget: Budget = { looks: mostLooks },
 ) {
-  return cases.flatMap((one) => {
-    if (!one.always || one.at !== undefined) return [];
+  const sides = new Map<string, ReturnType<typeof gather>>();
+  const gather = (direction: string) => {
+    const traffic = exposure.flatMap((item) => (item.direction === direction ? item.traffic : []));
+    const networks = traffic.flatMap(({ destinations }) => readNetworks(destinations));
+    return { traffic, touches: createTouches(networks), looks: 10 * traffic.length + networks.length };
+  };
+  const results: { readonly case: PolicyCase; readonly packet: Packet | null; readonly verdict: Action }[] = [];
+  for (const one of cases) {
     const [direction, verdict] =
       one.expect === 'drop' ? (['opened', 'accept'] as const) : (['cut_off', 'drop'] as const);
-    const traffic = exposure.flatMap((item) => (item.direction === direction ? item.traffic : []));
-    const packet = findPacketInBoth({ traffic, users }, one);
-    return packet === null ? [] : [{ case: one, packet, verdict }];
-  });
+    const { traffic, touches, looks } = getOrMake(sides, direction, () => gather(direction));
+    const isMet = touches(one.destination);
+    budget.looks -= isMet ? looks : 1;
+    if (budget.looks < 0) break;
+    results.push({ case: one, packet: isMet ? findPacketInBoth({ traffic, users }, one) : null, verdict });
+  }
+  return results;
 }
 
 /** The first packets that get the other verdict: one at a port that a rule can name, which ends the search, and one at any other. */

@@ -1,7 +1,8 @@
 import { formatPortRange } from '../../model/port-range.ts';
+import { formatCount } from '../../model/printable.ts';
 import { everyPort, protocols } from '../../model/state.ts';
 import { findPacketInBoth, type Selection } from '../../policy/selection.ts';
-import { findAlwaysFailures, runPolicyTests, tellUnchecked } from '../../policy/tests.ts';
+import { checkLasting, runPolicyTests, tellUnchecked } from '../../policy/tests.ts';
 import type { Effect } from '../../policy/traffic.ts';
 import { describeCase, describeFailure, describePacket } from '../../policy/words.ts';
 import type { ConfigurationDecision } from '../decide-configuration.ts';
@@ -70,14 +71,31 @@ export function refuseFailedTests({ input, changes, exposure }: Guarded): readon
     const hint = 'Change the rules, or the test if the policy has changed (`reconcile test`).';
     return [{ code: 'policy-test-failed', summary, hint, related }];
   });
-  const between = findAlwaysFailures(tests, exposure, collectNamedUsers(changes)).map((failure): Refusal => {
-    const { case: one, packet, verdict } = failure;
+  const lasting = tests.filter(({ always, at: time }) => always && time === undefined);
+  const checked = checkLasting(lasting, exposure, collectNamedUsers(changes));
+  const between = checked.flatMap(({ case: one, packet, verdict }): Refusal[] => {
+    if (packet === null) return [];
     const summary = `Policy test: \`${one.name}\` must always hold (${one.expect} for ${describeCase(one, names)}); while this plan is applied, ${describePacket(packet, names)} gets ${verdict} for a moment.`;
     const hint = 'Make the change in two steps that never expose this traffic, or take `always: true` off the case.';
     const related = [{ place: one.place, note: `the case \`${one.name}\`` }];
-    return { code: 'policy-test-failed-on-the-way', summary, hint, related };
+    return [{ code: 'policy-test-failed-on-the-way', summary, hint, related }];
   });
-  return [...after, ...tellUnchecked(ended, tests), ...between];
+  const unchecked = [...tellUnchecked(ended, tests), ...tellUnchecked(checked, lasting)];
+  return [...listFirst(after), ...unchecked.slice(0, 1), ...listFirst(between)];
+}
+
+/** Refusals of failed cases that are listed, at most. */
+const mostCases = 100;
+
+function listFirst(refusals: readonly Refusal[]): readonly Refusal[] {
+  const left = refusals.slice(mostCases).map(({ code, hint }) => {
+    return {
+      code,
+      summary: `Policy tests: ${formatCount(refusals.length - mostCases)} more cases fail likewise.`,
+      hint,
+    };
+  });
+  return [...refusals.slice(0, mostCases), ...left.slice(0, 1)];
 }
 
 /** The rule that stands after the plan, with its change; none where it begins later. */

@@ -61,6 +61,14 @@ describe('policy tests', () => {
     expect(widening(true)[0]?.summary).toContain('tcp 10.1.2.3 port 0');
   });
 
+  it('that fail by the thousand are listed up to a hundred of each kind, and the others are counted', () => {
+    const cases = new Array<PolicyCase>(1500).fill(policyCase('10.1.2.3', { always: true }));
+    const found = refusals(['drop 10.1.2.3'], ['drop 10.0.0.0/8'], cases);
+    expect([found.length, found.at(-1)?.summary]).toEqual([101, 'Policy tests: 1,400 more cases fail likewise.']);
+    const after = refusals([], [], cases);
+    expect([after.length, after.at(-1)?.code]).toEqual([101, 'policy-test-failed']);
+  });
+
   it('that must always hold for a user whom no rule names refuse what breaks them for everybody', () => {
     const user = 'c1520c4b-adc3-4574-932a-94461cf85c07';
     const [refusal] = refusals(
