@@ -1,4 +1,4 @@
-import { escapeProse, listFirst } from './markdown.ts';
+import { escapeProse, fitComment, listFirst } from './markdown.ts';
 import { measureLongest } from './paint.ts';
 
 /** Rows of cells, the first row being the headings. */
@@ -35,10 +35,16 @@ function renderRecords([head = [], ...rows]: Table): string {
   return `${records.join('\n')}\n`;
 }
 
-export function renderTableMarkdown(table: Table, limit = Number.POSITIVE_INFINITY): string {
+/** Never longer than a comment may be. */
+export function renderTableMarkdown([head = [], ...rest]: Table, title?: string): string {
   const row = (cells: readonly string[]): string => `| ${cells.map((cell) => escapeProse(cell)).join(' | ')} |`;
-  const [head = [], ...rest] = table;
-  return `${[row(head), `|${head.map(() => '---|').join('')}`, ...listFirst(rest.map(row), limit)].join('\n')}\n`;
+  const above = [
+    ...(title === undefined ? [] : [`### ${title}`, '']),
+    row(head),
+    `|${head.map(() => '---|').join('')}`,
+  ];
+  const rows = rest.map(row);
+  return fitComment((limit) => `${[...above, ...listFirst(rows, limit)].join('\n')}\n`);
 }
 
 /** RFC 4180. A cell that a spreadsheet would take for a formula begins with an apostrophe. */

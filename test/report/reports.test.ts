@@ -5,7 +5,7 @@ import { renderGithub } from '../../src/report/github.ts';
 import { renderJson } from '../../src/report/json.ts';
 import { escapeProse, marker, quoteCode, renderMarkdown } from '../../src/report/markdown.ts';
 import { renderProblems } from '../../src/report/problems.ts';
-import { renderTableText } from '../../src/report/table.ts';
+import { renderTableMarkdown, renderTableText } from '../../src/report/table.ts';
 import { renderApply, renderPlan } from '../../src/report/text.ts';
 import { alice, hostile, planOf, reportOf } from './support.ts';
 
@@ -276,6 +276,15 @@ describe('places in outputs that are read elsewhere', () => {
 });
 
 describe('markdown fits into a comment', () => {
+  it('a table of many rows says how many are left out, and how to see all of them', () => {
+    const rows = Array.from({ length: 4000 }, (_, n) => [`user ${n}`, '10.0.0.0/8 but for 10.1.0.0/16']);
+    const text = renderTableMarkdown([['who', 'traffic'], ...rows]);
+    expect(text.length).toBeLessThan(60_000);
+    expect(text).toMatch(
+      /^\| who \| traffic \|\n(?:\|.*\|\n){1001}- and 3000 more \(`--output json=FILE` has all\)\n$/,
+    );
+  });
+
   const many = planOf(
     [],
     Object.fromEntries(

@@ -5,7 +5,6 @@ import { listAllRules, listBoundaries } from '../../model/state.ts';
 import { formatRule } from '../../policy/words.ts';
 import { formatNotes, makeNotesMembers } from '../../report/change-words.ts';
 import { renderDocument } from '../../report/json.ts';
-import { fitComment } from '../../report/markdown.ts';
 import { formatPlace, renderProblems, stripRoot } from '../../report/problems.ts';
 import { makeProblemReport } from '../../report/run-report.ts';
 import { count } from '../../report/summary.ts';
@@ -45,7 +44,6 @@ export async function run(invocation: Invocation): Promise<Answer> {
     ['rule', 'traffic', 'until when', 'where'],
     ...list.map(({ cells, place }) => [...cells, formatPlace({ ...place, file: stripRoot(place.file, written) })]),
   ];
-  const describe = (limit: number) => `### ${headline}\n\n${renderTableMarkdown(table, limit)}`;
   return {
     exit: chooseExitCode({ invalid: hasErrors(problems) }),
     failed: state === null,
@@ -60,6 +58,6 @@ export async function run(invocation: Invocation): Promise<Answer> {
       return renderDocument({ at: formatInstant(now), expiring }, problems);
     },
     report: () => ({ ...makeProblemReport([...problems, ...list]), root: written, headline }),
-    ...(list.length > 0 && { rendered: { markdown: () => fitComment(describe) } }),
+    ...(list.length > 0 && { rendered: { markdown: () => renderTableMarkdown(table, headline) } }),
   };
 }
