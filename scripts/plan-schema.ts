@@ -32,6 +32,13 @@ const traffic = object({
   },
 });
 
+const left = {
+  description: 'How many are left out of a long list, beyond 20,000 networks.',
+  type: 'integer',
+  minimum: 1,
+};
+const effectLeft = { opens_left: left, closes_left: left };
+
 const fieldValue = {
   description:
     'A value in the API\'s form. A secret is {"secret": "changed" | "same" | "unknown", "fingerprint": text or null}.',
@@ -101,7 +108,7 @@ const finding = object({
     object({ id: text, rule: text, name: textOrNull, file: textOrNull, line: { type: ['integer', 'null'] } }),
   ),
   elements: list(text),
-  effect: object({ opens: list(traffic), closes: list(traffic) }),
+  effect: object({ opens: list(traffic), closes: list(traffic) }, effectLeft),
 });
 
 /** What the kernel's packet filter holds of the live rules (docs/how-to/enforcement.md). */
@@ -156,11 +163,11 @@ export const planSchema = {
     },
     {
       base: text,
-      exposure_left: { description: 'How many exposures are left out of a long list.', type: 'integer', minimum: 1 },
+      exposure_left: left,
       later: {
         description:
           'Compared with other manifests: what differs in traffic from later times on, since rules begin and end.',
-        ...(list(object({ from: text, opens: list(traffic), closes: list(traffic) })) as object),
+        ...(list(object({ from: text, opens: list(traffic), closes: list(traffic) }, effectLeft)) as object),
       },
       snapshot: object({ taken_at: text, age_ms: { type: 'number' } }),
       enforcement,

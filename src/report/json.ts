@@ -3,6 +3,7 @@ import { formatInstant } from '../model/instant.ts';
 import type { Problem } from '../model/problem.ts';
 import { omitUndefined } from '../model/result.ts';
 import { type Change, type Exposure, makeRequest, type Plan } from '../plan/plan.ts';
+import type { Effect, Traffic } from '../policy/traffic.ts';
 import { makeNotesMembers } from './change-words.ts';
 import { makeEnforcementDocument } from './enforcement.ts';
 import { addFailedSteps, sortOutcomes } from './failed-steps.ts';
@@ -50,8 +51,8 @@ export function makeDocument(report: RunReport): Readonly<Record<string, unknown
       plan?.refusals.map(({ code, summary, hint, ...more }) => ({ code, summary, hint, related: relatedOf(more) })) ??
       [],
     approved: report.approved,
-    effect: makeEffectDocument(plan?.effect ?? { opens: [], closes: [] }),
-    later: plan?.later?.map(({ from, effect }) => ({ from: formatInstant(from), ...makeEffectDocument(effect) })),
+    effect: effectOf(plan?.effect ?? { opens: [], closes: [] }),
+    later: plan?.later?.map(({ from, effect }) => ({ from: formatInstant(from), ...effectOf(effect) })),
     ...listExposures(plan?.exposure ?? []),
     ...(apply === null ? {} : applyOf(apply, plan)),
     enforcement: report.kernel && makeEnforcementDocument(report.kernel),
@@ -81,19 +82,33 @@ function relatedOf({ related = [] }: Pick<Problem, 'related'>): unknown {
   return related.map(({ place, note }) => ({ ...place, note }));
 }
 
-/** Networks in the traffic of all exposures, from which on no further one is listed: each may hold all users. */
-const mostExposed = 20_000;
+/** Networks in traffic, from which on no more is listed: each of thousands of users may have a part in each change. */
+const mostNetworks = 20_000;
+
+/** The first items, and how many others there are. */
+function takeFirst<T>(items: readonly T[], trafficOf: (item: T) => readonly Traffic[]) {
+  let networks = 0;
+  const end = items.findIndex((item) => {
+    const isFull = networks >= mostNetworks;
+    if (!isFull) networks += trafficOf(item).reduce((sum, { destinations }) => sum + destinations.length, 0);
+    return isFull;
+  });
+  const first = end < 0 ? items : items.slice(0, end);
+  return { first, left: items.length - first.length || undefined };
+}
+
+function effectOf({ opens, closes }: Effect) {
+  const [opened, closed] = [takeFirst(opens, (one) => [one]), takeFirst(closes, (one) => [one])];
+  const listed = makeEffectDocument({ opens: opened.first, closes: closed.first });
+  return { ...listed, ...omitUndefined({ opens_left: opened.left, closes_left: closed.left }) };
+}
 
 function listExposures(exposure: readonly Exposure[]): Readonly<Record<string, unknown>> {
-  const shown: unknown[] = [];
-  let networks = 0;
-  for (const { direction, traffic, fromStep, toStep, expectedMs } of exposure) {
-    if (networks >= mostExposed) break;
-    networks += traffic.reduce((sum, { destinations }) => sum + destinations.length, 0);
-    const time = { from_step: fromStep, to_step: toStep, expected_ms: expectedMs };
-    shown.push({ direction, traffic: traffic.map(makeTrafficDocument), ...time });
-  }
-  return { exposure: shown, exposure_left: exposure.length - shown.length || undefined };
+  const { first, left } = takeFirst(exposure, ({ traffic }) => traffic);
+  const shown = first.map(({ direction, traffic, fromStep: from_step, toStep: to_step, expectedMs: expected_ms }) => {
+    return { direction, traffic: traffic.map(makeTrafficDocument), from_step, to_step, expected_ms };
+  });
+  return { exposure: shown, exposure_left: left };
 }
 
 function applyOf(apply: ApplyReport, plan: Plan | null): Readonly<Record<string, unknown>> {

@@ -50,6 +50,18 @@ it('a JSON document lists exposures until they name 20,000 networks, and tells h
   expect([documentOf(5000).exposure.length, documentOf(5000).exposure_left]).toEqual([20, 4980]);
 });
 
+it('a JSON document lists the traffic of each direction until 20,000 networks, and tells how much more there is', () => {
+  const { plan } = review;
+  const destinations = Array.from({ length: 10 }, (_, n) => `10.0.0.${n}`);
+  const one = { user: null, destinations, protocol: 'other' as const, ports: null };
+  const effect = { opens: Array(2000).fill(one), closes: Array(1_000_000).fill(one) };
+  const later = [{ from: 0, effect }];
+  const document = JSON.parse(renderJson({ ...review, plan: plan && { ...plan, effect, later } }));
+  for (const { opens, closes, opens_left, closes_left } of [document.effect, ...document.later]) {
+    expect([opens.length, opens_left, closes.length, closes_left]).toEqual([2000, undefined, 2000, 998_000]);
+  }
+});
+
 describe('text', () => {
   it('colours only when told to, and says the same without', () => {
     const colored = renderPlan(review, { color: true });
