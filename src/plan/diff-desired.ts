@@ -162,8 +162,8 @@ const mostLooks = 5_000_000;
 function findLaterEffects(sides: Sides, at: number, now: Effect): readonly LaterEffect[] | null {
   const rules = [...sides.before, ...sides.after];
   const later: LaterEffect[] = [];
-  let [then, last, looks] = [at, JSON.stringify(now), 0];
   const turns = groupBy(listBoundaries({ rules }, at), (one) => one.at);
+  let [then, last, looks] = [at, turns.size === 0 ? '' : JSON.stringify(now), 0];
   for (const [from, turning] of [...turns].sort(([a], [b]) => a - b)) {
     const turned = turning.map(({ rule }) => rule);
     const near = selectNear(sides, turned);

@@ -108,8 +108,8 @@ interface Place<V, C> {
   readonly inner: Map<string, Place<V, C>>;
 }
 
-/** No more places further in are remembered at once: where every network says something else, nothing comes again. */
-const mostInner = 256;
+/** No more places are remembered at once: where every network and user says something else, nothing comes again. */
+const mostPlaces = 10_000;
 
 /** Collects where each class has ports, or others than for nobody, in addresses of one lane; the walks through it share what they find. */
 function prepareWalks<T extends Ruled, V, C>(question: TrafficQuestion<T, V, C>) {
@@ -117,6 +117,7 @@ function prepareWalks<T extends Ruled, V, C>(question: TrafficQuestion<T, V, C>)
   // Lanes share the lists of networks without ports.
   const known = new Map<readonly T[], { readonly items: readonly T[]; readonly text: string }>();
   return ({ protocol }: Lane, ports: PortSet) => {
+    let made = 0;
     const empty: Place<V, C> = { profile: makeFlatProfile(nothing), nobody: null, inner: new Map() };
     const selectFrom = (all: readonly T[]) => {
       const items = all.filter(({ rule }) => rule.ports === null || touchesPorts(ports, rule.ports));
@@ -126,8 +127,8 @@ function prepareWalks<T extends Ruled, V, C>(question: TrafficQuestion<T, V, C>)
     const extend = (outer: Place<V, C>, all: readonly T[]): Place<V, C> => {
       const { items, text } = getOrMake(known, all, () => selectFrom(all));
       if (items.length === 0) return outer;
-      if (outer.inner.size >= mostInner) outer.inner.clear();
       return getOrMake(outer.inner, text, () => {
+        if (++made % mostPlaces === 0) empty.inner.clear();
         const nobody = text.startsWith('own') ? (outer.nobody ?? outer) : outer.nobody && extend(outer.nobody, all);
         return { profile: extendProfile(outer.profile, items, question, protocol), nobody, inner: new Map() };
       });

@@ -50,26 +50,19 @@ export function formatPortsKey(set: PortSet): string {
 }
 
 export function intersectPorts(a: PortSet, b: PortSet): PortSet {
-  return combinePorts(a, b, (inA, inB) => inA && inB);
+  const out: PortRange[] = [];
+  let [i, j] = [0, 0];
+  for (let [one, other] = [a[i], b[j]]; one !== undefined && other !== undefined; [one, other] = [a[i], b[j]]) {
+    const [low, high] = [Math.max(one.low, other.low), Math.min(one.high, other.high)];
+    if (low <= high) out.push({ low, high });
+    if (one.high < other.high) i++;
+    else j++;
+  }
+  return out;
 }
 
 export function subtractPorts(a: PortSet, b: PortSet): PortSet {
-  return combinePorts(a, b, (inA, inB) => inA && !inB);
-}
-
-/** Ports for which `keep(in a, in b)` holds; `keep(false, false)` must be false. */
-function combinePorts(a: PortSet, b: PortSet, keep: (inA: boolean, inB: boolean) => boolean): PortSet {
-  const edges = [...new Set([...a, ...b].flatMap(({ low, high }) => [low, high + 1]))].sort((x, y) => x - y);
-  const out: OpenRange[] = [];
-  let i = 0;
-  let j = 0;
-  for (let e = 0; e + 1 < edges.length; e++) {
-    const low = edges[e] ?? 0;
-    const high = (edges[e + 1] ?? 0) - 1;
-    while ((a[i]?.high ?? Infinity) < low) i++;
-    while ((b[j]?.high ?? Infinity) < low) j++;
-    if (!keep((a[i]?.low ?? Infinity) <= low, (b[j]?.low ?? Infinity) <= low)) continue;
-    appendPorts(out, low, high);
-  }
-  return out;
+  const starts = [Number.NEGATIVE_INFINITY, ...b.map(({ high }) => high + 1)];
+  const others = starts.map((low, at) => ({ low, high: (b[at]?.low ?? Number.POSITIVE_INFINITY) - 1 }));
+  return intersectPorts(a, others);
 }
