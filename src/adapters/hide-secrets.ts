@@ -1,16 +1,16 @@
+import { attempt } from '../model/result.ts';
 /** What a server says, without these secrets; undefined where it holds one in a form, or in parts, that cannot be taken out. */
 export function hideSecrets(said: unknown, secrets: readonly string[]): unknown {
   // A server can store more than can be looked for.
   if (secrets.length > 1000 || secrets.reduce((sum, { length }) => sum + length, 0) > 1_000_000) return;
   const hide = (json: string, one: string): string => json.replaceAll(JSON.stringify(one).slice(1, -1), '\uE000');
-  try {
+  // Undefined too for what is nested too deep, or nothing but a secret where JSON has a word of its own.
+  return attempt(() => {
     const json = spellingsOf(secrets).reduce(hide, JSON.stringify(said)).replaceAll('\uE000', '(secret)');
     const told = [json, json.replace(/[{,]"(?:[^"\\]|\\.)*":/g, '')].map(squeeze);
     const isLeft = secrets.flatMap(tracesOf).some((trace) => told.some((text) => text.includes(trace)));
     return isLeft ? undefined : JSON.parse(json);
-  } catch {
-    return; // nested too deep, or nothing but a secret where JSON has a word of its own
-  }
+  }, undefined);
 }
 
 /** The token last looked for: to spell it takes longer than to read an answer. */

@@ -3,7 +3,7 @@ import path from 'node:path';
 import * as z from 'zod';
 import type { LoopRecord, RecordStore, RecordText } from '../controller/record.ts';
 import { emptyRecord, listRevisions, lostRecord, recordShape } from '../controller/record.ts';
-import { getErrorCode, replaceError } from '../model/result.ts';
+import { attempt, getErrorCode, replaceError } from '../model/result.ts';
 import type { Logger } from '../ports.ts';
 import { replaceFile } from './replace-file.ts';
 import { readStateFile } from './state-folder.ts';
@@ -92,22 +92,16 @@ function sealOf(record: Omit<LoopRecord, 'isSealed'>, seal: Seal | null): string
   const revisions = [...listRevisions(record), ...givenUp];
   // Without one that failed the seal is that of earlier versions.
   const lost = [...(failed.length === 0 ? [] : [failed]), ...(passedOver.length === 0 ? [] : [{ passedOver }])];
-  try {
-    return seal?.(`record ${JSON.stringify([...revisions, agreedAt, sentSecrets, ...lost])}`);
-  } catch {
-    return undefined;
-  }
+  return attempt(() => seal?.(`record ${JSON.stringify([...revisions, agreedAt, sentSecrets, ...lost])}`), undefined);
 }
 
 function decodeRecord(text: string, seal: Seal | null): LoopRecord | null {
   if (Buffer.byteLength(text) > largest) return null;
-  try {
+  return attempt(() => {
     const { format_version: _version, seal: mark, ...read } = shape.parse(JSON.parse(text));
     const { inForceRevision = read.appliedRevision } = read;
     const record = { ...emptyRecord, ...read, inForceRevision };
     const isSealed = seal === null || (mark !== undefined && mark === sealOf(record, seal));
     return isSealed ? record : { ...record, isSealed, agreedAt: null, sentSecrets: [], failed: [], passedOver: [] };
-  } catch {
-    return null;
-  }
+  }, null);
 }

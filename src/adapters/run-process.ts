@@ -1,4 +1,5 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { attempt } from '../model/result.ts';
 
 /** One run of a program in a process group of its own. */
 export interface ProcessCommand {
@@ -120,11 +121,7 @@ function capped({ program, args, caps }: ProcessCommand): readonly [string, ...s
 
 function signalGroup(pid: number | undefined, signal: NodeJS.Signals): void {
   if (pid === undefined) return;
-  try {
-    process.kill(-pid, signal);
-  } catch {
-    // the group is gone already
-  }
+  attempt(() => process.kill(-pid, signal), false); // unless the group is gone already
 }
 
 function endRun(end: ProcessRun['end'], stderr = ''): ProcessRun {

@@ -2,7 +2,7 @@ import { closeSync, constants, fstatSync, openSync, readSync, realpathSync, stat
 import path from 'node:path';
 import type { DesiredContext } from '../desired/context.ts';
 import type { Place } from '../model/problem.ts';
-import { fail, ok, type Result } from '../model/result.ts';
+import { attempt, fail, ok, type Result } from '../model/result.ts';
 import { Secret } from '../model/secret.ts';
 
 /** What secret references may reach. Whoever writes manifests must not be able to publish the process's own secrets. */
@@ -73,22 +73,15 @@ export function isBelow(directory: string, file: string): boolean {
 
 /** The path without links; null where there is nothing to read. */
 export function resolveLinks(file: string): string | null {
-  try {
-    return realpathSync(file);
-  } catch {
-    // Missing, unreadable or a loop of links: in each case there is nothing to read here.
-    return null;
-  }
+  // Missing, unreadable or a loop of links: in each case there is nothing to read here.
+  return attempt(() => realpathSync(file), null);
 }
 
 function readSecretFile(access: SecretAccess, file: string): Result<Secret, string> {
-  let descriptor: number;
-  try {
-    // Non-blocking: opening a FIFO must not hang. No following: the path was resolved and judged already.
-    descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
-  } catch {
-    return ok(Secret.unknown());
-  }
+  // Non-blocking: opening a FIFO must not hang. No following: the path was resolved and judged already.
+  const flags = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
+  const descriptor = attempt(() => openSync(file, flags), null);
+  if (descriptor === null) return ok(Secret.unknown());
   try {
     const status = fstatSync(descriptor);
     if (!status.isFile()) return fail('This is not a regular file.');

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { chmod, lstat, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { fail, getErrorCode, ok, type Result, replaceError } from '../model/result.ts';
+import { attempt, fail, getErrorCode, ok, type Result, replaceError } from '../model/result.ts';
 import { makeFolder } from './make-folder.ts';
 import { replaceFile } from './replace-file.ts';
 
@@ -123,9 +123,5 @@ function bootId(): string {
 }
 
 function readProc(file: string): string {
-  try {
-    return readFileSync(`/proc/${file}`, 'utf8');
-  } catch {
-    return '';
-  }
+  return attempt(() => readFileSync(`/proc/${file}`, 'utf8'), '');
 }

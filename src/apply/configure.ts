@@ -127,7 +127,7 @@ function samlBody(provider: SamlProvider): Readonly<Record<string, unknown>> {
   return base_url === null ? rest : { ...provider };
 }
 
-function logoBody(logo: Logo | null): Readonly<Record<string, string>> | null {
+function logoBody(logo: Logo | null): Readonly<Record<string, unknown>> | null {
   return logo && Object.fromEntries(Object.entries(logo).filter(([, value]) => value !== null));
 }
 

@@ -4,6 +4,7 @@ import { systemClock } from '../adapters/clock.ts';
 import { runConfirmCommand } from '../adapters/confirm-command.ts';
 import type { StateFiles } from '../adapters/state-files.ts';
 import { askUntilConfirmed } from '../controller/trial.ts';
+import { attempt } from '../model/result.ts';
 import { lineToType } from './arguments.ts';
 import { type Invocation, makeFailure, type Settings, type Terminal } from './command.ts';
 import { splitWords } from './output.ts';
@@ -31,13 +32,11 @@ export function confirmTermsOf({ settings, terminal, shared }: Invocation): Conf
 
 /** Whether the terminal is another job's, so that asking would stop this process; Linux alone says it. */
 function isInBackground(): boolean {
-  try {
+  return attempt(() => {
     const stat = readFileSync('/proc/self/stat', 'utf8');
     const [, , group, , , foreground] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     return foreground !== '-1' && foreground !== group;
-  } catch {
-    return false;
-  }
+  }, false);
 }
 
 /** Why a command cannot be started; null: it can. */

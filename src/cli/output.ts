@@ -1,6 +1,6 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { getErrorCode } from '../model/result.ts';
+import { attempt, getErrorCode } from '../model/result.ts';
 import { type Format, makeFailure, type Terminal } from './command.ts';
 import { options } from './options.ts';
 import { explainUnwritable } from './read-file.ts';
@@ -97,9 +97,5 @@ export function splitWords(text: string): readonly string[] | null {
 
 /** The outputs of a run that may have failed: where they are what is wrong, text, or JSON where that was meant. */
 export function readUsableOutputs(list: readonly string[], cwd: string): readonly Output[] {
-  try {
-    return readOutputs(list, cwd);
-  } catch {
-    return [{ format: list.includes('json') ? 'json' : 'text', file: null }];
-  }
+  return attempt(() => readOutputs(list, cwd), [{ format: list.includes('json') ? 'json' : 'text', file: null }]);
 }

@@ -5,7 +5,7 @@ import { systemClock } from '../adapters/clock.ts';
 import { StateFiles } from '../adapters/state-files.ts';
 import { isAlive, markProcess } from '../adapters/state-folder.ts';
 import { escapeControls } from '../model/printable.ts';
-import { getErrorCode, isObject } from '../model/result.ts';
+import { attempt, getErrorCode, isObject } from '../model/result.ts';
 import { listWaiting } from '../pass/go-back.ts';
 import { type ApplyRecord, decodeApplyRecord, encodeApplyRecord, joinApplyRecords } from '../pass/history.ts';
 import { renderProblems } from '../report/problems.ts';
@@ -133,11 +133,7 @@ export async function findPendingOwner(files: StateFiles): Promise<number | null
 
 /** Whether the apply still waits. A state folder that is gone, or cannot be read, confirms nothing. */
 export function isPending({ folder }: StateFiles): boolean {
-  try {
-    return readdirSync(folder).includes(places.waits);
-  } catch {
-    return true;
-  }
+  return attempt(() => readdirSync(folder).includes(places.waits), true);
 }
 
 /** Removes the record; false: it was gone already. Throws a `Failure` where it cannot. */

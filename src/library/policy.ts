@@ -13,10 +13,7 @@ import type { PlanOptions } from '../plan/input.ts';
 import type { SourceContent } from '../ports.ts';
 
 /** One manifest file: `path` is shown in messages, `text` is YAML and may hold several documents. */
-export interface ManifestFile {
-  readonly path: string;
-  readonly text: string;
-}
+export type ManifestFile = Readonly<Record<'path' | 'text', string>>;
 
 /** Manifests, and all that their meaning depends on; each member but `manifests` has the command's default. */
 export interface PolicyRequest {

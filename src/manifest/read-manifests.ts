@@ -2,6 +2,7 @@ import { keepFirst } from '../model/group-by.ts';
 import { makeError, type Problem } from '../model/problem.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
 import type { Profile } from '../model/profile.ts';
+import { attempt } from '../model/result.ts';
 import { checkShape } from './check-shape.ts';
 import { decodeConfiguration } from './decode-configuration.ts';
 import { decodeGroup, decodeNetwork, decodeOverlay, decodePolicyTest, decodeUsersManifest } from './decode-other.ts';
@@ -63,11 +64,7 @@ export function readManifests(
 
 /** The bytes as text, a mark at its start included; null when they are not UTF-8. */
 export function decodeText(bytes: Uint8Array): string | null {
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    return null;
-  }
+  return attempt(() => new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes), null);
 }
 
 /** The problem of a file that is not UTF-8. The place is the first line that is no UTF-8: a faulty sequence of bytes never spans a line feed. */

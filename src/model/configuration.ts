@@ -28,11 +28,7 @@ export interface SamlProvider<S = Secret> {
 }
 
 /** The logo; the field names are the API's. All null: no logo. */
-export interface Logo {
-  readonly url: string | null;
-  readonly data: string | null;
-  readonly type: string | null;
-}
+export type Logo = Readonly<Record<'url' | 'data' | 'type', string | null>>;
 
 /** The writable fields of the Configuration in canonical form (addresses canonical, `/32` dropped); `S`: what stands for a secret. */
 export interface ConfigurationFields<S = Secret> {
@@ -110,11 +106,7 @@ export type ConfigurationPlaces = Partial<
 >;
 
 /** A secret by its name in a reference, and where it may be sent: a provider's id, and the `findSecretHost` its discovery document. */
-export interface SecretBinding {
-  readonly name: string;
-  readonly provider: string;
-  readonly host: string;
-}
+export type SecretBinding = Readonly<Record<'name' | 'provider' | 'host', string>>;
 
 /** The host of a discovery document, with `http://` before one without TLS, where a secret could be read on the way. */
 export function findSecretHost(uri: string): string | null {

@@ -1,4 +1,4 @@
-import { fail, ok, type Result } from './result.ts';
+import { attempt, fail, ok, type Result } from './result.ts';
 
 const pattern = /^(\d{4}-\d\d-\d\d)(?:[Tt ]((\d\d):\d\d(?::\d\d)?)(?:\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)?)?$/;
 
@@ -39,11 +39,7 @@ export function countMs(text: string): number {
 
 /** Whether this is the name of a time zone. */
 export function isTimezone(name: string): boolean {
-  try {
-    return new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone !== '';
-  } catch {
-    return false;
-  }
+  return attempt(() => new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone !== '', false);
 }
 
 /** `2026-12-01T00:00:00Z`, without milliseconds that are none. */

@@ -2,10 +2,7 @@ import type { Family, Network } from './address.ts';
 import { findFirstPosition, getOrMake } from './group-by.ts';
 
 /** Addresses of one family from `first` to `last`, both included. */
-export interface Interval {
-  readonly first: bigint;
-  readonly last: bigint;
-}
+export type Interval = Readonly<Record<'first' | 'last', bigint>>;
 
 /** Addresses of one family: ascending, disjoint, never adjacent. */
 export type Intervals = readonly Interval[];

@@ -3,10 +3,7 @@ import { fail, ok, type Result } from './result.ts';
 export type PortType = 'tcp' | 'udp';
 
 /** Both ends included, 0..65535. */
-export interface PortRange {
-  readonly low: number;
-  readonly high: number;
-}
+export type PortRange = Readonly<Record<'low' | 'high', number>>;
 
 /** The ports of one transport protocol that a rule is restricted to. */
 export interface Ports extends PortRange {

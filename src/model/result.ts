@@ -22,13 +22,18 @@ export function replaceError<T>(code: string, value: T): (error: unknown) => T {
   };
 }
 
+/** What is made, or the other value where that throws: the one who asks does not need to know why. */
+export function attempt<T, F>(make: () => T, otherwise: F): T | F {
+  try {
+    return make();
+  } catch {
+    return otherwise;
+  }
+}
+
 /** The value of a text of JSON; undefined for any other text. */
 export function decodeJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  return attempt<unknown, undefined>(() => JSON.parse(text), undefined);
 }
 
 /** The members of a text that is an object of JSON; null for any other text. */

@@ -1,5 +1,5 @@
 import { type buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
-import { fail, getErrorCode, ok, type Result } from '../../model/result.ts';
+import { attempt, fail, getErrorCode, ok, type Result } from '../../model/result.ts';
 import { reveal, Secret } from '../../model/secret.ts';
 import type { ApiResult, LiveApi, NoAnswer } from '../../ports.ts';
 import { hideSecrets, quotesToken } from '../hide-secrets.ts';
@@ -169,12 +169,8 @@ function parseSecrets(text: string) {
 async function send(connection: Connection, request: Request): Promise<ApiResult> {
   const { base, dispatcher, timeoutMs, maxBodyBytes } = connection;
   const { method, path, signal, secrets, parse = parseBody } = request;
-  let token: string;
-  try {
-    token = connection.token();
-  } catch {
-    return neverSent(method, path, 'token', 'the API token cannot be read; check --token-file');
-  }
+  const token = attempt(() => connection.token(), null);
+  if (token === null) return neverSent(method, path, 'token', 'the API token cannot be read; check --token-file');
   if (!/^[\x21-\x7e]+$/.test(token))
     return neverSent(method, path, 'token', 'the API token is empty or not plain text');
   if (signal.aborted) return neverSent(method, path, 'aborted', 'the request was stopped before it was sent');

@@ -1,6 +1,6 @@
 import { makeError, type Problem } from '../../model/problem.ts';
 import type { ProblemCode } from '../../model/problem-code.ts';
-import { fail, ok, type Result } from '../../model/result.ts';
+import { attempt, fail, ok, type Result } from '../../model/result.ts';
 import { hideSecrets } from '../hide-secrets.ts';
 import type { ProcessCaps, ProcessRun } from '../run-process.ts';
 import { type GitAccess, readOrigin } from './git-access.ts';
@@ -17,10 +17,7 @@ export interface RemoteSettings {
 }
 
 /** What stands behind the operator's ref on the remote: the commit, and the name to fetch it by. */
-export interface RemoteTip {
-  readonly commit: string;
-  readonly fetchName: string;
-}
+export type RemoteTip = Readonly<Record<'commit' | 'fetchName', string>>;
 
 /** Which of the names the remote has, by what `git ls-remote` printed; the first counts, two are one too many. */
 export function chooseTip(text: string, names: readonly string[]): Result<RemoteTip, Problem> {
@@ -126,11 +123,10 @@ export function explainRemote(run: ProcessRun, settings: RemoteSettings, onClone
 
 /** What git said, without the token: the remote's own words are in it, and may quote the request. */
 function hideToken({ stderr }: ProcessRun, { gitTokenFile: file }: GitAccess): string {
-  try {
+  // git could not read it either
+  return attempt(() => {
     const tokens = file == null ? [] : readOperatorFile(file, 1_000_000).toString('utf8').split('\n');
     const words = hideSecrets(stderr.replaceAll('remote: ', ''), tokens);
     return String(words ?? 'its words are not shown: they quote the token');
-  } catch {
-    return stderr; // git could not read it either
-  }
+  }, stderr);
 }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { makeError, type Problem } from '../../model/problem.ts';
+import { attempt } from '../../model/result.ts';
 import { type ProcessCommand, runProcess } from '../run-process.ts';
 import { readOperatorFile } from './regular-file.ts';
 
@@ -97,22 +98,16 @@ async function refuseOpenpgp(payload: Buffer, file: string, folder: string, seen
 }
 
 async function makeKeyring(folder: string, keysFile: string | null = null): Promise<string | null> {
-  let keys: Buffer | null = null;
-  try {
-    keys = keysFile === null ? null : readOperatorFile(keysFile, 10_000_000);
-  } catch {
-    return 'the file with the OpenPGP keys cannot be read';
-  }
-  const mark = createHash('sha256')
-    .update(keys ?? '')
-    .digest('hex');
+  const keys = keysFile === null ? Buffer.alloc(0) : attempt(() => readOperatorFile(keysFile, 10_000_000), null);
+  if (keys === null) return 'the file with the OpenPGP keys cannot be read';
+  const mark = createHash('sha256').update(keys).digest('hex');
   const marker = path.join(folder, 'made-from');
   if ((await readFile(marker, 'utf8').catch(() => '')) === mark) return null;
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true, mode: 0o700 });
   // Every key in this keyring was put there by the operator: each one is trusted, and gpg says nothing of trust.
   await writeFile(path.join(folder, 'gpg.conf'), 'trust-model always\nno-auto-key-retrieve\nno-autostart\n');
-  if (keys !== null) {
+  if (keysFile !== null) {
     const run = await runTool('gpg', ['--batch', '--quiet', '--import'], { GNUPGHOME: folder, LC_ALL: 'C' }, keys);
     if (run.end === 'not-started') return 'gpg is not installed, and OpenPGP signatures are to be checked';
     if (run.code !== 0) return `the file with the OpenPGP keys was not accepted (gpg: ${run.stderr.slice(0, 200)})`;

@@ -10,11 +10,7 @@ export const maxTreeBytes = 32 * 1024 * 1024;
 const maxTrees = 100_000;
 
 /** What lies below a tree, sorted by path: all of a manifest's name, submodules, links of other names, and JSON files. */
-export interface TreeListing {
-  readonly manifests: readonly TreeEntry[];
-  readonly links: readonly TreeEntry[];
-  readonly json: readonly TreeEntry[];
-}
+export type TreeListing = Readonly<Record<'manifests' | 'links' | 'json', readonly TreeEntry[]>>;
 
 /** The same of one tree alone, and the trees that may hold more. */
 interface Folder extends TreeListing {

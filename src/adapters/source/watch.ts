@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
 import { type FSWatcher, watch } from 'chokidar';
-import { getErrorCode } from '../../model/result.ts';
+import { attempt, getErrorCode } from '../../model/result.ts';
 import type { Logger, Source } from '../../ports.ts';
 import { systemClock } from '../clock.ts';
 
@@ -99,10 +99,8 @@ function openWatcher(root: string): FSWatcher {
 
 /** What the root is right now: a link's target included; empty when it is gone. */
 function identityOf(root: string): string {
-  try {
+  return attempt(() => {
     const found = statSync(root);
     return `${found.dev}:${found.ino}:${found.birthtimeMs}`;
-  } catch {
-    return '';
-  }
+  }, '');
 }

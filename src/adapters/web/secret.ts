@@ -1,4 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
+import { attempt } from '../../model/result.ts';
 import type { Clock } from '../../ports.ts';
 import { readOperatorFile } from '../source/regular-file.ts';
 
@@ -32,9 +33,5 @@ export function createBucket(clock: Clock, burst: number, perSecond: number) {
 
 /** A secret's file, read anew each time; empty when it cannot be read, which lets nobody in. */
 export function readSecret(file: string): string {
-  try {
-    return readOperatorFile(file, 65_536).toString('utf8').trim();
-  } catch {
-    return '';
-  }
+  return attempt(() => readOperatorFile(file, 65_536).toString('utf8').trim(), '');
 }

@@ -1,5 +1,6 @@
 import { systemClock } from '../../adapters/clock.ts';
 import type { Triggers } from '../../controller/trigger.ts';
+import { attempt } from '../../model/result.ts';
 import type { Logger } from '../../ports.ts';
 import { Failure } from '../command.ts';
 import { readClaims, type TokenSource } from '../token.ts';
@@ -19,12 +20,8 @@ export function watchToken(
   let expires: number | null = null;
   let warned: number | null = null;
   const look = (): void => {
-    let text: string;
-    try {
-      text = token.read();
-    } catch {
-      return; // the pass says what is wrong with it
-    }
+    const text = attempt(() => token.read(), null);
+    if (text === null) return; // the pass says what is wrong with it
     if (known !== null && known !== text) {
       logger.info('The API token was renewed');
       triggers.wake('token');
