@@ -33,6 +33,7 @@ let running: Promise<unknown>;
 let settings: LoopSettings;
 let newest: SourceContent;
 let record: LoopRecord;
+let onSave: (record: LoopRecord) => void;
 let turns: Turn[];
 let now: number;
 let stop: AbortController;
@@ -111,6 +112,7 @@ async function start(...flags: string[]): Promise<void> {
       load: () => Promise.resolve(record),
       save: (next) => {
         record = next;
+        onSave(next);
         return Promise.resolve(true);
       },
     },
@@ -154,6 +156,7 @@ beforeEach(async () => {
   now = Math.floor(Date.now() / 1000) * 1000;
   settings = defaultSettings;
   record = emptyRecord;
+  onSave = () => {};
   turns = [];
   contents.clear();
   [historyIn, isDirectory, isAway] = [null, false, false];
@@ -983,6 +986,26 @@ describe('rules that end, in a sidecar that starts anew and reads a directory', 
     expect(record.givenUp).toHaveLength(1);
     changes['ManifestsInvalid']?.();
     await restart('--lease', 'file:lease');
+    expect([await passAt(now + 25 * hour), live()]).toEqual(['ManifestsInvalid', left]);
+  });
+
+  it('end by the history where they came back with the revision in force', async () => {
+    [historyIn, isDirectory] = [world.folder, true];
+    const guest = timed('guest', '10.1.0.0/16', { notBefore: now + hour, expires: now + 24 * hour });
+    const confirmed = contentOf(guest + others);
+    newest = confirmed;
+    await start();
+    settings = { ...settings, confirmWithinMs: hour };
+    newest = contentOf(rule('oops', 'action: accept, destination: 10.66.0.0/16') + others);
+    expect([await passAt(now + 2 * hour), live()]).toEqual(['AwaitingConfirmation', ['10.66.0.0/16', ...left]]);
+    newest = confirmed;
+    onSave = ({ pendingRevision }) => pendingRevision === null && stop.abort(); // as soon as that was taken back
+    await restart();
+    await running;
+    expect(live()).toEqual(all);
+    onSave = () => {};
+    changes['ManifestsInvalid']?.();
+    await restart();
     expect([await passAt(now + 25 * hour), live()]).toEqual(['ManifestsInvalid', left]);
   });
 

@@ -225,14 +225,15 @@ async function prepareBack(
   return ok({ ...own, takesBack: { record: isRest ? leaveDesired(record, base) : record, goesBack: true, isRest } });
 }
 
-/** The record without what the confirmed state asks for too, now: that stays, whoever wrote it. */
+/** The record without what the confirmed state asks for too, now: that stays, whoever wrote it, and ends as that state says. */
 function leaveDesired(record: ApplyRecord, confirmed: DesiredState | null): ApplyRecord {
   if (confirmed === null) return record;
   const rules = listAllRules(confirmed).filter((one) => isDesiredAt(one, systemClock.wallTime()));
   const desired = new Set(rules.map(({ rule }) => formatRuleKey(rule)));
   const created = record.created.filter(({ rule }) => !desired.has(formatRuleKey(rule)));
   const fields = record.fields.filter((field) => confirmed.configuration?.fields[field] === undefined);
-  return { ...record, created, fields };
+  const endsBefore = record.endsBefore && new Map([...record.endsBefore, ...listBaseEnds(confirmed)]);
+  return { ...record, created, fields, endsBefore };
 }
 
 /** What is to be confirmed must be known after a restart too, and so must what is put back without it. */
