@@ -123,11 +123,15 @@ export function restrictToLive(pass: PassDependencies, state: DesiredState, live
   if (!isTimes) return { pass, state: { ...state, rules: present } };
   const isCovered = ({ rule }: DesiredRule, by: readonly DesiredRule[]) => by.some((one) => covers(one.rule, rule));
   const isAsked = (one: DesiredRule) => one.rule.action === 'drop' || !asked || isCovered(one, asked.rules);
-  const begun = state.rules.filter((one) => (one.notBefore ?? 0) > agreedAt && !isHeld(one) && isAsked(one));
+  const absent = state.rules.filter((one) => !isHeld(one));
+  const begun = absent.filter((one) => (one.notBefore ?? 0) > agreedAt && isAsked(one));
+  // Both revisions give it, this one by a rule that does not begin.
+  const isGiven = (one: DesiredRule) =>
+    isHeld(one) && isAsked(one) && absent.some((by) => covers(by.rule, one.rule) && !isAsked(by));
   // What a rule that waits gives too is not taken away meanwhile.
   const waiting = part !== 'boundaries' && rest.waiting ? begun : [];
   const expired = (state.expired ?? []).filter((one) => {
-    return (part !== 'revocations' || one.rule.action === 'accept') && !isCovered(one, waiting);
+    return (part !== 'revocations' || one.rule.action === 'accept') && !isCovered(one, waiting) && !isGiven(one);
   });
   // What ends gave all that these give: they open nothing, and need not wait.
   const narrower = waiting.filter((one) => rest.waiting === 'wider' && isCovered(one, expired.filter(isHeld)));

@@ -371,6 +371,11 @@ describe('rules that begin and end, in a sidecar', () => {
   it.each([
     ['what it asks for too', pairs, ['10.6.0.0/16', '10.8.0.0/16', '10.8.0.0/18', '10.9.0.0/16']],
     ['no access that it leaves out', (): string => others, ['10.6.0.0/16', '10.8.0.0/16', '10.9.0.0/16']],
+    [
+      'what both give stays',
+      (): string => rule('given', 'action: accept, destination: 10.8.0.0/20') + others,
+      ['10.6.0.0/16', '10.8.0.0/16', '10.8.0.0/20', '10.9.0.0/16'],
+    ],
   ])('make way for what begins then, while a newer revision is refused: %s', async (_, newer, expected) => {
     newest = contentOf(pairs());
     await start();
