@@ -1,13 +1,13 @@
 import type { ApplyContext } from '../apply/context.ts';
 import { type LiveReading, type ReadContext, type ReadFailure, readLive, readUsers } from '../apply/read.ts';
 import type { Desired } from '../desired/context.ts';
-import { assemble } from '../desired/desired.ts';
+import { assemble, makeState } from '../desired/desired.ts';
 import { listEnforcementProblems } from '../enforcement/problems.ts';
 import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
 import { compareProblems, hasErrors, raiseWarnings } from '../model/problem.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 import { covers, type DesiredRule, formatRuleKey } from '../model/rule.ts';
-import type { DesiredState, LiveState } from '../model/state.ts';
+import { type DesiredState, type LiveState, listAllRules, listBoundaries } from '../model/state.ts';
 import { digestPlan } from '../plan/digest.ts';
 import type { PlanInput } from '../plan/input.ts';
 import { isCarriedOut, makePlan } from '../plan/make-plan.ts';
@@ -143,10 +143,11 @@ export function restrictToLive(pass: PassDependencies, state: DesiredState, live
   };
 }
 
-/** When the rules of an applied state end, by `formatRuleKey`: of several with one key the one in force, else the last that ended. */
-export function listBaseEnds(base: DesiredState | null): ReadonlyMap<string, SaidOfRule> {
-  if (base?.at === undefined) return new Map();
-  const { rules, expired = [], upcoming = [] } = base;
+/** When the rules of an applied state end, by `formatRuleKey`: of several with one key the one in force then, else the last that ended. */
+export function listBaseEnds(base: DesiredState | null, then = base?.at): ReadonlyMap<string, SaidOfRule> {
+  if (base?.at === undefined || then === undefined) return new Map();
+  const isPast = listBoundaries(base, base.at, then).length > 0;
+  const { rules, expired = [], upcoming = [] } = isPast ? makeState(listAllRules(base), then, base) : base;
   return new Map([...upcoming, ...expired, ...rules].map((one) => [formatRuleKey(one.rule), describeRule(one)]));
 }
 
@@ -162,7 +163,7 @@ export function makePlanInput(
   const options = { ...pass.options, ...(created && { prune: new Set(created), replaceModified: false }) };
   const { scope, profile } = pass.desired;
   const applied = pass.isInForce ? desired : baseApplied ? base : null;
-  const appliedRules = pass.appliedRules ?? listBaseEnds(applied);
+  const appliedRules = pass.appliedRules ?? listBaseEnds(applied, desired.at);
   return { desired, live, base, baseApplied, appliedRules, profile, scope, options, ...hints };
 }
 

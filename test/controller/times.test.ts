@@ -468,6 +468,30 @@ describe('rules that begin and end, in a sidecar', () => {
     expect([await passAt(now + hour), live()]).toEqual(['Applied', ['10.8.0.0/16', '10.9.0.0/16']]);
   });
 
+  it.each(['while no process ran', 'while clocks differed'])(
+    'end whatever --max-deletes says where they ended twice %s',
+    async (when) => {
+      newest = contentOf(
+        timed('once', '10.1.0.0/16', { expires: now + hour }) +
+          timed('again', '10.1.0.0/16', { notBefore: now + 2 * hour, expires: now + 3 * hour }) +
+          others,
+      );
+      await start('--max-deletes', '0');
+      if (when === 'while no process ran') {
+        stop.abort();
+        await running;
+        vi.setSystemTime(now + 4 * hour);
+        await start('--max-deletes', '0');
+      } else {
+        world.simulator.faults.inject({ fault: { kind: 'wrong-date', milliseconds: 600_000 } });
+        for (const hours of [1, 2, 3]) expect(await passAt(now + hours * hour)).toBe('ClockDiffers');
+        world.simulator.faults.clear();
+        await passAt(now + 4 * hour);
+      }
+      expect(live()).toEqual(['10.8.0.0/16', '10.9.0.0/16']);
+    },
+  );
+
   it('are not meant where a revision leaves out a rule without an end, beside one with the same content that had ended', async () => {
     const old = timed('old', '10.1.0.0/16', { expires: now - hour });
     newest = contentOf(old + rule('kept', 'action: accept, destination: 10.1.0.0/16') + others);
