@@ -124,17 +124,20 @@ export function restrictToLive(pass: PassDependencies, state: DesiredState, live
   const isCovered = ({ rule }: DesiredRule, by: readonly DesiredRule[]) => by.some((one) => covers(one.rule, rule));
   const isAsked = (one: DesiredRule) => one.rule.action === 'drop' || !asked || isCovered(one, asked.rules);
   const absent = state.rules.filter((one) => !isHeld(one));
-  const begun = absent.filter((one) => (one.notBefore ?? 0) > agreedAt && isAsked(one));
+  const ended = (state.expired ?? []).filter(isHeld);
+  // Whatever was agreed since, a rule has not begun as long as one that it takes over from is there.
+  const isNew = ({ notBefore = 0, rule }: DesiredRule) =>
+    notBefore > agreedAt || (notBefore > 0 && ended.some((one) => covers(rule, one.rule)));
+  const begun = absent.filter((one) => isNew(one) && isAsked(one));
   // Both revisions give it, this one by a rule that does not begin.
-  const isGiven = (one: DesiredRule) =>
-    isHeld(one) && isAsked(one) && absent.some((by) => covers(by.rule, one.rule) && !isAsked(by));
+  const isGiven = (one: DesiredRule) => isAsked(one) && absent.some((by) => covers(by.rule, one.rule) && !isAsked(by));
   // What a rule that waits gives too is not taken away meanwhile.
   const waiting = part !== 'boundaries' && rest.waiting ? begun : [];
-  const expired = (state.expired ?? []).filter((one) => {
+  const expired = ended.filter((one) => {
     return (part !== 'revocations' || one.rule.action === 'accept') && !isCovered(one, waiting) && !isGiven(one);
   });
   // What ends gave all that these give: they open nothing, and need not wait.
-  const narrower = waiting.filter((one) => rest.waiting === 'wider' && isCovered(one, expired.filter(isHeld)));
+  const narrower = waiting.filter((one) => rest.waiting === 'wider' && isCovered(one, expired));
   const rules = [...present, ...(part === 'boundaries' ? begun : narrower)];
   const prune = new Set(expired.map(({ rule }) => formatRuleKey(rule)));
   return {

@@ -399,6 +399,21 @@ describe('rules that begin and end, in a sidecar', () => {
     },
   );
 
+  it('end not while the server refuses the wider rule that begins then, also by a revision that comes later', async () => {
+    const both =
+      timed('narrow', '10.8.1.0/24', { expires: now + hour }) + timed('wide', '10.8.0.0/20', { notBefore: now + hour });
+    newest = contentOf(both + others);
+    await start();
+    world.simulator.onCall(({ method }) => {
+      const fault = { match: { method: 'POST', times: 1 }, fault: { kind: 'status' as const, status: 422 } };
+      if (method === 'DELETE') world.simulator.faults.inject(fault);
+    });
+    const held = ['10.8.0.0/16', '10.8.1.0/24', '10.9.0.0/16'];
+    expect([await passAt(now + hour), live()]).toEqual(['ApplyFailed', held]);
+    newest = contentOf(`# newer\n${both}${others}`);
+    for (const hours of [2, 3]) expect([await passAt(now + hours * hour), live()]).toEqual(['ApplyFailed', held]);
+  });
+
   it('make way for narrower rules while a rule made by hand is in the way of another', async () => {
     newest = contentOf(
       timed('wide', '10.8.0.0/20', { expires: now + hour }) +
