@@ -130,11 +130,9 @@ function usage(error: CommanderError, argv: readonly string[]): Failure {
     return makeFailure('usage', first, `give one command; write a directory as ./${other}`);
   if (error.code === 'commander.excessArguments')
     return makeFailure('usage', first.replace(/\. Expected.*/, ''), describeOperands(other));
-  const instead = translateFlag(flag, other);
-  if (instead !== null) return makeFailure('usage', first, `Use ${instead}.`);
   if (nearestCommand(word) !== null) return makeFailure('usage', `there is no command \`${word}\``, helpHint(word));
-  const hint = adviseOnFlag(flag, first) ?? more.join(' ').replace(/[()]/g, '').trim();
-  return makeFailure('usage', first, hint !== '' ? hint : helpHint(word, flag));
+  const said = more.join(' ').replace(/[()]/g, '').trim();
+  return makeFailure('usage', first, adviseOnFlag(flag, other, first, said) || said || helpHint(word, flag));
 }
 
 function describeOperands(command: string): string {
@@ -147,12 +145,18 @@ function translateFlag(flag: string, command: string): string | null {
   return flag === '--dry-run' && command === 'fmt' ? '--check' : translateWord(flag, 'flag');
 }
 
-function adviseOnFlag(flag: string, summary: string): string | null {
-  const takes = (one: CommandSpec): boolean => listOptions(one).some((name) => formatFlag(name) === flag);
+/** What to type instead of a flag that the command does not take; null: nothing is known of it. `said`: what the parser suggests. */
+function adviseOnFlag(flag: string, command: string, summary: string, said: string): string | null {
+  // The parser knows the flags of this command alone.
+  const near = said === '' ? (suggest(flag, optionNames.map(formatFlag)) ?? flag) : flag;
+  const instead = translateFlag(flag, command) ?? translateFlag(near, command);
+  if (instead !== null) return `Use ${instead}.`;
+  const takes = (one: CommandSpec): boolean => listOptions(one).some((name) => formatFlag(name) === near);
   const takers = commands.filter(takes).map(({ name }) => `\`reconcile ${name}\``);
   if (takers.length === 0) return null;
-  const isValued = summary.includes('=') && !withValue.has(flag);
-  return isValued ? `${flag} takes no value.` : `${flag} goes with ${joinSome(takers, 5)}.`;
+  const isValued = summary.includes('=') && !withValue.has(near);
+  const advice = isValued ? `${near} takes no value.` : `${near} goes with ${joinSome(takers, 5)}.`;
+  return near === flag ? advice : `Did you mean ${near}? ${advice}`;
 }
 
 function helpHint(word: string, flag = ''): string {

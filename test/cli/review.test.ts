@@ -934,6 +934,9 @@ describe('what was meant', () => {
     [['plan', '--yes=maybe', 'm'], '--yes takes no value'],
     [['--plan', 'm', '--watch'], 'give one command; write a directory'],
     [['validate', '--stric', 'm'], 'Did you mean --strict?'],
+    [['plan', '--dryrun', 'm'], 'Use reconcile plan PATH, which writes nothing'],
+    [['fmt', '--dryrun', 'm'], 'Use --check'],
+    [['reach', '--confirm-wth', 'x', 'm'], 'Did you mean --confirm-with? --confirm-with goes with `reconcile apply`'],
   ])('%j: %s', async (args, words) => {
     const run = await world.cli(args);
     expect([run.code, run.err]).toEqual([1, expect.stringContaining(words)]);
