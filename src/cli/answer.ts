@@ -5,6 +5,7 @@ import { getErrorCode, isObject } from '../model/result.ts';
 import { wrapText } from '../report/paint.ts';
 import { renderProblems } from '../report/problems.ts';
 import { makeProblemReport, type RunReport } from '../report/run-report.ts';
+import { completeHint } from './arguments.ts';
 import {
   type Answer,
   exitCodes,
@@ -21,8 +22,9 @@ import { writeNamedFile } from './read-file.ts';
 import { readForge, readRevision } from './revision.ts';
 
 /** What ended a run before it had an answer: the problems, in words on stderr and in every other format asked for. */
-export async function answerError(error: unknown): Promise<Answer> {
-  const { problems, exitCode } = await explainEnd(error);
+export async function answerError(error: unknown, settings: Settings | null = null): Promise<Answer> {
+  const { problems: all, exitCode } = await explainEnd(error);
+  const problems = all.map((one) => (settings === null ? one : completeHint(one, settings)));
   return {
     exit: exitCode,
     failed: true,

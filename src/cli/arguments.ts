@@ -1,6 +1,7 @@
 import { Command, CommanderError, Option } from 'commander';
 import { suggest } from '../manifest/suggest.ts';
 import { joinSome } from '../model/printable.ts';
+import type { Problem } from '../model/problem.ts';
 import { version } from '../version.ts';
 import { type CommandSpec, type Failure, listOptions, makeFailure, type ParsedLine, type Settings } from './command.ts';
 import { commands } from './commands.ts';
@@ -191,4 +192,11 @@ export function lineToType(words: string, settings: Settings): string {
     return ` ${formatFlag(name)} ${/^[\w@%+=:,./-]*$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`}`.trimEnd();
   });
   return `reconcile ${words}${flags.join('')}`;
+}
+
+/** The problem, whose hint names each command that looks for a state folder as it is to be typed in this run. */
+export function completeHint<P extends Problem>(problem: P, settings: Settings): P {
+  const lines = /reconcile ((?:confirm|history|undo)\b(?: show \d+| N\b)?)/g;
+  const hint = problem.hint?.replace(lines, (_, words: string) => lineToType(words, settings));
+  return hint === undefined ? problem : { ...problem, hint };
 }

@@ -5,8 +5,7 @@ import { runConfirmCommand } from '../adapters/confirm-command.ts';
 import type { StateFiles } from '../adapters/state-files.ts';
 import { askUntilConfirmed } from '../controller/trial.ts';
 import { attempt } from '../model/result.ts';
-import { lineToType } from './arguments.ts';
-import { type Invocation, makeFailure, type Settings, type Terminal } from './command.ts';
+import { type Invocation, makeFailure, type Terminal } from './command.ts';
 import { splitWords } from './output.ts';
 import { type ConfirmTerms, findPendingOwner, isPending } from './pending.ts';
 
@@ -50,7 +49,7 @@ export function findCommandProblem([program]: readonly string[], { env, cwd }: T
 
 /** Waits for a confirmation, here or by removing the record elsewhere: null. Else why the apply is taken back; `failed`: already so. */
 export async function awaitConfirmation(
-  { terminal, settings }: Invocation,
+  { terminal }: Invocation,
   files: StateFiles,
   { command, until }: Pick<ConfirmTerms, 'command'> & { readonly until: number },
   failed: string | null,
@@ -61,7 +60,7 @@ export async function awaitConfirmation(
   const deadline = systemClock.now() + until - systemClock.wallTime();
   const left = (): number => Math.max(0, Math.min(until - systemClock.wallTime(), deadline - systemClock.now()));
   const over = new AbortController();
-  const probe: Probe = { terminal, settings, left, signal: AbortSignal.any([terminal.stop, over.signal]) };
+  const probe: Probe = { terminal, left, signal: AbortSignal.any([terminal.stop, over.signal]) };
   // A command is asked until the time is over.
   const words = [watchRecord(files, probe, command === null)];
   if (command !== null) words.push(askCommand(command, probe));
@@ -75,16 +74,15 @@ export async function awaitConfirmation(
   }
 }
 
-interface Probe extends Pick<Invocation, 'terminal' | 'settings'> {
+interface Probe extends Pick<Invocation, 'terminal'> {
   readonly left: () => number;
   readonly signal: AbortSignal;
 }
 
-async function watchRecord(files: StateFiles, probe: Probe, isTimed: boolean): Promise<string | null> {
-  const { settings, left, signal } = probe;
+async function watchRecord(files: StateFiles, { left, signal }: Probe, isTimed: boolean): Promise<string | null> {
   while (!signal.aborted) {
     if (!isPending(files)) return null;
-    await refuseOwned(files, settings, left());
+    await refuseOwned(files, left());
     if (isTimed && left() === 0) return 'Nobody answered';
     await systemClock.sleep(Math.min(250, left() || 250), signal);
   }
@@ -110,11 +108,11 @@ async function askCommand(command: readonly string[], { terminal, left, signal }
 }
 
 /** Throws a `Failure` while another process sees to the apply that waits. */
-export async function refuseOwned(files: StateFiles, settings: Settings, leftMs: number): Promise<void> {
+export async function refuseOwned(files: StateFiles, leftMs: number): Promise<void> {
   const owner = await findPendingOwner(files);
   if (owner === null) return;
   const summary = `an apply waits to be confirmed (process ${owner}), and goes back in ${describeLeft(leftMs)}`;
-  throw makeFailure('state', summary, `to keep it: ${lineToType('confirm', settings)}`);
+  throw makeFailure('state', summary, 'to keep it: reconcile confirm');
 }
 
 /** `4:59` */

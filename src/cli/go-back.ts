@@ -1,5 +1,4 @@
 import { systemClock } from '../adapters/clock.ts';
-import type { StateFiles } from '../adapters/state-files.ts';
 import { findUnfinished } from '../controller/pass-ending.ts';
 import { formatInstant } from '../model/instant.ts';
 import { joinSome } from '../model/printable.ts';
@@ -10,6 +9,7 @@ import { type Change, getChangedRule } from '../plan/plan.ts';
 import { renderProblems } from '../report/problems.ts';
 import { makeProblemReport, type RunReport } from '../report/run-report.ts';
 import { answerError } from './answer.ts';
+import { completeHint } from './arguments.ts';
 import { type Answer, exitCodes, Failure, type Invocation, type Settings } from './command.ts';
 import { runPass } from './pass-run.ts';
 import { endGoingBack, openPending, type PendingApply } from './pending.ts';
@@ -47,7 +47,7 @@ export async function takeBack(invocation: Invocation, pending: PendingApply, wh
       noAnswer === undefined ? /^(?:401|408|429|5..)$/.test(String(status)) : noAnswer !== 'aborted',
     );
     if ((plan !== null && out === undefined) || isOver || answer.exit === exitCodes.invalid)
-      return await settleBack(answer, pending, openPending(invocation));
+      return await settleBack(answer, pending, invocation);
     if (tries === 0) {
       const last = formatInstant(Math.ceil((systemClock.wallTime() + until - systemClock.now()) / 1000) * 1000);
       const why = out?.message === undefined ? '' : `Not gone back yet: ${out.message}\n`;
@@ -76,7 +76,7 @@ function forceBack({ settings, terminal, ...invocation }: Invocation): Invocatio
 }
 
 /** How it was taken back, in part where fields want a secret. */
-async function settleBack(answer: Answer, pending: PendingApply, files: StateFiles): Promise<Answer> {
+async function settleBack(answer: Answer, pending: PendingApply, invocation: Invocation): Promise<Answer> {
   const report = answer.report?.() ?? makeProblemReport([]);
   const { plan, apply, problems: noted } = report;
   const isBack = plan?.steps.length === 0 || apply?.end === 'converged';
@@ -85,10 +85,10 @@ async function settleBack(answer: Answer, pending: PendingApply, files: StateFil
   const isOver = isBack || (unfinished.length > 0 && unfinished.every(({ status }) => status === 422));
   const left = noted.filter(isLeft).map((one) => ({ ...one, severity: 'error' as const }));
   const waits = left.some(({ code }) => code === 'waits-for-secret');
-  if (isOver) await endGoingBack(files, waits ? pending : null).catch(() => undefined);
+  if (isOver) await endGoingBack(openPending(invocation), waits ? pending : null).catch(() => undefined);
   const isDone = answer.exit === exitCodes.ok;
   const end = isBack ? describeBack(isDone, noted) : describeOpen(report, pending.record, isOver);
-  const problems = [...left, end];
+  const problems = [...left, end].map((one) => completeHint(one, invocation.settings));
   const all = [...noted.filter((one) => !isLeft(one)), ...problems];
   return {
     ...answer,

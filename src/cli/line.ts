@@ -30,7 +30,7 @@ export async function answerLine(
     const { run } = await command.load();
     return { answer: await run({ operands, settings, terminal, ...(shared && { shared }) }), settings };
   } catch (error) {
-    return { answer: await answerError(error), settings };
+    return { answer: await answerError(error, settings), settings };
   }
 }
 

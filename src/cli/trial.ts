@@ -122,7 +122,7 @@ export async function settleEarlier(invocation: Invocation): Promise<Answer | nu
   const { stage, record, until } = earlier;
   const leftMs = Math.max(0, until - systemClock.wallTime());
   if (stage === 'goesBack' && (await findPendingOwner(files)) !== null) throw goingBackElsewhere();
-  await refuseOwned(files, invocation.settings, leftMs);
+  await refuseOwned(files, leftMs);
   // A full disk keeps nobody from going back.
   await ownPending(files).catch(() => undefined);
   const alone = { ...invocation, mayWrite: await watchLease(invocation, true) };

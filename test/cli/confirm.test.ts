@@ -553,20 +553,25 @@ describe('going back', () => {
 
   it('does not keep later applies from beginning where the server refuses a step of it for good', async () => {
     await prepared();
-    const back = await onTrial(() => {
-      const match = { method: 'POST', path: '/v0/rules' };
-      world.simulator.faults.inject({
-        match,
-        fault: { kind: 'status', status: 422, body: '{"errors":{"user":["does not exist"]}}' },
-      });
-      return 'n';
-    });
+    const named = ['--state-dir', join(world.folder, 'state')] as const;
+    const back = await onTrial(
+      () => {
+        const match = { method: 'POST', path: '/v0/rules' };
+        world.simulator.faults.inject({
+          match,
+          fault: { kind: 'status', status: 422, body: '{"errors":{"user":["does not exist"]}}' },
+        });
+        return 'n';
+      },
+      ...named,
+    );
     expect([back.code, isGoingBack()]).toEqual([5, false]);
     expect(back.err).toMatch(
       /\[not-gone-back\] .*Not as before: drop 10\.1\.0\.0\/16 \*, accept 10\.2\.0\.0\/16 \*\.\n/,
     );
     expect(back.out).toContain('create drop 10.1.0.0/16: ');
-    expect(back.err).toMatch(/`reconcile undo N` tries again, N being \d{4}-[\d:T-]+Z in `reconcile history`/);
+    expect(back.err).toContain(`\`reconcile undo N ${named.join(' ')}\` tries again, N being 20`);
+    expect(back.err).toContain(`Z in \`reconcile history ${named.join(' ')}\``);
     world.simulator.faults.clear();
     expect([(await run('undo', '2', '--yes')).code, live()]).toEqual([0, before]);
     expect((await run('m')).code).toBe(0);
@@ -804,7 +809,10 @@ describe('an apply whose process was killed', () => {
     expect([live(), waits()]).toEqual([after, false]);
     const again = await run('confirm');
     expect(again.err).toContain(`waits to be confirmed in ${join(world.folder, 'state')}\n`);
-    expect(again.err).toContain('or it was taken back: reconcile history');
+    expect(again.err).toContain('or it was taken back: reconcile history\n');
+    const elsewhere = join(world.folder, 'other');
+    const lost = await run('confirm', '--state-dir', elsewhere);
+    expect(lost.err).toContain(`or it was taken back: reconcile history --state-dir ${elsewhere}\n`);
   });
 
   it('waiting × kill -9: the next apply goes on with the wait, and then with its own work (long)', async () => {

@@ -636,6 +636,9 @@ describe('undo', () => {
       ['drop 10.1.0.0/16'],
     ]);
     expect((await run('undo', '7')).err).toContain(`no apply 7 is recorded in ${folder}`);
+    const named = ['--state-dir', join(world.folder, 'state')] as const;
+    expect((await run('undo', ...named)).err).toContain(`\`reconcile undo N ${named.join(' ')}\``);
+    expect((await run('undo', 'x', ...named)).err).toContain(`\`reconcile history ${named.join(' ')}\` lists them`);
     expect((await run('undo', '1', '--allow-empty')).code).toBe(0);
     expect(live()).toEqual([]);
   });
