@@ -1,3 +1,4 @@
+import * as z from 'zod';
 import type { CommandSpec } from '../src/cli/command.ts';
 import { commands } from '../src/cli/commands.ts';
 import {
@@ -9,12 +10,14 @@ import {
   type OptionSpec,
   options,
 } from '../src/cli/options.ts';
+import { nestedSchema } from '../src/cli/settings-schema.ts';
 
 /** The tables of docs/reference/commands.md, made from the tables that the command line itself is made from. */
 export function referenceTables(): ReadonlyMap<string, string> {
   return new Map([
     ['commands', commandTable()],
     ['options', optionTable()],
+    ['members', memberTable()],
   ]);
 }
 
@@ -64,4 +67,30 @@ function defaultOf(spec: OptionSpec): string {
 function durationText(ms: number | undefined): string {
   if (ms === undefined) return '';
   return ms % 60_000 === 0 ? `${ms / 60_000}m` : ms % 1000 === 0 ? `${ms / 1000}s` : `${ms}ms`;
+}
+
+/** The part of JSON Schema that these settings use. */
+interface Schema {
+  readonly const?: string;
+  readonly description?: string;
+  readonly items?: { readonly oneOf: readonly Schema[] };
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+}
+
+/** What the settings hold that are an object, or a list of objects of several types. */
+function memberTable(): string {
+  const { properties = {} } = z.toJSONSchema(nestedSchema, { io: 'input' }) as Schema;
+  const rows = ['limits', 'notify', 'kubernetes'].flatMap((name) => {
+    const { items, ...itself } = properties[name] ?? {};
+    return (items?.oneOf ?? [itself]).flatMap(({ properties: members = {}, required = [] }) => {
+      const type = members['type']?.const;
+      const of = `\`${name}${type === undefined ? '' : `: {type: ${type}}`}\``;
+      const shown = Object.entries(members).filter(([member]) => member !== 'type');
+      return shown.map(([member, { description = 'a text' }]) => {
+        return `| ${of} | \`${member}\` | ${description}${required.includes(member) ? '; required' : ''} |`;
+      });
+    });
+  });
+  return ['| setting | member | what it must be |', '|---|---|---|', ...rows, ''].join('\n');
 }
