@@ -162,11 +162,9 @@ function adviseOnFlag(flag: string, command: string, summary: string, said: stri
 
 function helpHint(word: string, flag = ''): string {
   const meant = nearestCommand(word);
+  if (meant !== null) return `Did you mean \`reconcile ${meant}\`?`;
   const older = isCommand(word) ? null : suggest(flag, ['--plan', '--watch']);
-  if (older !== null) return `Did you mean ${older}?`;
-  return meant === null
-    ? 'reconcile --help shows the commands and their options'
-    : `Did you mean \`reconcile ${meant}\`?`;
+  return older === null ? 'reconcile --help shows the commands and their options' : `Did you mean ${older}?`;
 }
 
 /** The command that a word which is none looks like. */

@@ -256,8 +256,9 @@ function reportOf(result: PassResult, run: Run, stale: readonly Problem[]): RunR
 function exitCode(result: PassResult, run: Run, stale: boolean): number {
   const { request, obstacle } = run;
   const { settings } = run.invocation;
-  const { end, apply, desired, plan } = result;
-  const unenforced = lacksEnforcement(result, settings);
+  const { end, apply, desired, plan, kernel } = result;
+  const looksAtKernel = settings.enforcement !== null && ['applied', 'in-sync', 'planned'].includes(end);
+  const unenforced = looksAtKernel && kernel?.report.state !== 'enforced';
   const unsent = plan !== null && holdsBack(plan);
   return chooseExitCode({
     invalid:
@@ -271,10 +272,4 @@ function exitCode(result: PassResult, run: Run, stale: boolean): number {
     pending: end === 'planned' || unsent || unenforced,
     detailed: settings.detailedExitcode,
   });
-}
-
-/** Whether this run looks at the kernel, and its last look did not see it hold the live rules. */
-function lacksEnforcement({ end, kernel }: PassResult, { enforcement }: Invocation['settings']): boolean {
-  if (end !== 'applied' && end !== 'in-sync' && end !== 'planned') return false;
-  return enforcement !== null && kernel?.report.state !== 'enforced';
 }

@@ -15,7 +15,11 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
       return exitCodes.ok;
     }
     const { flags, command } = parsed;
-    refuseOpenTls(terminal.env);
+    // With it every TLS connection of the process takes any certificate: the token would go to anybody.
+    if (terminal.env['NODE_TLS_REJECT_UNAUTHORIZED'] === '0') {
+      const hint = 'unset it; to trust an authority of your own, give --ca-file FILE';
+      throw makeFailure('bad-setting', 'NODE_TLS_REJECT_UNAUTHORIZED=0 switches the check of certificates off', hint);
+    }
     if (flags.fleet !== undefined) return await (await import('./fleet.ts')).runFleet(parsed, terminal);
     if (flags.target !== undefined || flags.label !== undefined)
       throw makeFailure('usage', '--target and --label choose among a fleet', 'add --fleet FILE');
@@ -28,11 +32,4 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
   } catch (error) {
     return await writeAnswer(await answerError(error), readUsableOutputs(asked, terminal.cwd), null, terminal);
   }
-}
-
-/** With this variable every TLS connection of the process takes any certificate: the token would go to anybody. */
-function refuseOpenTls(env: Terminal['env']): void {
-  if (env['NODE_TLS_REJECT_UNAUTHORIZED'] !== '0') return;
-  const hint = 'unset it; to trust an authority of your own, give --ca-file FILE';
-  throw makeFailure('bad-setting', 'NODE_TLS_REJECT_UNAUTHORIZED=0 switches the check of certificates off', hint);
 }

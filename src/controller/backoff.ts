@@ -46,17 +46,13 @@ export class Backoff {
     }
     this.failures += 1;
     const askedMs = Math.min(verdict.askedMs ?? 0, longestAskedMs);
-    this.#retryAt = this.#clock.now() + pickBackoff(this.failures, this.#clock.random(), askedMs);
+    // Doubled with each failure in a row, randomised, at least what the server asked.
+    const ceiling = Math.min(maxBackoffMs, backoffMs * 2 ** Math.min(this.failures - 1, 30));
+    this.#retryAt = this.#clock.now() + Math.max(askedMs, Math.round(ceiling * (0.5 + 0.5 * this.#clock.random())));
   }
 }
 
 /** A tenth of jitter to either side, so that many sidecars do not ask one server in step. `chance` in [0, 1). */
 export function pickInterval(intervalMs: number, chance: number): number {
   return Math.round(intervalMs * (0.9 + 0.2 * chance));
-}
-
-/** The wait after the `failures`-th transient failure in a row: doubled each time, randomised, at least what the server asked. */
-function pickBackoff(failures: number, chance: number, askedMs: number): number {
-  const ceiling = Math.min(maxBackoffMs, backoffMs * 2 ** Math.min(failures - 1, 30));
-  return Math.max(askedMs, Math.round(ceiling * (0.5 + 0.5 * chance)));
 }

@@ -7,7 +7,7 @@ import type { LoopRecord } from '../../controller/record.ts';
 import { listReferencedFiles } from '../../desired/build-configuration.ts';
 import { assemble } from '../../desired/desired.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
-import { formatRuleKey, isDesiredAt, type LiveRule } from '../../model/rule.ts';
+import { formatRuleKey, type LiveRule, selectRulesAt } from '../../model/rule.ts';
 import type { FingerprintKey } from '../../model/secret.ts';
 import { type DesiredState, listAllRules } from '../../model/state.ts';
 import { type ApplyRecord, joinApplyRecords, type LookUpFormer, listEnds } from '../../pass/history.ts';
@@ -31,6 +31,8 @@ export const sidecarNames = {
   /** What it corrects, begins and ends while a revision waits to be confirmed: mostly no change of that revision. */
   held: 'sidecar, while it waited',
 } as const;
+
+const notTakenBack: ReadonlySet<string> = new Set(['changed-since', 'waits-for-secret', 'locks-out']);
 
 export type RecentApplies = ReturnType<typeof createRecentApplies>;
 
@@ -142,7 +144,8 @@ export function createWatchPasses(wiring: PassWiring) {
       const told = history.recordApproved(approve, { by, server: findServer(settings), revision: content.revision });
       const result = await reconcile(content, pass, told);
       if (isNews(result, request)) await history.end(result);
-      if (back !== undefined) logStays(logger, result);
+      const stays = back === undefined ? [] : result.problems.filter(({ code }) => notTakenBack.has(code));
+      for (const { summary } of stays.slice(0, 50)) logger.warn('Something is not taken back', { detail: summary });
       if (result.end === 'in-sync' || result.apply?.end === 'converged') openGaps = new Set();
       return result;
     },
@@ -180,11 +183,6 @@ async function parseEarly({ files }: SourceContent, { parse, desired }: Pick<Pas
   } catch {
     // The pass meets it too, and says it.
   }
-}
-
-function logStays(logger: Logger, { problems }: PassResult): void {
-  const stays = problems.filter(({ code }) => ['changed-since', 'waits-for-secret', 'locks-out'].includes(code));
-  for (const { summary } of stays.slice(0, 50)) logger.warn('Something is not taken back', { detail: summary });
 }
 
 /** The newest record that counts for a pass, and when rules end by it; without one the base of the pass tells. */
@@ -228,11 +226,11 @@ async function prepareBack(
 /** The record without what the confirmed state asks for too, now: that stays, whoever wrote it, and ends as that state says. */
 function leaveDesired(record: ApplyRecord, confirmed: DesiredState | null): ApplyRecord {
   if (confirmed === null) return record;
-  const rules = listAllRules(confirmed).filter((one) => isDesiredAt(one, systemClock.wallTime()));
-  const desired = new Set(rules.map(({ rule }) => formatRuleKey(rule)));
+  const now = systemClock.wallTime();
+  const desired = new Set(selectRulesAt(listAllRules(confirmed), now).map(({ rule }) => formatRuleKey(rule)));
   const created = record.created.filter(({ rule }) => !desired.has(formatRuleKey(rule)));
   const fields = record.fields.filter((field) => confirmed.configuration?.fields[field] === undefined);
-  const endsBefore = record.endsBefore && new Map([...record.endsBefore, ...listBaseEnds(confirmed)]);
+  const endsBefore = record.endsBefore && new Map([...record.endsBefore, ...listBaseEnds(confirmed, now)]);
   return { ...record, created, fields, endsBefore };
 }
 

@@ -28,7 +28,8 @@ export function watchToken(
     }
     if (known !== text) expires = readClaims(text)?.expiresAt ?? null;
     known = text;
-    const due = pickExpiryWarning(expires, systemClock.wallTime());
+    const leftMs = (expires ?? Number.POSITIVE_INFINITY) - systemClock.wallTime();
+    const due = warnDays.filter((days) => leftMs <= days * dayMs).at(-1) ?? null;
     if (due !== null && due !== warned) {
       logger.warn('The API token expires soon and nothing can renew it: make a new one and replace its file', {
         expires: new Date(expires ?? 0).toISOString(),
@@ -60,10 +61,4 @@ export function watchToken(
       await renewing;
     },
   };
-}
-
-/** The warning that is due: the smallest number of days (14, 7, 3, 1, 0) within which the token expires; null before that. */
-function pickExpiryWarning(expiresAt: number | null, wallTime: number): number | null {
-  if (expiresAt === null) return null;
-  return warnDays.filter((days) => expiresAt - wallTime <= days * dayMs).at(-1) ?? null;
 }
