@@ -4,16 +4,16 @@ import { parseArgs } from 'node:util';
 import { createManifestParser } from '../adapters/manifest-parser.ts';
 import { readFileAt } from '../adapters/source/git-content.ts';
 import { runGit } from '../adapters/source/git-process.ts';
-import { type FilesRequest, fetchAll, readAtRef, readFilesAtRef } from '../adapters/source/git-ref.ts';
+import { type FilesRequest, fetchAll, readAtRef, readFilesAtRef, refuseRewritten } from '../adapters/source/git-ref.ts';
 import { GitRepository, type RepositoryContext } from '../adapters/source/git-repository.ts';
 import { findInWorkTree, findWorkTree, listRepositories } from '../adapters/source/work-tree.ts';
 import { listReferencedFiles } from '../desired/build-configuration.ts';
-import { defaultLimits } from '../desired/context.ts';
-import { findProfile } from '../model/profile.ts';
+import { ok } from '../model/result.ts';
 import type { SourceFile } from '../ports.ts';
 import { renderProblems } from '../report/problems.ts';
 import { Failure, type Settings } from './command.ts';
 import { pickValues, splitWords } from './output.ts';
+import { readLimits, readProfile } from './plan-settings.ts';
 import { settle } from './settings.ts';
 import { readSettingsFile } from './settings-file.ts';
 
@@ -53,7 +53,8 @@ async function main(): Promise<void> {
   if (settingsFile !== '') writeFileSync(join(out, 'config'), settingsFile);
   if (!existsSync(`${directory}/`)) return; // not there, or one file: the plan says it
   const { gitDir, path, where } = findRepository(directory);
-  const { values, failOn } = settleSecondStep(settingsFile);
+  const settings = settleSecondStep(settingsFile);
+  const { values, failOn } = settings;
   // What opens later is only seen beside the base.
   const code = given.base !== '' && failOn.length > 0 ? 1 : 0;
   const repository = new GitRepository({ ...git, gitDir });
@@ -62,13 +63,16 @@ async function main(): Promise<void> {
   const paths =
     path && [path, ...values.map((file) => findInWorkTree(directory, file))].flatMap((one) => one?.join('/') ?? []);
   if (path === null) say(`${given.path} is ${where}: the plan is not compared with a base`, code);
+  const reading = { ...git, ...readHow(settings), directory, files: values };
+  const rewritten = path === null || head === '' ? ok(null) : await refuseRewritten(reading);
+  if (!rewritten.ok) throw new Failure([rewritten.error]);
   if (name === '') return await holdOlder({ ...git, gitDir }, head, paths, join(out, 'held'));
   if (path === null || head === '') return;
   const commit = await findBase({ ...git, gitDir }, head, name);
   if (commit === null) return say(`the plan is not compared with its base, which this clone lacks; ${fetchAll}`, code);
   if (failOn.includes('drift') && (await differ(repository, [commit, given.base], paths)))
     say(`${shorten(given.base)} has other manifests by now: they count as drift until the branch is updated`, 0);
-  await writeBase({ ...git, directory, ref: commit, files: values }, path, out);
+  await writeBase({ ...reading, ref: commit }, path, out);
 }
 
 /** Writes why the commit of a job that runs again is only planned, where the default branch has other manifests by now. */
@@ -145,10 +149,8 @@ async function fetchFrom(context: RepositoryContext, name: string, ...more: read
 }
 
 /** Writes the files of a commit where the repository has them, below OUT/tree. */
-async function writeBase(request: FilesRequest, path: readonly string[], out: string) {
-  const parse = createManifestParser({ profile: findProfile('firezone-0.7'), values: null, limits: defaultLimits });
-  const references = async (files: readonly SourceFile[]) => listReferencedFiles(await parse(files));
-  const content = await readAtRef({ ...request, limits: defaultLimits, references });
+async function writeBase(request: FilesRequest & ReturnType<typeof readHow>, path: readonly string[], out: string) {
+  const content = await readAtRef(request);
   if (!content.ok) throw new Failure([content.error]);
   const values = await readFilesAtRef(request);
   if (!values.ok) throw new Failure([values.error]);
@@ -176,6 +178,13 @@ function settleSecondStep(settingsFile: string): Settings {
   const flags = Object.fromEntries(Object.entries(picked).filter(([, list]) => list.length > 0));
   const file = settingsFile === '' ? null : readSettingsFile(settingsFile);
   return settle({ flags, env: {}, cwd: process.cwd(), file });
+}
+
+/** How much of manifests is read, and which files they name. */
+function readHow(settings: Settings) {
+  const limits = readLimits(settings);
+  const parse = createManifestParser({ profile: readProfile(settings), values: null, limits });
+  return { limits, references: async (files: readonly SourceFile[]) => listReferencedFiles(await parse(files)) };
 }
 
 /** Where Git keeps the checkout of a folder, and the path there; null: it has none, for it is `where`. */

@@ -78,6 +78,7 @@ export type ProblemCode =
   | 'field-pinned'
   | 'forbidden-key'
   | 'git-aborted'
+  | 'git-attributes'
   | 'git-auth'
   | 'git-broken'
   | 'git-disk-full'

@@ -479,6 +479,48 @@ describe('the Action', () => {
     }
   });
 
+  it.each([
+    ['*.yaml ident', 'c.yaml', true],
+    ['own.yaml working-tree-encoding=latin1', 'own.yaml', true],
+    ['*.xml filter=lfs', 'saml.xml', true],
+    ['*.yaml text eol=crlf -ident\n*.txt ident', '', false],
+  ])(
+    'threat 5: plans and applies nothing where the attributes %j make a checkout other than its commit',
+    async (attributes, name, isRefused) => {
+      const { target, checkOut } = openRequest(opens);
+      const [work, origin] = [path.join(folder, 'work'), path.join(folder, 'o.git')];
+      const saml =
+        '{kind: Configuration, apiVersion: firezone/v0, metadata: {name: c}, spec: {saml_identity_providers: ';
+      const provider = '[{id: a, label: A, auto_create_users: false, metadata: {file: saml.xml}}]}}';
+      writeFileSync(path.join(work, 'p_1/c.yaml'), `${saml}${provider}\n`);
+      writeFileSync(path.join(work, 'p_1/own.yaml'), named('own', opens));
+      for (const file of ['saml.xml', 'a.txt']) writeFileSync(path.join(work, 'p_1', file), 'x\n');
+      gitAt(work, 'add', '-A');
+      writeFileSync(path.join(work, 'p_1/.gitattributes'), `${attributes}\n`);
+      gitAt(work, 'add', 'p_1/.gitattributes');
+      gitAt(work, 'commit', '-q', '-m', 'attributes');
+      gitAt(work, 'push', '-q', '-f', origin, 'HEAD:main', 'HEAD:feature');
+      const head = gitAt(work, 'rev-parse', 'HEAD');
+      const refused = new RegExp(`p_1/${name} has the Git attribute`);
+      const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: '--fail-on opens' };
+      const review = () => ({
+        ...environment(requestOf(head, 'stranger/policy'), inputs),
+        ...onMain,
+        GITHUB_SHA: target,
+      });
+      const event = { repository: { default_branch: 'main' } };
+      const push = () => ({ ...environment(event, inputs), GITHUB_REF: 'refs/heads/main', GITHUB_SHA: head });
+      const job = { RECONCILE_TOKEN: apiToken, RECONCILE_PATH: 'p_1', RECONCILE_BASE_URL: world.sim.url };
+      const ran = [
+        await run('github', review(), checkOut('feature', 'whole')),
+        await run('github', push(), checkOut('main', 'shallow')),
+        await run('gitlab', { ...job, CI_DEFAULT_BRANCH: 'main' }, checkOut('main', 'whole')),
+      ];
+      for (const { output } of ran) expect(refused.test(output), output).toBe(isRefused);
+      if (isRefused) expect([ran.map(({ code }) => code), world.live()]).toEqual([[1, 1, 1], []]);
+    },
+  );
+
   it('says where --fail-on drift counts what others merged since the request left its target', async () => {
     const { head, merge, checkOut } = openRequest(opens);
     const clone = checkOut('feature', 'whole');

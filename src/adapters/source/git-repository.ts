@@ -109,6 +109,14 @@ export class GitRepository {
     return code === 0 ? text.split('\n')[0] || null : null;
   }
 
+  /** The values of these attributes for each of these paths, by the index: `[path, attribute, value]`. */
+  async attributesOf(paths: readonly string[], names: readonly string[]) {
+    const asked = paths.map((path) => `${path}\0`).join('');
+    const args = ['check-attr', '--cached', '-z', '--stdin', ...names];
+    const output = await this.#readOutput(args, names.length * (2 * asked.length + 200 * paths.length), asked);
+    return [...output.toString('utf8').matchAll(/([^\0]*)\0([^\0]*)\0([^\0]*)\0/g)].map(([, ...parts]) => parts);
+  }
+
   async isShallow(): Promise<boolean> {
     return (await this.run(['rev-parse', '--is-shallow-repository'])).text === 'true';
   }
