@@ -80,11 +80,12 @@ async function holdOlder(context: RepositoryContext, head: string, paths: readon
   if (head === '' || existsSync(file)) return;
   const [repository, main] = [new GitRepository(context), shorten(given['config-ref'])];
   const newest = await fetchNewest(context);
+  const isNow = newest === fetched;
   const tip = await repository.commitOf(newest);
   const why = `this job cannot fetch ${main} (persist-credentials: false, or ssh-key?)`;
-  if (tip === head && newest !== fetched)
-    return say(`${why}: run again after a later push, it applies its older manifests`, 0);
-  if (tip === null || (await repository.isAncestor(tip, head))) return;
+  if (tip === head && !isNow) return say(`${why}: run again after a later push, it applies its older manifests`, 0);
+  // A commit that a force push took out of the branch has the tip of now in its history.
+  if (tip === null || tip === head || (!isNow && (await repository.isAncestor(tip, head)))) return;
   const isOther = await differ(repository, [head, tip], paths);
   const has = isOther === null ? 'may have' : 'has';
   if (isOther !== false)

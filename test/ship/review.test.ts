@@ -624,6 +624,20 @@ describe('the Action', () => {
     gitAt(work, 'push', '-q', path.join(folder, 'o.git'), 'main');
     const queued = await run('github', { ...environment(event, inputs), ...job(tip) }, checkOutAgain(tip, 'shallow'));
     expect([queued.code, world.live().length]).toEqual([0, 3]);
+    // A force push took it out of the branch, which it descends from.
+    gitAt(work, 'push', '-q', '-f', path.join(folder, 'o.git'), `${target}:main`, `${tip}:refs/heads/kept`);
+    for (const [commit, isHeld] of [
+      [tip, true],
+      [target, false],
+    ] as const) {
+      const left = await run(
+        'github',
+        { ...environment(event, inputs), ...job(commit) },
+        checkOutAgain(commit, 'whole'),
+      );
+      expect(left.output.includes('is not the newest commit of origin/main, which has other manifests')).toBe(isHeld);
+      expect([left.code, world.live().length]).toEqual([0, isHeld ? 3 : 2]);
+    }
     const told = { ...environment(event, { ...inputs, INPUT_MODE: 'apply' }), ...job(start) };
     expect((await run('github', told, checkOutAgain(start, 'whole'))).code).toBe(0);
     expect(world.live()).toHaveLength(1);
