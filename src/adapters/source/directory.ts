@@ -150,7 +150,8 @@ async function visit(walk: Walk, directory: Directory, found: Dirent): Promise<v
   }
   const { real, stats } = entry;
   const above = [...directory.above, directory.real];
-  const inside = real === walk.realRoot || real.startsWith(walk.realRoot + sep);
+  const below = real.slice(walk.realRoot.length).split(sep);
+  const inside = `${real}${sep}`.startsWith(walk.realRoot + sep) && !below.includes('.git');
   const file = (): FoundFile => ({
     path,
     real,
@@ -160,7 +161,7 @@ async function visit(walk: Walk, directory: Directory, found: Dirent): Promise<v
     if (inside && stats.isFile() && isJsonPath(name) && walk.json.length < mostJson) walk.json.push(file());
     return;
   }
-  if (!inside) refuse('is a link that leads out of the directory; links are followed inside it only');
+  if (!inside) refuse('is a link that leads out of the directory, or into .git; links are followed inside it only');
   else if (above.includes(real)) refuse('is a link that leads back to a directory above it');
   else if (!stats.isFile() && !stats.isDirectory()) refuse(`is ${getFileKind(stats)}, not a regular file`);
   else if (!walk.seen.has(real)) {

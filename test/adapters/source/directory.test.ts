@@ -109,6 +109,20 @@ describe('threat 6: links', () => {
     expect(summaries(reading)).toMatch(/leads out of the directory|not a regular file|cannot be read/);
   });
 
+  it.each([
+    ['a file', 'x.yaml', '.git/config'],
+    ['a folder', 'x', '.git'],
+    ['what a folder of another name leads to', 'x', 'y/.git/modules'],
+  ])('threat 39: no link to %s of the repository is read', async (_, link, target) => {
+    write('a.yaml');
+    write('.git/config', 'extraheader: canary\n');
+    write('y/.git/modules/b.yaml', 'canary\n');
+    symlinkSync(target, join(root, link));
+    const reading = await read();
+    expect(reading.content).toBeNull();
+    expect(summaries(reading)).toMatch(/^x(\.yaml)? is a link that leads out of the directory, or into \.git/);
+  });
+
   it('a directory outside, linked into the root: a problem', async () => {
     write('a.yaml');
     mkdirSync(join(folder, 'other'));
