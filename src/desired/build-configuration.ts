@@ -27,7 +27,8 @@ export function buildConfiguration(
     if ('client_secret' in provider) return source.from === 'file' ? Secret.of(text.replace(/\r?\n$/, '')) : secret;
     const fault = checkSamlMetadata(text);
     if (fault !== null) resolution.problems.push(makeError('invalid-saml-metadata', fault, samlHint, source.place));
-    return secret;
+    // As XML parsers read it (XML 1.0, 2.11): a checkout on Windows ends lines otherwise than its commit.
+    return source.from === 'file' ? Secret.of(text.replace(/\r\n?/g, '\n')) : secret;
   });
   const references = (fields.openid_connect_providers ?? []).flatMap((one) => listReferences(one, resolution));
   return { name, place, fields: built, places, references };

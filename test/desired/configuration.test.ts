@@ -206,6 +206,16 @@ describe('identity providers', () => {
 describe('files of the source beside the manifests', () => {
   const text = document('Configuration', 'c', `{saml_identity_providers: [${saml}]}`);
 
+  it.each(['\r\n', '\r', '\n'])('SAML metadata whose lines end with %j is that of its commit, as XML has it', (end) => {
+    const lines = metadata.replaceAll(' ', '\n');
+    const desired = build(
+      { ...rules, 'c.yaml': text, 'okta.xml': lines.replaceAll('\n', end) },
+      { resolveSecret: () => fail('no directory') },
+    );
+    const secret = desired.state?.configuration?.fields.saml_identity_providers?.[0]?.metadata;
+    expect(secret === undefined ? null : reveal(secret)).toBe(lines);
+  });
+
   it('are what a reference relative to the manifest names first: a Git repository has no directory to read from', () => {
     const never = { resolveSecret: () => fail('no directory') };
     const desired = build({ ...rules, 'idp/c.YAML': text, 'idp/okta.xml': metadata }, never);
