@@ -7,8 +7,8 @@ import { makeNote, makeWarning, type Problem } from '../model/problem.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { PassDependencies } from '../pass/pass.ts';
 import { readDesired } from '../pass/stages.ts';
-import type { SourceContent } from '../ports.ts';
-import { exitCodes, Failure, type Invocation, makeFailure } from './command.ts';
+import type { SourceContent, SourceFile } from '../ports.ts';
+import { exitCodes, Failure, type Invocation, makeFailure, mustRead } from './command.ts';
 import { makeDesiredContext, makeParser, makeSideParser } from './manifests.ts';
 import { readLimits } from './plan-settings.ts';
 import { requireGit } from './revision.ts';
@@ -70,9 +70,8 @@ export async function readRevisionContent(
 ): Promise<SourceContent> {
   const { readAtRef } = await import('../adapters/source/git-ref.ts');
   const request = { directory, ref, limits: readLimits(settings), environment: terminal.env, signal: terminal.stop };
-  const read = await readAtRef({ ...request, references: async (files) => listReferencedFiles(await parse(files)) });
-  if (!read.ok) throw new Failure([read.error]);
-  return read.value;
+  const references = async (files: readonly SourceFile[]) => listReferencedFiles(await parse(files));
+  return mustRead(await readAtRef({ ...request, references }));
 }
 
 /** Why manifests of a base cannot be compared with. */

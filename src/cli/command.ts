@@ -230,6 +230,12 @@ export function makeFailure(code: ProblemCode, summary: string, hint?: string, e
   return new Failure([{ code, severity: 'error', summary, ...(hint === undefined ? {} : { hint }) }], exit);
 }
 
+/** The value; throws a `Failure` with the problem that stands in its place. */
+export function mustRead<T>(result: Result<T, Problem>): T {
+  if (result.ok) return result.value;
+  throw new Failure([result.error]);
+}
+
 /** The value; throws a `Failure` with the sentence that stands in its place. */
 export function mustHave<T>(result: Result<T, string>, code: ProblemCode, hint?: string): T {
   if (result.ok) return result.value;

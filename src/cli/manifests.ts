@@ -14,7 +14,7 @@ import { hasErrors, makeNote, type Place, type Problem, raiseWarnings } from '..
 import { ok } from '../model/result.ts';
 import type { PassResult } from '../pass/pass.ts';
 import type { Logger } from '../ports.ts';
-import { Failure, type Invocation, makeFailure, type Settings } from './command.ts';
+import { type Invocation, makeFailure, mustRead, type Settings } from './command.ts';
 import { type NamedManifest, type PathOperand, readFolder, readPathOperand } from './path-operand.ts';
 import { readLimits, readPlanScope, readProfile, readRequiredNotes } from './plan-settings.ts';
 import { readBeside, readGivenValues, readSideValues } from './values.ts';
@@ -57,8 +57,7 @@ export async function makeSideParser(invocation: Invocation, path: string, side:
     ref === undefined
       ? ok(settings.values.map((file) => readBeside(path, folder, file)))
       : await readFilesAtRef({ ...request, ref });
-  if (!found.ok) throw new Failure([found.error]);
-  const { values, problems } = readSideValues(settings, path, written, found.value);
+  const { values, problems } = readSideValues(settings, path, written, mustRead(found));
   return { parse: createManifestParser(readParseOptions(settings, values)), problems };
 }
 

@@ -1,6 +1,6 @@
 import { existsSync, lstatSync, mkdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
-import { parseArgs } from 'node:util';
+import { isDeepStrictEqual, parseArgs } from 'node:util';
 import { createManifestParser } from '../adapters/manifest-parser.ts';
 import { readFileAt } from '../adapters/source/git-content.ts';
 import { runGit } from '../adapters/source/git-process.ts';
@@ -8,14 +8,14 @@ import { type FilesRequest, fetchAll, readAtRef, readFilesAtRef, refuseRewritten
 import { GitRepository, type RepositoryContext } from '../adapters/source/git-repository.ts';
 import { findInWorkTree, findWorkTree, listRepositories } from '../adapters/source/work-tree.ts';
 import { listReferencedFiles } from '../desired/build-configuration.ts';
-import { ok } from '../model/result.ts';
 import type { SourceFile } from '../ports.ts';
 import { renderProblems } from '../report/problems.ts';
-import { Failure, type Settings } from './command.ts';
+import { Failure, mustRead, type Settings } from './command.ts';
 import { pickValues, splitWords } from './output.ts';
 import { readLimits, readProfile } from './plan-settings.ts';
 import { settle } from './settings.ts';
 import { readSettingsFile } from './settings-file.ts';
+import { readGivenValues } from './values.ts';
 
 // The first step of a review in CI, run with no secret in its environment: it alone starts git, in a checkout that a stranger
 // may have prepared. The second step has the token, and gets what this one wrote:
@@ -54,29 +54,26 @@ async function main(): Promise<void> {
   if (!existsSync(`${directory}/`)) return; // not there, or one file: the plan says it
   const { gitDir, path, where } = findRepository(directory);
   const settings = settleSecondStep(settingsFile);
-  const { values, failOn } = settings;
+  const { failOn } = settings;
   // What opens later is only seen beside the base.
   const code = given.base !== '' && failOn.length > 0 ? 1 : 0;
   const repository = new GitRepository({ ...git, gitDir });
   const head = gitDir === '' ? '' : await readHead(repository, out);
   const name = await nameBase(repository, head);
-  const paths =
-    path && [path, ...values.map((file) => findInWorkTree(directory, file))].flatMap((one) => one?.join('/') ?? []);
   if (path === null) say(`${given.path} is ${where}: the plan is not compared with a base`, code);
-  const reading = { ...git, ...readHow(settings), directory, files: values };
-  const rewritten = path === null || head === '' ? ok(null) : await refuseRewritten(reading);
-  if (!rewritten.ok) throw new Failure([rewritten.error]);
-  if (name === '') return await holdOlder({ ...git, gitDir }, head, paths, join(out, 'held'));
-  if (path === null || head === '') return;
+  const reading = path === null ? null : { ...git, ...readHow(settings), directory, files: settings.values };
+  if (reading !== null && head !== '') mustRead(await refuseRewritten(reading));
+  if (name === '') return await holdOlder({ ...git, gitDir }, head, reading, join(out, 'held'));
+  if (path === null || reading === null || head === '') return;
   const commit = await findBase({ ...git, gitDir }, head, name);
   if (commit === null) return say(`the plan is not compared with its base, which this clone lacks; ${fetchAll}`, code);
-  if (failOn.includes('drift') && (await differ(repository, [commit, given.base], paths)))
+  if (failOn.includes('drift') && (await differ(reading, [commit, (await repository.commitOf(given.base)) ?? ''])))
     say(`${shorten(given.base)} has other manifests by now: they count as drift until the branch is updated`, 0);
   await writeBase({ ...reading, ref: commit }, path, out);
 }
 
 /** Writes why the commit of a job that runs again is only planned, where the default branch has other manifests by now. */
-async function holdOlder(context: RepositoryContext, head: string, paths: readonly string[] | null, file: string) {
+async function holdOlder(context: RepositoryContext, head: string, reading: Reading | null, file: string) {
   if (head === '' || existsSync(file)) return;
   const [repository, main] = [new GitRepository(context), shorten(given['config-ref'])];
   const newest = await fetchNewest(context);
@@ -86,7 +83,7 @@ async function holdOlder(context: RepositoryContext, head: string, paths: readon
   if (tip === head && !isNow) return say(`${why}: run again after a later push, it applies its older manifests`, 0);
   // A commit that a force push took out of the branch has the tip of now in its history.
   if (tip === null || tip === head || (!isNow && (await repository.isAncestor(tip, head)))) return;
-  const isOther = await differ(repository, [head, tip], paths);
+  const isOther = reading && (await differ(reading, [head, tip]));
   const has = isOther === null ? 'may have' : 'has';
   if (isOther !== false)
     writeFileSync(file, `${head} is not the newest commit of ${main}, which ${has} other manifests`);
@@ -99,12 +96,20 @@ async function fetchNewest(context: RepositoryContext): Promise<string> {
   return isHere ? fetched : main; // what an earlier job fetched is older
 }
 
-/** Whether two commits differ in these files and folders; null where that cannot be told, as of a link or a submodule. */
-async function differ(repository: GitRepository, commits: readonly string[], paths: readonly string[] | null) {
-  if (paths === null) return null;
-  const ask = (commit: string) => repository.headsOf([commit, ...paths.map((path) => `${commit}:${path}`)]);
-  const [before, after] = await Promise.all(commits.map((commit) => ask(commit).catch(() => [])));
-  return before?.[0] && after?.[0] ? paths.some((_, n) => before[n + 1]?.id !== after[n + 1]?.id) : null;
+type Reading = Parameters<typeof refuseRewritten>[0];
+
+/** Whether the manifests of two commits, the files that they name, or values files differ; null where that cannot be told, as of a link. */
+async function differ(reading: Reading, commits: readonly string[]) {
+  const read = commits.map((ref) => readCommit({ ...reading, ref }).catch(() => null));
+  const [before, after] = await Promise.all(read);
+  // What is tracked in neither is made anew by each job.
+  const isTold = before && after && before.files.length + after.files.length > 0;
+  return isTold ? !isDeepStrictEqual(before, after) : null;
+}
+
+async function readCommit(request: Reading & FilesRequest) {
+  const { files } = mustRead(await readAtRef(request));
+  return { files, values: mustRead(await readFilesAtRef(request)) };
 }
 
 const shorten = (ref: string): string => ref.replace('refs/remotes/', '');
@@ -150,11 +155,8 @@ async function fetchFrom(context: RepositoryContext, name: string, ...more: read
 }
 
 /** Writes the files of a commit where the repository has them, below OUT/tree. */
-async function writeBase(request: FilesRequest & ReturnType<typeof readHow>, path: readonly string[], out: string) {
-  const content = await readAtRef(request);
-  if (!content.ok) throw new Failure([content.error]);
-  const values = await readFilesAtRef(request);
-  if (!values.ok) throw new Failure([values.error]);
+async function writeBase(request: Reading & FilesRequest, path: readonly string[], out: string) {
+  const { files, values } = await readCommit(request);
   const tree = join(out, 'tree');
   const base = join(tree, ...path);
   mkdirSync(base, { recursive: true });
@@ -163,9 +165,9 @@ async function writeBase(request: FilesRequest & ReturnType<typeof readHow>, pat
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, bytes);
   };
-  for (const one of content.value.files) put(join(base, one.path), one.bytes);
+  for (const one of files) put(join(base, one.path), one.bytes);
   for (const [index, file] of request.files.entries()) {
-    const bytes = values.value[index];
+    const bytes = values[index];
     // Absent or a link: without its values the base cannot be built, which is said; with those of today a change would be hidden.
     if (bytes !== undefined)
       put(join(tree, ...(findInWorkTree(request.directory, file) ?? [])), bytes ?? new Uint8Array());
@@ -184,7 +186,7 @@ function settleSecondStep(settingsFile: string): Settings {
 /** How much of manifests is read, and which files they name. */
 function readHow(settings: Settings) {
   const limits = readLimits(settings);
-  const parse = createManifestParser({ profile: readProfile(settings), values: null, limits });
+  const parse = createManifestParser({ profile: readProfile(settings), values: readGivenValues(settings), limits });
   return { limits, references: async (files: readonly SourceFile[]) => listReferencedFiles(await parse(files)) };
 }
 

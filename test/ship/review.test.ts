@@ -643,6 +643,40 @@ describe('the Action', () => {
     expect(world.live()).toHaveLength(1);
   });
 
+  it('compares the manifests and the files that they name where an older job runs again, nothing beside them', async () => {
+    const { checkOut } = openRequest(opens);
+    const [work, origin] = [path.join(folder, 'work'), path.join(folder, 'o.git')];
+    const commit = (files: Readonly<Record<string, string>>, how = '-A'): string => {
+      for (const [name, text] of Object.entries(files)) writeFileSync(path.join(work, name), text);
+      gitAt(work, 'add', how, '.');
+      gitAt(work, 'commit', '-q', '--allow-empty', '-m', 'change');
+      gitAt(work, 'push', '-q', '-f', origin, 'HEAD:main');
+      return gitAt(work, 'rev-parse', 'HEAD');
+    };
+    const again = async (sha: string, where: string, generate = false) => {
+      const clone = checkOut('main', 'whole');
+      gitAt(clone, 'checkout', '-q', '--detach', sha);
+      if (generate) cpSync(path.join(clone, 'p_1'), path.join(clone, 'made'), { recursive: true });
+      const inputs = { INPUT_PATH: where, INPUT_ARGUMENTS: '--max-deletes 100% --values values.yaml' };
+      const job = { GITHUB_REF: 'refs/heads/main', GITHUB_REF_NAME: 'main', GITHUB_SHA: sha };
+      const event = { repository: { default_branch: 'main' } };
+      const { output } = await run('github', { ...environment(event, inputs), ...job }, clone);
+      return /newest commit of origin\/main, which (has|may have)/.exec(output)?.[1] ?? output.includes('planned');
+    };
+    const saml = '{kind: Configuration, apiVersion: firezone/v0, metadata: {name: c}, spec: {saml_identity_providers: ';
+    const provider = `[{id: a, label: A, auto_create_users: false, metadata: {file: 'idp/\${idp}.xml'}}]}}`;
+    mkdirSync(path.join(work, 'idp'));
+    const first = commit({ 'c.yaml': `${saml}${provider}\n`, 'idp/a.xml': '<a/>\n', 'values.yaml': 'idp: a\n' });
+    commit({ 'README.md': 'x\n', 'idp/b.xml': '<b/>\n' });
+    expect(await again(first, '.')).toBe(false);
+    commit({ 'idp/a.xml': '<b/>\n' });
+    expect(await again(first, '.')).toBe('has');
+    // Made anew from other files by each job, and tracked in no commit.
+    expect(await again(first, 'made', true)).toBe('may have');
+    commit({ 'idp/a.xml': '<a/>\n', 'values.yaml': 'idp: a # later\n' });
+    expect(await again(first, '.')).toBe('has');
+  });
+
   it('holds an older commit where a clone without trees, or what an earlier job fetched, cannot tell; warns where none was fetched', async () => {
     const { start, target, checkOut } = openRequest(opens);
     const origin = path.join(folder, 'o.git');

@@ -11,7 +11,7 @@ import { diffDesired } from '../../plan/diff-desired.ts';
 import { makeProblemReport, type RunReport } from '../../report/run-report.ts';
 import { renderPlan } from '../../report/text.ts';
 import { commitFirst, describeInvalidBase, isDirectory, nothingYet, readRevisionContent } from '../base.ts';
-import { type Answer, chooseExitCode, exitCodes, Failure, type Invocation, makeFailure } from '../command.ts';
+import { type Answer, chooseExitCode, exitCodes, Failure, type Invocation, makeFailure, mustRead } from '../command.ts';
 import { applyStrict, isInvalid, makeDesiredContext, makeParser, makeSideParser, type Side } from '../manifests.ts';
 import { readFolder } from '../path-operand.ts';
 import { keepKnownWords, readPlanOptions } from '../plan-settings.ts';
@@ -138,9 +138,8 @@ async function findRevisions({ settings, terminal }: Invocation, written: string
   if (!settings.mergeBase) return { before: side(from), after, root };
   const { findMergeBase } = await import('../../adapters/source/git-ref.ts');
   const request = { directory: folder, environment: terminal.env, signal: terminal.stop };
-  const found = await findMergeBase([from, to ?? 'HEAD'], request);
-  if (!found.ok) throw new Failure([found.error]);
-  return { before: side(`${from} where ${to ?? 'HEAD'} left it`, found.value), after, root };
+  const found = mustRead(await findMergeBase([from, to ?? 'HEAD'], request));
+  return { before: side(`${from} where ${to ?? 'HEAD'} left it`, found), after, root };
 }
 
 /** Whether the operand is a folder. What is a folder and a revision too must be told apart by the user. */

@@ -16,7 +16,7 @@ import { tellBlame, tellLog, tellTraffic } from '../../report/commits.ts';
 import { formatPlace, renderProblems } from '../../report/problems.ts';
 import type { TableAnswer } from '../../report/table.ts';
 import { commitFirst, isDirectory } from '../base.ts';
-import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from '../command.ts';
+import { type Answer, exitCodes, Failure, type Invocation, makeFailure, mustRead } from '../command.ts';
 import { buildOperand, makeDesiredContext, makeParser, readParseOptions, readTimeAsked } from '../manifests.ts';
 import { readDirectoryOperand } from '../path-operand.ts';
 import { readLimits } from '../plan-settings.ts';
@@ -71,9 +71,7 @@ async function answerFromHistory<C>(
   if (!isDirectory(directory))
     throw makeFailure('no-source', `${directory} is not a folder that is there`, 'name a folder of the work tree');
   const request = { directory, environment: terminal.env, signal: terminal.stop, limits: readLimits(settings) };
-  const history = await openHistory({ ...request, files: settings.values });
-  if (!history.ok) throw new Failure([history.error]);
-  const { commits, contents } = history.value;
+  const { commits, contents } = mustRead(await openHistory({ ...request, files: settings.values }));
   const now = systemClock.wallTime();
   const since = readTimeAsked(settings, 'since') ?? Number.NEGATIVE_INFINITY;
   const timeline = makeTimeline(commits, now);
