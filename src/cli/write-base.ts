@@ -4,13 +4,13 @@ import { isDeepStrictEqual, parseArgs } from 'node:util';
 import { createManifestParser } from '../adapters/manifest-parser.ts';
 import { readFileAt } from '../adapters/source/git-content.ts';
 import { runGit } from '../adapters/source/git-process.ts';
-import { type FilesRequest, fetchAll, readAtRef, readFilesAtRef, refuseRewritten } from '../adapters/source/git-ref.ts';
+import { type FilesRequest, fetchAll, readAtRef, readFilesAtRef } from '../adapters/source/git-ref.ts';
 import { GitRepository, type RepositoryContext } from '../adapters/source/git-repository.ts';
 import { findInWorkTree, findWorkTree, listRepositories } from '../adapters/source/work-tree.ts';
 import { listReferencedFiles } from '../desired/build-configuration.ts';
 import type { SourceFile } from '../ports.ts';
 import { renderProblems } from '../report/problems.ts';
-import { Failure, mustRead, type Settings } from './command.ts';
+import { Failure, makeFailure, mustRead, type Settings } from './command.ts';
 import { pickValues, splitWords } from './output.ts';
 import { readLimits, readProfile } from './plan-settings.ts';
 import { settle } from './settings.ts';
@@ -32,6 +32,7 @@ const { values: given } = parseArgs({
     base: { type: 'string', default: '' }, // the commit that HEAD is compared with, or the branch that it left
     head: { type: 'string', default: '' }, // the last commit of a pull request; HEAD may be a merge of it
     sha: { type: 'string', default: '' }, // the commit of the event: of the branch that runs, or the forge's own merge of a request
+    repository: { type: 'string', default: '' }, // OWNER/NAME of the event's
     annotate: { type: 'boolean', default: false }, // in the form that GitHub shows beside a run
     config: { type: 'string', default: '' },
     'config-ref': { type: 'string', default: '' },
@@ -61,42 +62,45 @@ async function main(): Promise<void> {
   const head = gitDir === '' ? '' : await readHead(repository, out);
   const name = await nameBase(repository, head);
   if (path === null) say(`${given.path} is ${where}: the plan is not compared with a base`, code);
-  const reading = path === null ? null : { ...git, ...readHow(settings), directory, files: settings.values };
-  if (reading !== null && head !== '') mustRead(await refuseRewritten(reading));
+  const limits = readLimits(settings);
+  const parse = createManifestParser({ profile: readProfile(settings), values: readGivenValues(settings), limits });
+  const references = async (files: readonly SourceFile[]) => listReferencedFiles(await parse(files));
+  const how = { ...git, limits, references, directory, files: settings.values, ref: head };
+  const reading = path === null || head === '' ? null : { ...how, path };
+  if (reading !== null) await checkAttributes(repository, reading);
   if (name === '') return await holdOlder({ ...git, gitDir }, head, reading, join(out, 'held'));
-  if (path === null || reading === null || head === '') return;
+  if (reading === null) return;
   const commit = await findBase({ ...git, gitDir }, head, name);
   if (commit === null) return say(`the plan is not compared with its base, which this clone lacks; ${fetchAll}`, code);
   if (failOn.includes('drift') && (await differ(reading, [commit, (await repository.commitOf(given.base)) ?? ''])))
     say(`${shorten(given.base)} has other manifests by now: they count as drift until the branch is updated`, 0);
-  await writeBase({ ...reading, ref: commit }, path, out);
+  await writeBase({ ...reading, ref: commit }, out);
 }
 
 /** Writes why the commit of a job that runs again is only planned, where the default branch has other manifests by now. */
 async function holdOlder(context: RepositoryContext, head: string, reading: Reading | null, file: string) {
   if (head === '' || existsSync(file)) return;
-  const [repository, main] = [new GitRepository(context), shorten(given['config-ref'])];
-  const newest = await fetchNewest(context);
-  const isNow = newest === fetched;
-  const tip = await repository.commitOf(newest);
+  const main = shorten(given['config-ref']);
+  const { tip, isNow } = await fetchNewest(context);
   const why = `this job cannot fetch ${main} (persist-credentials: false, or ssh-key?)`;
   if (tip === head && !isNow) return say(`${why}: run again after a later push, it applies its older manifests`, 0);
   // A commit that a force push took out of the branch has the tip of now in its history.
-  if (tip === null || tip === head || (!isNow && (await repository.isAncestor(tip, head)))) return;
+  if (tip === null || tip === head || (!isNow && (await new GitRepository(context).isAncestor(tip, head)))) return;
   const isOther = reading && (await differ(reading, [head, tip]));
   const has = isOther === null ? 'may have' : 'has';
   if (isOther !== false)
     writeFileSync(file, `${head} is not the newest commit of ${main}, which ${has} other manifests`);
 }
 
-/** Where the newest commit of the default branch is: actions/checkout sets the branch of the remote to the commit of the event. */
-async function fetchNewest(context: RepositoryContext): Promise<string> {
+/** The newest commit of the default branch, or the one that is here: actions/checkout sets the branch of the remote to that of the event. */
+async function fetchNewest(context: RepositoryContext) {
   const main = given['config-ref'];
-  const isHere = await fetchFrom(context, `+${main.replace('refs/remotes/origin/', 'refs/heads/')}:${fetched}`);
-  return isHere ? fetched : main; // what an earlier job fetched is older
+  const isNow = await fetchFrom(context, `+${main.replace('refs/remotes/origin/', 'refs/heads/')}:${fetched}`);
+  // What an earlier job fetched is older.
+  return { isNow, tip: await new GitRepository(context).commitOf(isNow ? fetched : main) };
 }
 
-type Reading = Parameters<typeof refuseRewritten>[0];
+type Reading = Parameters<typeof readAtRef>[0] & FilesRequest & { readonly path: readonly string[] };
 
 /** Whether the manifests of two commits, the files that they name, or values files differ; null where that cannot be told, as of a link. */
 async function differ(reading: Reading, commits: readonly string[]) {
@@ -107,7 +111,7 @@ async function differ(reading: Reading, commits: readonly string[]) {
   return isTold ? !isDeepStrictEqual(before, after) : null;
 }
 
-async function readCommit(request: Reading & FilesRequest) {
+async function readCommit(request: Reading) {
   const { files } = mustRead(await readAtRef(request));
   return { files, values: mustRead(await readFilesAtRef(request)) };
 }
@@ -117,11 +121,34 @@ const shorten = (ref: string): string => ref.replace('refs/remotes/', '');
 /** Gives the commit that is checked out, and writes whose it is. */
 async function readHead(repository: GitRepository, out: string): Promise<string> {
   const head = (await repository.commitOf('HEAD')) ?? '';
-  const isOurs = [head, ''].includes(given.sha) || (await repository.isAncestor(head, given['config-ref']));
-  if (!isOurs) writeFileSync(join(out, 'held'), `The checkout, ${head}, is not the default branch`);
-  const branch = isOurs || given.head !== '' ? given.branch : '';
+  const isMain = [head, ''].includes(given.sha) || (await repository.isAncestor(head, given['config-ref']));
+  const held = (await checkOrigin(repository)) || (isMain ? '' : `The checkout, ${head}, is not the default branch`);
+  if (held !== '') writeFileSync(join(out, 'held'), held);
+  const branch = held === '' || given.head !== '' ? given.branch : '';
   writeFileSync(join(out, 'revision'), `${head || 'no commit'}${branch && ` (${branch})`}`);
   return head;
+}
+
+/** Says where `origin`, and so its branches, is another repository than the event's, such as a fork; throws where they would decide. */
+async function checkOrigin(repository: GitRepository): Promise<string> {
+  const [, name = ''] = /([^/:]+\/[^/:]+?)(?:\.git)?\/?$/.exec(await repository.originUrl()) ?? [];
+  if (given.repository === '' || ['', given.repository.toLowerCase()].includes(name.toLowerCase())) return '';
+  const text = `The checkout is of ${name}, not of ${given.repository}`;
+  if (given.base === '' && given.config === '') return text;
+  throw new Error(`${text}, whose branches are needed: leave "repository" out; "ref" takes commits of forks too`);
+}
+
+/** Throws where Git's attributes give a checkout other contents than its commit has; `text` and `eol` change ends of lines alone. */
+async function checkAttributes(repository: GitRepository, reading: Reading): Promise<void> {
+  // What no reader of commits takes is no base either, and the sidecar refuses it.
+  const { files } = await readCommit(reading).catch(() => ({ files: [] }));
+  const values = reading.files.map((file) => findInWorkTree(reading.directory, file) ?? []);
+  const asked = [...files.map((file) => [...reading.path, file.path]), ...values].map((parts) => parts.join('/'));
+  const found = await repository.attributesOf(asked.filter(Boolean), ['ident', 'working-tree-encoding', 'filter']);
+  const [name, attribute, value] = found.find(([, , text = '']) => !['unspecified', 'unset'].includes(text)) ?? [];
+  if (name === undefined) return;
+  const summary = `${name} has the Git attribute ${attribute} (${value}), so a checkout holds other content than the commit`;
+  throw makeFailure('git-attributes', summary, `remove it from .gitattributes: git check-attr -a ${name}`);
 }
 
 /** What HEAD is compared with; throws where a review has checked out something else than what is reviewed. */
@@ -155,10 +182,10 @@ async function fetchFrom(context: RepositoryContext, name: string, ...more: read
 }
 
 /** Writes the files of a commit where the repository has them, below OUT/tree. */
-async function writeBase(request: Reading & FilesRequest, path: readonly string[], out: string) {
+async function writeBase(request: Reading, out: string) {
   const { files, values } = await readCommit(request);
   const tree = join(out, 'tree');
-  const base = join(tree, ...path);
+  const base = join(tree, ...request.path);
   mkdirSync(base, { recursive: true });
   writeFileSync(join(out, 'base'), base);
   const put = (file: string, bytes: Uint8Array): void => {
@@ -181,13 +208,6 @@ function settleSecondStep(settingsFile: string): Settings {
   const flags = Object.fromEntries(Object.entries(picked).filter(([, list]) => list.length > 0));
   const file = settingsFile === '' ? null : readSettingsFile(settingsFile);
   return settle({ flags, env: {}, cwd: process.cwd(), file });
-}
-
-/** How much of manifests is read, and which files they name. */
-function readHow(settings: Settings) {
-  const limits = readLimits(settings);
-  const parse = createManifestParser({ profile: readProfile(settings), values: readGivenValues(settings), limits });
-  return { limits, references: async (files: readonly SourceFile[]) => listReferencedFiles(await parse(files)) };
 }
 
 /** Where Git keeps the checkout of a folder, and the path there; null: it has none, for it is `where`. */
@@ -220,7 +240,9 @@ async function copySettings(git: Omit<RepositoryContext, 'gitDir'>, file: string
     throw new Error(`the folder of ${given.config} is gone, or behind a link: put it back`);
   const context = { ...git, gitDir: join(top, '.git') };
   const repository = new GitRepository(context);
-  const commit = await repository.commitOf(given.base === '' ? await fetchNewest(context) : given['config-ref']);
+  await checkOrigin(repository);
+  const isPush = given.base === '';
+  const commit = isPush ? (await fetchNewest(context)).tip : await repository.commitOf(given['config-ref']);
   const [bytes] = commit === null ? [] : await readFileAt(repository, [commit], inside).catch(() => []);
   if (!bytes) {
     const hint = 'commit it there, and fetch it (fetch-depth: 0)';

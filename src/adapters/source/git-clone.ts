@@ -47,8 +47,7 @@ export class Clone extends GitRepository {
     await writeFile(askpass, askpassScript, { mode: 0o700 });
     if (existsSync(folder)) await removeLeftovers(folder);
     if (existsSync(path.join(folder, 'HEAD'))) {
-      const known = await this.run(['config', '--local', '--get', 'remote.origin.url'], [0, 1, 128]);
-      if (known.text === remote.url) return void (await this.run(forgetPromise, [0, 5]));
+      if ((await this.originUrl()) === remote.url) return void (await this.run(forgetPromise, [0, 5]));
     }
     await rm(folder, { recursive: true, force: true });
     await mkdir(folder, { recursive: true, mode: 0o700 });

@@ -1,8 +1,5 @@
-import { join, relative } from 'node:path';
-import { makeError, type Problem } from '../../model/problem.ts';
+import type { Problem } from '../../model/problem.ts';
 import { fail, ok } from '../../model/result.ts';
-import { isBelow, resolveLinks } from '../secrets.ts';
-import { createDirectorySource } from './directory.ts';
 import { type ContentSettings, loadContent, readFilesAt } from './git-content.ts';
 import { type GitAnswer, GitError, GitRepository } from './git-repository.ts';
 import { findWorkTree } from './work-tree.ts';
@@ -79,25 +76,6 @@ export async function loadAt(repository: GitRepository, commit: string, settings
   const content = await loadContent({ repository, commit, settings, fetchObjects });
   const isAbsent = !content.ok && ['git-path-missing', 'no-manifests'].includes(content.error.code);
   return isAbsent ? ok({ revision: commit, files: [] }) : content;
-}
-
-/** A problem where git writes a manifest, a file that one names, or one of `files` into the work tree with other contents than its commit has. */
-export async function refuseRewritten(request: Omit<FilesRequest, 'ref'> & Omit<ContentSettings, 'path'>) {
-  const { directory, files, limits, references, signal } = request;
-  const { content } = await createDirectorySource(directory, limits).read(signal);
-  if (content === null) return ok(null); // of that nothing is planned
-  const named = [...content.files.map(({ path }) => path), ...(await references(content.files))];
-  return await askRepository(request, async (repository) => {
-    const root = findWorkTree(directory)?.root ?? '';
-    const real = [...named.map((path) => join(directory, path)), ...files].map(resolveLinks);
-    const paths = real.flatMap((file) => (file !== null && isBelow(root, file) ? relative(root, file) : []));
-    // Others change the ends of lines at most.
-    const found = await repository.attributesOf(paths, ['ident', 'working-tree-encoding', 'filter']);
-    const [path, name, value] = found.find(([, , text = '']) => !['unspecified', 'unset'].includes(text)) ?? [];
-    if (path === undefined) return ok(null);
-    const summary = `${path} has the Git attribute ${name} (${value}), so a checkout holds other content than the commit`;
-    return fail(makeError('git-attributes', summary, `remove it from .gitattributes: git check-attr -a ${path}`));
-  });
 }
 
 /** Whether a name stands for a commit of the repository. */

@@ -117,6 +117,11 @@ export class GitRepository {
     return [...output.toString('utf8').matchAll(/([^\0]*)\0([^\0]*)\0([^\0]*)\0/g)].map(([, ...parts]) => parts);
   }
 
+  /** Where `origin` is; empty without one. */
+  async originUrl(): Promise<string> {
+    return (await this.run(['config', '--local', '--get', 'remote.origin.url'], [0, 1, 128])).text;
+  }
+
   async isShallow(): Promise<boolean> {
     return (await this.run(['rev-parse', '--is-shallow-repository'])).text === 'true';
   }
