@@ -65,14 +65,13 @@ async function main(): Promise<void> {
   const limits = readLimits(settings);
   const parse = createManifestParser({ profile: readProfile(settings), values: readGivenValues(settings), limits });
   const references = async (files: readonly SourceFile[]) => listReferencedFiles(await parse(files));
-  const how = { ...git, limits, references, directory, files: settings.values, ref: head };
-  const reading = path === null || head === '' ? null : { ...how, path };
-  if (reading !== null) await checkAttributes(repository, reading);
+  const reading = path && { ...git, limits, references, directory, path, files: settings.values, ref: head };
+  await checkAttributes(repository, reading);
   if (name === '') return await holdOlder({ ...git, gitDir }, head, reading, join(out, 'held'));
-  if (reading === null) return;
+  if (reading === null || head === '') return;
   const commit = await findBase({ ...git, gitDir }, head, name);
   if (commit === null) return say(`the plan is not compared with its base, which this clone lacks; ${fetchAll}`, code);
-  if (failOn.includes('drift') && (await differ(reading, [commit, (await repository.commitOf(given.base)) ?? ''])))
+  if (failOn.includes('drift') && (await differ(reading, [commit, await repository.commitOf(given.base)])))
     say(`${shorten(given.base)} has other manifests by now: they count as drift until the branch is updated`, 0);
   await writeBase({ ...reading, ref: commit }, out);
 }
@@ -92,7 +91,7 @@ async function holdOlder(context: RepositoryContext, head: string, reading: Read
     writeFileSync(file, `${head} is not the newest commit of ${main}, which ${has} other manifests`);
 }
 
-/** The newest commit of the default branch, or the one that is here: actions/checkout sets the branch of the remote to that of the event. */
+/** The newest commit of the default branch, or the one that is here: actions/checkout sets the branch of origin to the event's. */
 async function fetchNewest(context: RepositoryContext) {
   const main = given['config-ref'];
   const isNow = await fetchFrom(context, `+${main.replace('refs/remotes/origin/', 'refs/heads/')}:${fetched}`);
@@ -103,8 +102,8 @@ async function fetchNewest(context: RepositoryContext) {
 type Reading = Parameters<typeof readAtRef>[0] & FilesRequest & { readonly path: readonly string[] };
 
 /** Whether the manifests of two commits, the files that they name, or values files differ; null where that cannot be told, as of a link. */
-async function differ(reading: Reading, commits: readonly string[]) {
-  const read = commits.map((ref) => readCommit({ ...reading, ref }).catch(() => null));
+async function differ(reading: Reading, commits: readonly (string | null)[]) {
+  const read = commits.map((ref) => readCommit({ ...reading, ref: ref ?? '' }).catch(() => null));
   const [before, after] = await Promise.all(read);
   // What is tracked in neither is made anew by each job.
   const isTold = before && after && before.files.length + after.files.length > 0;
@@ -131,7 +130,9 @@ async function readHead(repository: GitRepository, out: string): Promise<string>
 
 /** Says where `origin`, and so its branches, is another repository than the event's, such as a fork; throws where they would decide. */
 async function checkOrigin(repository: GitRepository): Promise<string> {
-  const [, name = ''] = /([^/:]+\/[^/:]+?)(?:\.git)?\/?$/.exec(await repository.originUrl()) ?? [];
+  // A path on this machine is the operator's mirror.
+  const remote = /^(?:\w+:\/\/(?=[^/])|[^/:]+:(?=[^/:])).*?([^/:]+\/[^/:]+?)(?:\.git)?\/?$/;
+  const [, name = ''] = remote.exec(await repository.originUrl()) ?? [];
   if (given.repository === '' || ['', given.repository.toLowerCase()].includes(name.toLowerCase())) return '';
   const text = `The checkout is of ${name}, not of ${given.repository}`;
   if (given.base === '' && given.config === '') return text;
@@ -139,7 +140,8 @@ async function checkOrigin(repository: GitRepository): Promise<string> {
 }
 
 /** Throws where Git's attributes give a checkout other contents than its commit has; `text` and `eol` change ends of lines alone. */
-async function checkAttributes(repository: GitRepository, reading: Reading): Promise<void> {
+async function checkAttributes(repository: GitRepository, reading: Reading | null): Promise<void> {
+  if (reading === null) return;
   // What no reader of commits takes is no base either, and the sidecar refuses it.
   const { files } = await readCommit(reading).catch(() => ({ files: [] }));
   const values = reading.files.map((file) => findInWorkTree(reading.directory, file) ?? []);

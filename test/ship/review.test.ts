@@ -109,7 +109,7 @@ const named = (name: string, spec: string): string =>
  * refs/pull/7/merge, and after.
  */
 function openRequest(spec: string) {
-  const [origin, work] = [path.join(folder, 'team/policy.git'), path.join(folder, 'work')];
+  const [origin, work] = [path.join(folder, 'o.git'), path.join(folder, 'work')];
   gitAt(folder, 'init', '-q', '--bare', '-b', 'main', origin);
   gitAt(folder, 'init', '-q', '-b', 'main', work);
   const commit = (name: string, text: string): string => {
@@ -333,7 +333,7 @@ describe('the Action', () => {
     expect([refused.code, refused.output]).toEqual([3, expect.stringContaining('fail-on-opens')]);
     for (const ref of ['refs/pull/7/merge', 'feature']) {
       const cut = checkOut(ref, 'shallow');
-      gitAt(cut, 'remote', 'set-url', 'origin', 'file:///gone/team/policy');
+      gitAt(cut, 'remote', 'set-url', 'origin', 'file:///gone');
       const ended = await run('github', variables, cut);
       expect([ended.code, ended.output]).toEqual([1, expect.stringMatching(/^::error::.*fetch-depth: 0/)]);
       const warned = await run('github', { ...variables, INPUT_ARGUMENTS: '' }, cut);
@@ -343,7 +343,7 @@ describe('the Action', () => {
 
   it('threat 39: compares a folder that is a link with nothing, and does not apply an older one again', async () => {
     const { target, checkOut } = openRequest(opens);
-    const [work, origin] = [path.join(folder, 'work'), path.join(folder, 'team/policy.git')];
+    const [work, origin] = [path.join(folder, 'work'), path.join(folder, 'o.git')];
     const link = (to: string): string => {
       rmSync(path.join(work, 'policy'), { force: true });
       symlinkSync(to, path.join(work, 'policy'));
@@ -391,7 +391,7 @@ describe('the Action', () => {
     const ran = await run('github', variables, clone);
     expect([ran.code, ran.output, existsSync(canary)]).toEqual([0, expect.stringContaining('1 change.'), false]);
     const other = checkOut('refs/pull/7/merge', 'shallow');
-    gitAt(other, 'remote', 'set-url', 'origin', `ext::${trap} /team/policy`);
+    gitAt(other, 'remote', 'set-url', 'origin', `ext::${trap}`);
     gitAt(other, 'config', 'protocol.ext.allow', 'always');
     const warned = await run('github', variables, other);
     expect([warned.output, existsSync(canary)]).toEqual([expect.stringMatching(/^::warning::/), false]);
@@ -488,7 +488,7 @@ describe('the Action', () => {
     'threat 5: plans and applies nothing where the attributes %j make a checkout other than its commit',
     async (attributes, name, isRefused) => {
       const { target, checkOut } = openRequest(opens);
-      const [work, origin] = [path.join(folder, 'work'), path.join(folder, 'team/policy.git')];
+      const [work, origin] = [path.join(folder, 'work'), path.join(folder, 'o.git')];
       const saml =
         '{kind: Configuration, apiVersion: firezone/v0, metadata: {name: c}, spec: {saml_identity_providers: ';
       const provider = '[{id: a, label: A, auto_create_users: false, metadata: {file: saml.xml}}]}}';
@@ -539,7 +539,7 @@ describe('the Action', () => {
 
   it('says what to type where a sparse checkout left out what the base has', async () => {
     const { start, checkOut } = openRequest(opens);
-    const [origin, clone] = [path.join(folder, 'team/policy.git'), path.join(folder, 'sparse')];
+    const [origin, clone] = [path.join(folder, 'o.git'), path.join(folder, 'sparse')];
     const work = checkOut('feature', 'whole');
     gitAt(work, 'checkout', '-q', '--detach', start);
     writeFileSync(path.join(work, 'p_1/closed.yaml'), named('closed', 'action: drop, destination: 10.0.0.0/9'));
@@ -602,7 +602,7 @@ describe('the Action', () => {
       gitAt(clone, 'update-ref', 'refs/remotes/origin/main', commit);
       return clone;
     };
-    gitAt(path.join(folder, 'team/policy.git'), 'config', 'uploadpack.allowAnySHA1InWant', 'true');
+    gitAt(path.join(folder, 'o.git'), 'config', 'uploadpack.allowAnySHA1InWant', 'true');
     for (const [commit, how] of [
       [start, 'whole'],
       [target, 'shallow'],
@@ -621,11 +621,11 @@ describe('the Action', () => {
     const work = path.join(folder, 'work');
     const tip = gitAt(work, 'rev-parse', 'main');
     gitAt(work, 'commit', '-q', '--allow-empty', '-m', 'other');
-    gitAt(work, 'push', '-q', path.join(folder, 'team/policy.git'), 'main');
+    gitAt(work, 'push', '-q', path.join(folder, 'o.git'), 'main');
     const queued = await run('github', { ...environment(event, inputs), ...job(tip) }, checkOutAgain(tip, 'shallow'));
     expect([queued.code, world.live().length]).toEqual([0, 3]);
     // A force push took it out of the branch, which it descends from.
-    gitAt(work, 'push', '-q', '-f', path.join(folder, 'team/policy.git'), `${target}:main`, `${tip}:refs/heads/kept`);
+    gitAt(work, 'push', '-q', '-f', path.join(folder, 'o.git'), `${target}:main`, `${tip}:refs/heads/kept`);
     for (const [commit, isHeld] of [
       [tip, true],
       [target, false],
@@ -647,7 +647,7 @@ describe('the Action', () => {
     'threat 39: neither applies nor compares a checkout of %s, a fork, with its branches, nor takes its settings',
     async (url) => {
       const { start, target, checkOut } = openRequest(opens);
-      const origin = path.join(folder, 'team/policy.git');
+      const origin = path.join(folder, 'o.git');
       const clone = checkOut('main', 'whole');
       gitAt(clone, 'checkout', '-q', '--detach', start);
       writeFileSync(path.join(clone, 'settings.yaml'), `baseUrl: ${world.sim.url}\n`);
@@ -680,7 +680,7 @@ describe('the Action', () => {
 
   it('compares the manifests and the files that they name where an older job runs again, nothing beside them', async () => {
     const { checkOut } = openRequest(opens);
-    const [work, origin] = [path.join(folder, 'work'), path.join(folder, 'team/policy.git')];
+    const [work, origin] = [path.join(folder, 'work'), path.join(folder, 'o.git')];
     const commit = (files: Readonly<Record<string, string>>, how = '-A'): string => {
       for (const [name, text] of Object.entries(files)) writeFileSync(path.join(work, name), text);
       gitAt(work, 'add', how, '.');
@@ -714,7 +714,7 @@ describe('the Action', () => {
 
   it('holds an older commit where a clone without trees, or what an earlier job fetched, cannot tell; warns where none was fetched', async () => {
     const { start, target, checkOut } = openRequest(opens);
-    const origin = path.join(folder, 'team/policy.git');
+    const origin = path.join(folder, 'o.git');
     gitAt(origin, 'config', 'uploadpack.allowFilter', 'true');
     const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: '--max-deletes 100% --max-changes 100%' };
     const again = async (commit: string, clone: string) => {
@@ -729,7 +729,7 @@ describe('the Action', () => {
     const blind = await again(target, treeless);
     expect([blind.code, blind.output, world.live()]).toEqual(held);
     const [kept, cut] = [checkOut('main', 'whole'), checkOut('main', 'whole')];
-    for (const clone of [kept, cut]) gitAt(clone, 'remote', 'set-url', 'origin', 'file:///gone/team/policy');
+    for (const clone of [kept, cut]) gitAt(clone, 'remote', 'set-url', 'origin', 'file:///gone');
     gitAt(kept, 'update-ref', 'refs/reconcile/newest', start);
     const stale = await again(target, kept);
     expect([stale.code, stale.output, world.live()]).toEqual(held);
@@ -744,7 +744,7 @@ describe('the Action', () => {
 
   it('holds to the settings of the newest commit where an older job runs again', async () => {
     const { checkOut } = openRequest(opens);
-    const [work, origin] = [path.join(folder, 'work'), path.join(folder, 'team/policy.git')];
+    const [work, origin] = [path.join(folder, 'work'), path.join(folder, 'o.git')];
     const settle = (text: string): string => {
       writeFileSync(path.join(work, 'settings.yaml'), `baseUrl: ${world.sim.url}\n${text}`);
       gitAt(work, 'add', '-A');
