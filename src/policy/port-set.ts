@@ -50,6 +50,7 @@ export function formatPortsKey(set: PortSet): string {
 }
 
 export function intersectPorts(a: PortSet, b: PortSet): PortSet {
+  if (isSamePorts(a, b)) return a;
   const out: PortRange[] = [];
   let [i, j] = [0, 0];
   for (let [one, other] = [a[i], b[j]]; one !== undefined && other !== undefined; [one, other] = [a[i], b[j]]) {
@@ -62,6 +63,7 @@ export function intersectPorts(a: PortSet, b: PortSet): PortSet {
 }
 
 export function subtractPorts(a: PortSet, b: PortSet): PortSet {
+  if (isSamePorts(a, b)) return [];
   const starts = [Number.NEGATIVE_INFINITY, ...b.map(({ high }) => high + 1)];
   const others = starts.map((low, at) => ({ low, high: (b[at]?.low ?? Number.POSITIVE_INFINITY) - 1 }));
   return intersectPorts(a, others);

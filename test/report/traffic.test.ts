@@ -75,7 +75,7 @@ describe('traffic in words', () => {
     expect(describeTraffic(opened(before, after), { ...people, withRules }).map(formatTrafficLine)).toEqual(lines);
   });
 
-  it('sources are compared only as far as the work of the whole report allows, and ports count', () => {
+  it('sources are compared only as far as the work of the whole report allows', () => {
     const ports = Array.from({ length: 1000 }, (_, n) => ({ low: 2 * n + 1, high: 2 * n + 1 }));
     const traffic = [null, alice, bob].map((user): Traffic => {
       return {
@@ -85,7 +85,7 @@ describe('traffic in words', () => {
         ports,
       };
     });
-    const budget = { left: 10_000 };
+    const budget = { looks: 5, networks: 100 };
     const linesOf = () =>
       describeTraffic(traffic, { ...people, withRules: new Set([alice, bob]), budget }).map(formatTrafficLine);
     const compared = linesOf();
@@ -94,6 +94,33 @@ describe('traffic in words', () => {
     expect(linesOf()).toEqual([
       expect.stringMatching(/for everyone but bob$/),
       expect.stringMatching(/^10.1.*, 10.3.*for bob$/),
+    ]);
+  });
+
+  it('sources are compared stretch by stretch as long as that is cheap, whatever the number of people', () => {
+    const users = Array.from({ length: 40 }, (_, i) => `${(0x1000_0000 + i).toString(16)}-adc3-4574-932a-94461cf85c07`);
+    const hosts = (some: readonly string[]): readonly string[] =>
+      some.map((_, i) => `accept 10.0.0.${2 * i} tcp 1-65535 for ${some[i]}`);
+    const linesOf = (before: readonly string[], after: readonly string[]) =>
+      describeTraffic(
+        computeEffect([...hosts(users), ...before].map(ruleOf), [...hosts(users), ...after].map(ruleOf)).closes,
+        {
+          ...people,
+          withRules: new Set(users),
+          budget: { looks: 10_000, networks: 10_000 },
+        },
+      ).length;
+    expect(linesOf([], ['drop 10.0.0.0/8'])).toBe(41);
+    const own = users.map((user, i) => `drop 10.0.0.0/8 tcp ${100 + i}-${200 + i} for ${user}`);
+    expect(linesOf([], own)).toBe(40);
+  });
+
+  it('traffic that takes too long to read is said to be there', () => {
+    const traffic = opened([`drop 10.2.0.5 for ${bob}`, `drop 10.2.0.6 for ${alice}`], []);
+    const budget = { looks: 10_000, networks: 4 };
+    expect(describeTraffic(traffic, { ...people, budget }).map(formatTrafficLine)).toEqual([
+      '10.2.0.6 for alice',
+      'more traffic than fits here (the JSON output has it) for bob',
     ]);
   });
 

@@ -4,7 +4,7 @@ import type { Interval } from '../../model/intervals.ts';
 import { formatPortsKey, intersectPorts, isSamePorts, subtractPorts, toPortSet } from '../../policy/port-set.ts';
 import type { Traffic } from '../../policy/traffic.ts';
 import { describeNetworks, type Piece, type Term } from './networks.ts';
-import { formatPeople, makeBudget, type People } from './people.ts';
+import { type Budget, formatPeople, makeBudget, type People } from './people.ts';
 import { formatProtocols, noProtocols, type Protocols, toProtocols } from './protocols.ts';
 
 /** One line of traffic for people: `169.254.0.0/16 but for 169.254.169.254`, `everyone`. */
@@ -19,13 +19,16 @@ export interface TrafficLine {
 /** Networks and exceptions that a line which is read in passing names before it counts the rest. */
 const brief = 8;
 
-/** The traffic in lines, those for most people first; with `isFull` the words, read back, are exactly the traffic. */
+/** The traffic in lines, those for most people first; with `isFull` and no budget the words, read back, are exactly the traffic. */
 export function describeTraffic(traffic: readonly Traffic[], people: People, isFull = false): readonly TrafficLine[] {
   const most = isFull ? Number.POSITIVE_INFINITY : brief;
-  return groupBySources(traffic, people.budget)
+  const { budget = makeBudget(isFull ? Number.POSITIVE_INFINITY : undefined) } = people;
+  return groupBySources(traffic, budget)
     .toSorted((a, b) => Number(b.users.has(null)) - Number(a.users.has(null)) || b.users.size - a.users.size)
     .flatMap(({ users, pieces }) => {
       const who = formatPeople(users, people);
+      if (pieces === null)
+        return [{ who, what: 'more traffic than fits here (the JSON output has it)', networks: [], words: '' }];
       // Networks with the same traffic and no exceptions are one line; each with exceptions is its own.
       const keyOf = (term: Term) => (term.exceptions.length === 0 ? formatPortsKey(term.protocols) : term);
       const alike = groupBy(describeNetworks(pieces), keyOf).values();
@@ -62,34 +65,40 @@ function listText(networks: readonly string[], words: string, most: number): str
 /** Traffic that the same sources have: users by UUID, null for everyone without rules of their own. */
 interface SourceTraffic {
   readonly users: ReadonlySet<string | null>;
-  /** Ascending by family and address. */
-  readonly pieces: readonly Piece[];
+  /** Ascending by family and address; null: more than the budget allows to read. */
+  readonly pieces: readonly Piece[] | null;
 }
 
 /** The same traffic, cut so that what everyone has stands once, and only what is left is said of single people, if the budget allows it. */
-function groupBySources(traffic: readonly Traffic[], budget = makeBudget()): readonly SourceTraffic[] {
-  const classes = classesOf(traffic);
-  const spans = classes.flatMap(({ pieces }, index) => pieces.map((piece) => ({ index, ...piece })));
-  const cost = classes.length * spans.reduce((sum, { protocols }) => sum + protocols.length, 0);
-  if (classes.length < 2 || cost > budget.left) return classes;
-  budget.left -= cost;
-  return [...cutByClasses(spans)].map(([key, pieces]) => {
+function groupBySources(traffic: readonly Traffic[], budget: Budget): readonly SourceTraffic[] {
+  const classes = classesOf(traffic, budget);
+  if (classes.length < 2 || classes.at(-1)?.pieces === null) return classes;
+  const spans = classes.flatMap(({ pieces }, index) => pieces?.map((piece) => ({ index, ...piece })) ?? []);
+  const groups = cutByClasses(spans, budget);
+  if (budget.looks < 0) return classes;
+  return [...groups].map(([key, pieces]) => {
     const users = key.split(' ').flatMap((index) => [...(classes[Number(index)]?.users ?? [])]);
     return { users: new Set(users), pieces };
   });
 }
 
-/** Users with exactly the same traffic are one entry. */
-function classesOf(traffic: readonly Traffic[]): readonly SourceTraffic[] {
+/** Users with exactly the same traffic are one entry, and the last one all whose traffic the budget does not allow to read. */
+function classesOf(traffic: readonly Traffic[], budget: Budget): readonly SourceTraffic[] {
   const texts = new Map<readonly string[], string>();
   const keyOf = ({ protocol, ports, destinations }: Traffic): string =>
     `${protocol} ${formatPortsKey(ports ?? [])} ${getOrMake(texts, destinations, () => destinations.join(' '))}`;
   const byUser = groupBy(traffic, ({ user }) => user);
   const alike = groupBy(byUser, ([, own]) => own.map(keyOf).join('\n'));
-  return [...alike.values()].map((members) => ({
-    users: new Set(members.map(([user]) => user)),
-    pieces: piecesOf(members[0]?.[1] ?? []),
-  }));
+  const unread = new Set<string | null>();
+  const classes = [...alike.values()].flatMap((members): readonly SourceTraffic[] => {
+    const users = new Set(members.map(([user]) => user));
+    const own = members[0]?.[1] ?? [];
+    budget.networks -= own.reduce((sum, { destinations }) => sum + destinations.length, 0);
+    if (budget.networks >= 0) return [{ users, pieces: piecesOf(own) }];
+    for (const user of users) unread.add(user);
+    return [];
+  });
+  return unread.size === 0 ? classes : [...classes, { users: unread, pieces: null }];
 }
 
 /** One source's traffic as ascending stretches of addresses, each with all its protocols. */
@@ -98,7 +107,7 @@ function piecesOf(traffic: readonly Traffic[]): readonly Piece[] {
     const protocols = toProtocols(protocol, ports);
     return readNetworks(destinations).map(({ family, first, last }) => ({ family, first, last, protocols, index: 0 }));
   });
-  return cutByClasses(spans).get('0') ?? [];
+  return cutByClasses(spans, { looks: Number.POSITIVE_INFINITY }).get('0') ?? [];
 }
 
 /** Addresses, and what a class of sources, by its index, has there. */
@@ -106,15 +115,16 @@ interface Span extends Piece {
   readonly index: number;
 }
 
-/** Ascending pieces by the classes that have them: keys are the classes' sorted indexes. */
-function cutByClasses(spans: readonly Span[]): ReadonlyMap<string, readonly Piece[]> {
+/** Ascending pieces by the classes that have them: keys are the classes' sorted indexes. Stops where the budget is used up. */
+function cutByClasses(spans: readonly Span[], budget: Pick<Budget, 'looks'>): ReadonlyMap<string, readonly Piece[]> {
   const groups = new Map<string, Piece[]>();
   for (const family of [4, 6] as const) {
     for (const { active, first, last } of stretchesOf(spans.filter((span) => span.family === family))) {
-      for (const [key, protocols] of splitByClasses(active)) {
+      for (const [key, protocols] of splitByClasses(active, budget)) {
         const pieces = getOrMake(groups, key, () => []);
         addPiece(pieces, { family, first, last, protocols });
       }
+      if (budget.looks < 0) return groups;
     }
   }
   return groups;
@@ -151,20 +161,25 @@ function* stretchesOf(spans: readonly Span[]): Generator<Interval & { readonly a
 }
 
 /** The traffic of one stretch by the classes that have it. */
-function splitByClasses(active: ReadonlySet<Span>): ReadonlyMap<string, Protocols> {
-  let parts: { readonly members: readonly number[]; readonly protocols: Protocols }[] = [];
+function splitByClasses(active: ReadonlySet<Span>, budget: Pick<Budget, 'looks'>): ReadonlyMap<string, Protocols> {
+  let parts: { readonly members: number[]; readonly protocols: Protocols }[] = [];
   for (const [index, own] of [...groupBy(active, (span) => span.index)].sort(([a], [b]) => a - b)) {
     let left = uniteProtocols(own);
     const next: typeof parts = [];
     for (const part of parts) {
-      const both = intersectPorts(part.protocols, left);
-      const only = subtractPorts(part.protocols, left);
-      left = subtractPorts(left, part.protocols);
-      if (both.length > 0) next.push({ members: [...part.members, index], protocols: both });
-      if (only.length > 0) next.push({ members: part.members, protocols: only });
+      const { members, protocols } = part;
+      const both = intersectPorts(protocols, left);
+      const only = subtractPorts(protocols, left);
+      left = subtractPorts(left, protocols);
+      const isCut = both.length > 0 && only.length > 0;
+      if (isCut) next.push({ members: [...members, index], protocols: both }, { members, protocols: only });
+      else next.push(part);
+      if (only.length === 0) members.push(index);
+      budget.looks -= both === protocols ? 1 : 10 * (protocols.length + left.length) + (isCut ? members.length : 0);
     }
     if (left.length > 0) next.push({ members: [index], protocols: left });
     parts = next;
+    budget.looks -= own.length;
   }
   const byKey = groupBy(parts, ({ members }) => members.join(' '));
   return new Map([...byKey].map(([key, same]) => [key, uniteProtocols(same)]));

@@ -14,11 +14,13 @@ export interface People {
   /** How many a line names before it counts the rest. */
   readonly most?: number;
   /** For all that is described for them together; without one, each has its own. */
-  readonly budget?: ReturnType<typeof makeBudget>;
+  readonly budget?: Budget;
 }
 
-/** Looks at ranges of ports that comparing sources may take: those of each class of sources, for each class. */
-export const makeBudget = () => ({ left: 3_000_000 });
+/** What may still be spent: `networks` to read, and `looks` at spans and ranges of ports to compare sources. */
+export type Budget = Record<'networks' | 'looks', number>;
+
+export const makeBudget = (networks = 100_000): Budget => ({ networks, looks: 5_000_000 });
 
 const mostNamed = 6;
 
