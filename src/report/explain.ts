@@ -12,7 +12,6 @@ import {
   type RuleTraffic,
 } from '../policy/explain-packet.ts';
 import type { RuleIndex } from '../policy/rule-index.ts';
-import type { Traffic } from '../policy/traffic.ts';
 import type { Packet } from '../policy/verdict.ts';
 import { describePacket, formatRule, formatShortPorts, type UserNames } from '../policy/words.ts';
 import { formatNotes, makeNotesMembers } from './change-words.ts';
@@ -94,10 +93,15 @@ export function makePacketMembers({ packet, ports, explanation }: PacketReport):
   };
 }
 
-/** What a rule decides, and what it would decide alone. */
-export function renderRuleReport(rule: NamedRule, traffic: RuleTraffic, names: UserNames): string {
-  const decides = lines(traffic.decides, names);
-  const alone = lines(traffic.alone, names);
+/** What a rule decides, and what it would decide alone. `users`: all with rules of their own. */
+export function renderRuleReport(
+  rule: NamedRule,
+  traffic: RuleTraffic,
+  users: readonly string[],
+  names: UserNames,
+): string {
+  const people = makePeople(users, { userNames: names });
+  const [decides, alone] = [formatTraffic(traffic.decides, people), formatTraffic(traffic.alone, people)];
   const same = decides.join() === alone.join();
   const first = decides.length === 0 ? 'decides nothing: other rules always come first' : 'decides';
   return [
@@ -118,11 +122,6 @@ export function makeRuleMembers(rule: NamedRule, traffic: RuleTraffic): Readonly
     decides: traffic.decides.map(makeTrafficDocument),
     alone: traffic.alone.map(makeTrafficDocument),
   };
-}
-
-function lines(traffic: readonly Traffic[], names: UserNames): readonly string[] {
-  const users = traffic.flatMap(({ user }) => user ?? []);
-  return formatTraffic(traffic, makePeople(users, { userNames: names }));
 }
 
 /** The rule that decides, or that none does. */

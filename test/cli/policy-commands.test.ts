@@ -197,6 +197,21 @@ describe('reconcile explain', () => {
     expect(json()).toMatchObject({ decides: [piece], alone: [piece] });
   });
 
+  it('does not say "everyone" of a rule from which people are exempt altogether', async () => {
+    addManifest(`apiVersion: firezone/v0
+kind: RuleSet
+metadata: {name: shut}
+spec:
+  rules:
+    - {name: all, action: drop, destination: 192.0.2.0/24}
+    - {name: but-alice, action: accept, destination: 192.0.2.0/24, user: alice}
+`);
+    const { out } = await explain('--rule', 'shut/all');
+    expect(out).toContain(
+      '  decides\n    192.0.2.0/24 for everyone but alice and guest\n  alone it would decide\n    192.0.2.0/24 for everyone\n',
+    );
+  });
+
   it.each([
     [['--destination', '10.0.0.1'], '--protocol is missing'],
     [['--destination', '10.0.0.1', '--protocol', 'tpc'], 'Did you mean `tcp`?'],
