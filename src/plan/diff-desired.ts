@@ -42,13 +42,13 @@ export function diffDesired(comparison: Comparison): Plan {
 
 /** The plan of these parts, with what guards say of it. `later`: as `compareTimes` has it. */
 export function judgePlan(
-  guarded: Guarded,
+  guarded: Omit<Guarded, 'later'>,
   later: readonly LaterEffect[] | null,
   { steps, problems }: Pick<Plan, 'steps' | 'problems'>,
 ): Plan {
   const { input, changes, effect, exposure } = guarded;
   const { at } = input.desired;
-  const refusals = guardPlan({ ...guarded, effect: joinEffects(effect, later) });
+  const refusals = guardPlan({ ...guarded, later: later ?? [] });
   return {
     profile: input.profile.name,
     ruleUpdates: input.profile.ruleUpdates,
@@ -137,12 +137,6 @@ export function compareTimes({ kept, left, changed, isNew }: ReturnType<typeof f
   return { effect, later: findLaterEffects({ ...sides, before: inForce }, at, { opens: [], closes: [] }) };
 }
 
-/** What is opened and closed now or later, as guards judge it. */
-function joinEffects(effect: Effect, later: readonly LaterEffect[] | null): Effect {
-  const all = [effect, ...(later ?? []).map((one) => one.effect)];
-  return { opens: all.flatMap(({ opens }) => opens), closes: all.flatMap(({ closes }) => closes) };
-}
-
 /** Rules of both sides that are in force now or later, and the users whom an answer tells apart at all times. */
 interface Sides {
   readonly before: readonly DesiredRule[];
@@ -161,6 +155,7 @@ const mostLooks = 5_000_000;
 /** What differs later: an entry for each time after `at` from which the difference is another. Null: it takes too many looks at a rule. */
 function findLaterEffects(sides: Sides, at: number, now: Effect): readonly LaterEffect[] | null {
   const rules = [...sides.before, ...sides.after];
+  const users = new Set(sides.users);
   const later: LaterEffect[] = [];
   const turns = groupBy(listBoundaries({ rules }, at), (one) => one.at);
   let [then, last, looks] = [at, turns.size === 0 ? '' : JSON.stringify(now), 0];
@@ -176,7 +171,7 @@ function findLaterEffects(sides: Sides, at: number, now: Effect): readonly Later
     const effect = computeEffectAt(sides, from);
     const text = JSON.stringify(effect);
     looks += text.length / 10;
-    if (text !== last) later.push({ from, effect });
+    if (text !== last) later.push({ from, effect, users });
     last = text;
   }
   return later;

@@ -150,10 +150,11 @@ export interface Exposure {
   readonly expectedMs: number;
 }
 
-/** The difference in traffic from a time (ms since 1970) on. */
+/** The difference in traffic from a time (ms since 1970) on, and the users whom it tells apart: more than the changes name. */
 export interface LaterEffect {
   readonly from: number;
   readonly effect: Effect;
+  readonly users: ReadonlySet<string>;
 }
 
 export type PlanSummary = Readonly<Record<ChangeAction | 'steps', number>>;

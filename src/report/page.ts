@@ -196,7 +196,11 @@ function listTraffic({ effect, later = [] }: Plan, people: People, lines: number
   const more = { headline: `and from ${count(left, 'later time')} on: the JSON output has all`, lines: [], left: 0 };
   return [
     trafficPart(later.length === 0 ? '' : 'Now: ', effect, people, lines),
-    ...later.slice(0, lines).map((one) => trafficPart(`From ${formatInstant(one.from)}: `, one.effect, people, lines)),
+    ...later
+      .slice(0, lines)
+      .map(({ from, effect: then, users }) =>
+        trafficPart(`From ${formatInstant(from)}: `, then, { ...people, withRules: users }, lines),
+      ),
     ...(left > 0 ? [more] : []),
   ];
 }

@@ -8,9 +8,11 @@ import { diffDesired } from '../../src/plan/diff-desired.ts';
 import { defaultPlanOptions } from '../../src/plan/input.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
 import { computeOwnEffect } from '../../src/policy/effect.ts';
+import { renderPlan } from '../../src/report/text.ts';
 import { worldArbitrary } from '../property/order-world.ts';
 import { runs } from '../property/runs.ts';
-import { desiredRules, planInput } from './support.ts';
+import { reportOf } from '../report/support.ts';
+import { desiredRules, liveRules, planInput, rule, user } from './support.ts';
 
 const options = { profile: findProfile('firezone-0.7'), scope: wholeScope, options: defaultPlanOptions };
 
@@ -157,4 +159,20 @@ it('a user whose own rule only begins later gets now what everybody gets, and ke
     [5, false],
     [9, true],
   ]);
+});
+
+it('a user whom only rules that begin later name is protected from then on, as nobody else is', () => {
+  const base = desiredRules('all=drop 10.0.0.0/8');
+  const { destination } = rule('drop 10.9.0.0/24');
+  const protect = [{ destination, protocol: null, ports: null, user: user('alice') }];
+  const plan = (...texts: readonly string[]) => {
+    const later = desiredRules(...texts).map((one) => ({ ...one, notBefore: 5 }));
+    const parts = { live: liveRules('drop 10.0.0.0/8'), options: { protect } };
+    return makePlan(planInput(parts, { desired: stateOf([...base, ...later]), base: stateOf(base) }));
+  };
+  const codesOf = ({ refusals }: ReturnType<typeof plan>) => refusals.map(({ code }) => code);
+  expect(codesOf(plan('own=accept 10.9.0.0/24 @alice'))).toEqual(['protected-traffic']);
+  const others = plan('open=accept 10.9.0.0/24', 'own=drop 10.9.0.0/24 @alice');
+  expect(codesOf(others)).toEqual([]);
+  expect(renderPlan(reportOf(others), { color: false })).toMatch(/From 1970-01-01T00:00:00.005Z: opens for everyone but user 00000000;/);
 });

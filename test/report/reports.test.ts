@@ -72,7 +72,8 @@ describe('text', () => {
 
   it('tells of as many later times as of lines, and how many are left, so that no plan takes minutes to read', () => {
     const { plan } = review;
-    const later = Array.from({ length: 40 }, (_, n) => ({ from: n * 86_400_000, effect: plan?.effect ?? noTraffic }));
+    const effect = plan?.effect ?? noTraffic;
+    const later = Array.from({ length: 40 }, (_, n) => ({ from: n * 86_400_000, effect, users: new Set<string>() }));
     const text = renderPlan({ ...review, plan: plan && { ...plan, later } }, plain);
     expect(text.match(/^ *(Traffic)? *From /gm)).toHaveLength(12);
     expect(text).toContain('and from 28 later times on: the JSON output has all');

@@ -7,7 +7,7 @@ import type { Effect } from '../../policy/traffic.ts';
 import { describeCase, describeFailure, describePacket } from '../../policy/words.ts';
 import type { ConfigurationDecision } from '../decide-configuration.ts';
 import type { PlanInput, Protected } from '../input.ts';
-import type { Change, Exposure, Refusal, RuleChange } from '../plan.ts';
+import type { Change, Exposure, LaterEffect, Refusal, RuleChange } from '../plan.ts';
 
 /** What guards judge. */
 export interface Guarded {
@@ -15,25 +15,28 @@ export interface Guarded {
   readonly changes: readonly Change[];
   readonly configuration: ConfigurationDecision | null;
   readonly effect: Effect;
+  readonly later: readonly LaterEffect[];
   readonly exposure: readonly Exposure[];
 }
 
 /** Protected traffic that the plan opens or cuts off, for good or on the way: one refusal for each kind and protection. */
-export function protectRefusals({ input, changes, effect, exposure }: Guarded): readonly Refusal[] {
+export function protectRefusals({ input, changes, effect, later, exposure }: Guarded): readonly Refusal[] {
   if (input.options.protect.length === 0) return [];
   const users = collectNamedUsers(changes);
+  const differs = (way: keyof Effect) =>
+    [{ effect, users }, ...later].map((one) => ({ traffic: one.effect[way], users: one.users }));
   const exposed = (direction: Exposure['direction']) =>
-    exposure.filter((item) => item.direction === direction).flatMap(({ traffic }) => traffic);
+    exposure.filter((item) => item.direction === direction).map(({ traffic }) => ({ traffic, users }));
   const kinds = [
-    { verb: 'would be opened', traffic: effect.opens },
-    { verb: 'would be closed', traffic: effect.closes },
-    { verb: 'would be opened for a while', traffic: exposed('opened') },
-    { verb: 'would be cut off for a while', traffic: exposed('cut_off') },
+    { verb: 'would be opened', told: differs('opens') },
+    { verb: 'would be closed', told: differs('closes') },
+    { verb: 'would be opened for a while', told: exposed('opened') },
+    { verb: 'would be cut off for a while', told: exposed('cut_off') },
   ];
   return input.options.protect.flatMap((protection) =>
-    kinds.flatMap(({ verb, traffic }) => {
-      const packet = findPacketInBoth({ traffic, users }, selectionOf(protection));
-      return packet === null ? [] : [refuse(protection, verb, describePacket(packet, input.desired.userNames))];
+    kinds.flatMap(({ verb, told }) => {
+      const [packet] = told.flatMap((one) => findPacketInBoth(one, selectionOf(protection)) ?? []);
+      return packet === undefined ? [] : [refuse(protection, verb, describePacket(packet, input.desired.userNames))];
     }),
   );
 }

@@ -165,14 +165,16 @@ function exposureRefusals({ input, exposure }: Guarded): readonly Refusal[] {
   return [{ code: 'opens-on-the-way', summary, hint }];
 }
 
-function failOnRefusals({ input, changes, configuration, effect }: Guarded): readonly Refusal[] {
+function failOnRefusals({ input, changes, configuration, effect, later }: Guarded): readonly Refusal[] {
+  const effects = [effect, ...later.map((one) => one.effect)];
+  const [opens, closes] = [effects.some((one) => one.opens.length > 0), effects.some((one) => one.closes.length > 0)];
   const rules = changes.filter(({ kind, origin }) => kind === 'Rule' && origin === 'drift').length;
   const drifted = rules + (configuration === null || configuration.drifted.length === 0 ? 0 : 1);
   return input.options.failOn.flatMap((what) => {
     const found = {
-      opens: effect.opens.length > 0 ? 'The plan opens traffic.' : null,
-      closes: effect.closes.length > 0 ? 'The plan closes traffic.' : null,
-      any: effect.opens.length + effect.closes.length > 0 ? 'The plan changes traffic.' : null,
+      opens: opens ? 'The plan opens traffic.' : null,
+      closes: closes ? 'The plan closes traffic.' : null,
+      any: opens || closes ? 'The plan changes traffic.' : null,
       'not-enforced': input.kernelDiffers ?? null,
       drift: drifted > 0 ? `${drifted} ${drifted === 1 ? 'difference is' : 'differences are'} drift.` : null,
     }[what];

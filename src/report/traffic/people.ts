@@ -1,6 +1,7 @@
 import { escapeControls, joinSome } from '../../model/printable.ts';
 import { compareText } from '../../model/problem.ts';
 import type { DesiredState } from '../../model/state.ts';
+import { collectNamedUsers } from '../../plan/guard/guard-traffic.ts';
 import type { Plan } from '../../plan/plan.ts';
 import type { RunReport } from '../run-report.ts';
 
@@ -25,10 +26,9 @@ export const makeBudget = (networks = 100_000): Budget => ({ networks, looks: 5_
 const mostNamed = 6;
 
 export function collectPeople(plan: Plan | null, report: Pick<RunReport, 'userNames' | 'groups'>): People {
-  const users = (plan?.changes ?? []).flatMap((change) =>
-    change.kind === 'Rule' ? [change.live?.rule.userId ?? [], change.desired?.rule.userId ?? []].flat() : [],
-  );
-  return { ...makePeople(users, report), budget: makeBudget() };
+  const withRules = collectNamedUsers(plan?.changes ?? []);
+  const { names, groups } = makePeople([...withRules, ...(plan?.later?.[0]?.users ?? [])], report);
+  return { names, groups, withRules, budget: makeBudget() };
 }
 
 /** People with rules of their own: names from the manifests, else as many characters of the UUID as tell two of them apart. */
