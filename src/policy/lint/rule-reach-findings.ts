@@ -6,6 +6,7 @@ import {
   findNodesCovering,
   getLane,
   getLaneRules,
+  indexRules,
   type LaneNode,
   lanes,
   type Ruled,
@@ -14,19 +15,31 @@ import {
 import { sweep } from '../sweep.ts';
 import { compareDeciding, getRank, getVerdict, noRank, type Packet } from '../verdict.ts';
 import { type Finding, type Linted, quoteName } from './finding.ts';
-import type { Leaders } from './leaders.ts';
+import { findLeaders, type Leaders } from './leaders.ts';
 
 /** Rules that another one always forestalls, and rules that could go without a trace. */
 export function lintRuleReach(linted: Linted): readonly Finding[] {
-  const { rules, index, leaders } = linted;
+  const { rules } = linted;
   const open = nothingDropped(rules);
-  const reach = computeRuleReach(index, leaders);
+  const reach = computeRuleReach(linted.index, linted.leaders);
+  const lasting = selectLasting(linted);
+  const lastingReach = lasting === linted ? reach : computeRuleReach(lasting.index, lasting.leaders);
   const findings = rules.flatMap((rule) => {
-    const found = reach.get(rule);
-    if (found === 'never') return [neverDecides(rule, linted)];
-    return found === 'idle' && open === null ? [changesNothing(rule, linted)] : [];
+    const found = [reach.get(rule), lastingReach.get(rule) ?? reach.get(rule)];
+    const beside = lastingReach.has(rule) ? lasting : linted;
+    if (found.every((one) => one === 'never')) return [neverDecides(rule, beside)];
+    return open === null && !found.includes('matters') ? [changesNothing(rule, beside)] : [];
   });
   return open === null ? findings : [open, ...findings];
+}
+
+/** The rules that stay when all with an end have ended: nobody should delete one of them because of others that end. */
+function selectLasting(linted: Linted): Linted {
+  const all = [...linted.rules, ...(linted.desired.upcoming ?? [])];
+  const rules = all.filter(({ expires }) => expires === undefined);
+  if (rules.length === all.length && all.length === linted.rules.length) return linted;
+  const index = indexRules(rules);
+  return { ...linted, rules, index, leaders: findLeaders(index) };
 }
 
 function nothingDropped(rules: readonly DesiredRule[]): Finding | null {

@@ -39,6 +39,27 @@ describe('lint', () => {
 
     ['accept rules without any drop', ['action: accept, destination: 10.0.0.0/8'], ['6 nothing-dropped warning']],
     [
+      'a drop for a host under an accept that ends: nothing',
+      ['action: accept, destination: 10.0.0.0/8, expires: 3000-01-01', 'action: drop, destination: 10.1.2.3'],
+      [],
+    ],
+    [
+      'a rule for a user that a global one repeats until it ends: nothing',
+      closed(
+        `action: accept, destination: 10.7.0.1, user_id: ${alice}`,
+        'action: accept, destination: 10.7.0.1, expires: 3000-01-01',
+      ),
+      [],
+    ],
+    [
+      'a drop that repeats a wider one until an accept begins: nothing',
+      closed(
+        `action: drop, destination: 10.7.0.1, user_id: ${alice}`,
+        'action: accept, destination: 10.7.0.0/16, notBefore: 3000-01-01',
+      ),
+      [],
+    ],
+    [
       'a drop for a host under an accept for its network',
       ['action: accept, destination: 10.0.0.0/8', 'action: drop, destination: 10.1.2.3'],
       ['7 drop-under-accept warning'],
