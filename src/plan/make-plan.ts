@@ -36,12 +36,11 @@ export function makePlan(input: PlanInput): Plan {
 }
 
 /** What a revision changes later beside live rules that stay. Where the one before was applied, its times are looked at as they come. */
-function findLater({ base, baseApplied = false, desired, scope, options }: PlanInput, changes: readonly RuleChange[]) {
+function findLater({ base, baseApplied = false, desired, scope }: PlanInput, changes: readonly RuleChange[]) {
   const at = desired.at ?? base?.at;
   if (base === null || baseApplied || at === undefined || !scope.rules) return [];
-  // Without pruning a rule that is adopted stayed for ever, and now ends with the one in the manifests.
-  const isStaying = ({ action, reason }: RuleChange) =>
-    action === 'skip' || (reason === 'adopted' && options.prune === 'none');
+  // A rule that is adopted was there without an end, and now ends with the one in the manifests.
+  const isStaying = ({ action, reason }: RuleChange) => action === 'skip' || reason === 'adopted';
   const staying = changes.flatMap((change) => (isStaying(change) ? (change.live ?? []) : []));
   const stays = staying.map(({ id, rule }) => ({ name: `live ${id}`, rule, place: { file: '', line: 0, column: 0 } }));
   return compareTimes(findChanges(base, desired, stays), at).later;
