@@ -112,7 +112,12 @@ function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, { b
   const sides = { desired: null, live, told: expired ?? base?.find(live.rule) };
   const { prune } = input.options;
   const kept = typeof prune === 'string' ? prune === 'none' && expired === undefined : !prune.has(key);
-  if (kept) return makeChange('skip', 'prune-off', sides, expired && { origin: 'expired' });
+  if (kept && expired !== undefined) return makeChange('skip', 'prune-off', sides, { origin: 'expired' });
+  if (kept) {
+    // Nothing ends a rule that no manifest names any more.
+    const { expires: _, ...change } = makeChange('skip', 'prune-off', sides);
+    return change;
+  }
   if (duplicate) return makeChange('delete', 'duplicate', sides, base === null ? {} : { origin: 'drift' });
   if (expired !== undefined) return makeChange('delete', 'not-desired', sides, { origin: 'expired' });
   return makeChange('delete', 'not-desired', sides, origin(null, live, input, base));

@@ -112,16 +112,16 @@ const timeFields = [
 /** How the rules of one state, in force now or later, became those of another. `stays`: beside both, until a rule like it ends. */
 export function findChanges(before: DesiredState, after: DesiredState, stays: readonly DesiredRule[] = []) {
   const listRules = ({ rules, upcoming = [] }: DesiredState) => [...rules, ...upcoming];
-  // The last of a key counts: the one in force, else the first to begin, until those that follow it without a gap have ended.
-  const timed = (after.upcoming ?? []).toSorted((a, b) => (b.notBefore ?? 0) - (a.notBefore ?? 0));
-  const ends = new Map(
-    [...timed, ...after.rules].map((one) => [formatRuleKey(one.rule), one.staysUntil ?? one.expires]),
-  );
-  const ending = stays.map((one) => {
-    const expires = ends.get(formatRuleKey(one.rule)) ?? Number.POSITIVE_INFINITY;
-    return Number.isFinite(expires) ? { ...one, expires } : one;
-  });
-  const changes = findDifferences([...stays, ...listRules(before)], [...ending, ...listRules(after)]);
+  const endAs = ({ rules, upcoming = [] }: DesiredState): readonly DesiredRule[] => {
+    // The last of a key counts: the one in force, else the first to begin, until those that follow it without a gap have ended.
+    const timed = upcoming.toSorted((a, b) => (b.notBefore ?? 0) - (a.notBefore ?? 0));
+    const ends = new Map([...timed, ...rules].map((one) => [formatRuleKey(one.rule), one.staysUntil ?? one.expires]));
+    return stays.map((one) => {
+      const expires = ends.get(formatRuleKey(one.rule)) ?? Number.POSITIVE_INFINITY;
+      return Number.isFinite(expires) ? { ...one, expires } : one;
+    });
+  };
+  const changes = findDifferences([...endAs(before), ...listRules(before)], [...endAs(after), ...listRules(after)]);
   return { ...changes, isNew: listRules(before).length === 0 };
 }
 

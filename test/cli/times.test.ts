@@ -171,6 +171,19 @@ describe('times on the command line', () => {
     expect((await plan()).out.match(/From \d+/g)).toEqual(['From 2093', 'From 2095', 'From 2097']);
   });
 
+  it('access whose line is removed before its end stays with --prune none, and the plan says so', async () => {
+    const access = rule('guest', 'action: accept, destination: 10.20.2.0/24, expires: 2099-01-01');
+    world.write('base/a.yaml', closed + access);
+    expect((await world.cli(['apply', 'base', '--yes'])).code).toBe(0);
+    world.write('n/a.yaml', closed);
+    const plan = (...flags: readonly string[]) =>
+      world.cli(['plan', 'n', '--prune', 'none', '--base', 'base', ...flags]);
+    const { code, out } = await plan('--fail-on', 'opens');
+    expect([code, out]).toEqual([3, expect.stringMatching(/From 2099-01-02T00:00:00Z: opens for everyone/)]);
+    expect((await plan('--output', 'json')).out).toMatch(/"reason": ?"prune-off"/);
+    expect((await plan('--output', 'json')).out).not.toContain('"expires"');
+  });
+
   it('explain says of a rule that is not in force when it is', async () => {
     world.write('m/a.yaml', guest('2020-01-01') + closed);
     const run = await world.cli(['explain', '--rule', 'guest', 'm']);
