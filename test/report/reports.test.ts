@@ -55,7 +55,7 @@ it('a JSON document lists the traffic of each direction until 20,000 networks, a
   const destinations = Array.from({ length: 10 }, (_, n) => `10.0.0.${n}`);
   const one = { user: null, destinations, protocol: 'other' as const, ports: null };
   const effect = { opens: Array(2000).fill(one), closes: Array(1_000_000).fill(one) };
-  const later = [{ from: 0, effect }];
+  const later = [{ from: 0, effect, users: new Set<string>() }];
   const document = JSON.parse(renderJson({ ...review, plan: plan && { ...plan, effect, later } }));
   for (const { opens, closes, opens_left, closes_left } of [document.effect, ...document.later]) {
     expect([opens.length, opens_left, closes.length, closes_left]).toEqual([2000, undefined, 2000, 998_000]);
