@@ -1,6 +1,6 @@
 import type { ApplyReport, Outcome } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
-import type { Boundary } from '../model/state.ts';
+import type { Boundary, DesiredState } from '../model/state.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { formatStepKey } from '../plan/plan.ts';
 import type { SourceContent } from '../ports.ts';
@@ -37,6 +37,8 @@ export interface PassRun {
   readonly apart?: { readonly rules: PassRun; readonly configuration: PassRun };
   /** Rules that it let begin and end by themselves. */
   readonly turned?: readonly Boundary[];
+  /** What is in force, where that is not known as applied. */
+  readonly inForce?: DesiredState | null;
   /** The pass over the times of what is in force, which came after it. */
   readonly beside?: PassRun | null;
 }

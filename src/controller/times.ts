@@ -26,12 +26,14 @@ export async function runWithTimes(
   { build, settings, clock }: LoopParts,
 ): Promise<PassRun> {
   const { base, runner, record } = lead;
+  let inForce = base;
   const now = clock.wallTime();
   const isReported = settings().onDrift === 'report' && content.revision === record.appliedRevision;
   const runKnown = async (of: SourceContent, part: TimesPart, held = 0, newer: Partial<PassOrder> = {}) => {
-    // Of a record under other settings no base is known.
-    const turned = base === null ? (await build(of, null))?.expired : listBoundaries(base, base.at ?? now, now);
-    if (!turned?.length && held === 0) return null;
+    // What the server took in part, or what was applied under other settings, is in no base.
+    if (base === null || of.revision !== record.appliedRevision) inForce = await build(of, lead.record.agreedAt);
+    const turned = inForce && listBoundaries(inForce, inForce.at ?? now, now);
+    if (!turned?.length && held === 0 && (inForce === base || !inForce?.expired?.length)) return null;
     const run = await runner.runTimes({ ...lead.order(of), ...newer }, part);
     if (part === 'boundaries' && run.verdict.kind === 'good') await lead.turned(of, run.result?.desired?.state ?? null);
     return run;
@@ -59,7 +61,7 @@ export async function runWithTimes(
   const beside = isLeft ? await runBeside() : null;
   const outcomes = [isStuck ? null : before, run, beside].flatMap((one) => one?.outcomes ?? []);
   const all = { ...run, beside, outcomes };
-  return { ...all, turned: base === null ? [] : listTurned(base, all, now) };
+  return { ...all, inForce: inForce === base ? null : inForce, turned: inForce === null ? [] : listTurned(inForce, all, now) };
 }
 
 /**
@@ -92,11 +94,11 @@ function findEnds(result: PassResult | null = null) {
 }
 
 /** What is in force, and what waits, by a pass or else by the one beside it. */
-function findWaiting({ result, beside, verdict }: PassEnding, base: DesiredState | null) {
+function findWaiting({ result, beside, verdict, inForce }: PassEnding, base: DesiredState | null) {
   return {
     opensAt: verdict.opensAt ?? beside?.verdict.opensAt ?? null,
     held: findEnds(result?.plan ? result : beside?.result),
-    inForce: base ?? beside?.result?.desired?.state ?? { rules: [] },
+    inForce: inForce ?? base ?? beside?.result?.desired?.state ?? { rules: [] },
   };
 }
 

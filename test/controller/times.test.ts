@@ -414,6 +414,36 @@ describe('rules that begin and end, in a sidecar', () => {
     for (const hours of [2, 3]) expect([await passAt(now + hours * hour), live()]).toEqual(['ApplyFailed', held]);
   });
 
+  const partly = (more = ''): SourceContent =>
+    contentOf(
+      timed('one', '10.3.0.0/16', { expires: now + 2 * hour }) +
+        timed('two', '10.4.0.0/16', { expires: now + 2 * hour }) +
+        timed('begins', '10.5.0.0/16', { notBefore: now + 2 * hour }) +
+        others +
+        more,
+    );
+  const takePart = (status: number): void => {
+    const match = { method: 'POST', nth: 2 };
+    world.simulator.faults.inject({ match, fault: { kind: 'status', status } });
+  };
+  it.each([422, 502])(
+    'are those of a revision that the server took in part, while a newer one is refused (%i)',
+    async (status) => {
+      newest = contentOf(others);
+      await start();
+      takePart(status);
+      newest = partly();
+      expect(await passAt(now + 1)).toBe('ApplyFailed');
+      world.simulator.faults.clear();
+      newest = partly(failing);
+      expect(await passAt(now + hour)).toBe('Refused');
+      expect(live()).toHaveLength(3);
+      expect(loop.status().nextBoundaryAt).toBe(now + 2 * hour);
+      expect([await passAt(now + 2 * hour), live()]).toEqual(['Refused', ['10.5.0.0/16', '10.8.0.0/16', '10.9.0.0/16']]);
+      expect(turns.at(-1)?.rules?.map(({ rule: { name } }) => name).sort()).toEqual(['begins', expect.any(String)]);
+    },
+  );
+
   it('make way for narrower rules while a rule made by hand is in the way of another', async () => {
     newest = contentOf(
       timed('wide', '10.8.0.0/20', { expires: now + hour }) +
