@@ -7,6 +7,7 @@ import type { PassOrder } from './gate.ts';
 import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { type PassEnding, type PassRun, pickWorst, waits } from './pass-ending.ts';
+import { isAlone } from './record.ts';
 
 /**
  * One pass over a content, and the times of the revision in force as a plan of their own where they would wait with it:
@@ -28,7 +29,7 @@ export async function runWithTimes(
   const { base, runner, record } = lead;
   let inForce = base;
   const now = clock.wallTime();
-  const isReported = settings().onDrift === 'report' && content.revision === record.appliedRevision;
+  const isReported = settings().onDrift === 'report' && isAlone(content.revision, record);
   const runKnown = async (of: SourceContent, part: TimesPart, held = 0, newer: Partial<PassOrder> = {}) => {
     // What the server took in part, or what was applied under other settings, is in no base.
     if (base === null || of.revision !== record.appliedRevision) inForce = await build(of, lead.record.agreedAt);
