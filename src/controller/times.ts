@@ -62,7 +62,11 @@ export async function runWithTimes(
   const beside = isLeft ? await runBeside() : null;
   const outcomes = [isStuck ? null : before, run, beside].flatMap((one) => one?.outcomes ?? []);
   const all = { ...run, beside, outcomes };
-  return { ...all, inForce: inForce === base ? null : inForce, turned: inForce === null ? [] : listTurned(inForce, all, now) };
+  return {
+    ...all,
+    inForce: inForce === base ? null : inForce,
+    turned: inForce === null ? [] : listTurned(inForce, all, now),
+  };
 }
 
 /**

@@ -9,10 +9,11 @@ import type { Problem } from '../model/problem.ts';
 import type { Result } from '../model/result.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
 import type { PlanDigest } from '../plan/digest.ts';
-import type { PlanInput, PlanOptions } from '../plan/input.ts';
+import type { PlanOptions } from '../plan/input.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { SourceContent } from '../ports.ts';
 import type { BackOrder } from './go-back.ts';
+import type { SaidOfRule } from './history.ts';
 
 /** Everything one pass works with; the same for `--plan`, an apply and the controller. */
 export interface PassDependencies
@@ -40,7 +41,7 @@ export interface PassDependencies
   /** Whether the base is known to have been applied completely, as the controller's record is and a Git ref is not. */
   readonly baseApplied?: boolean;
   /** The rules of the last apply, where a record of it says so; absent: those of the base, where that is known to be applied. */
-  readonly appliedRules?: PlanInput['appliedRules'];
+  readonly appliedRules?: ReadonlyMap<string, SaidOfRule>;
   /** These manifests are in force, under the same settings: what has ended by them was live. */
   readonly isInForce?: boolean;
   readonly options: PlanOptions;

@@ -112,7 +112,8 @@ export function restrictToPart(whole: PassDependencies, state: DesiredState): Re
  * What a part by time, or a way back, may change, at each look at what is live: other live rules stay, and what is missing among the
  * others, also since the look before, stays missing.
  */
-export function restrictToLive(pass: PassDependencies, state: DesiredState, live: LiveState): RestrictedPass {
+export function restrictToLive(pass: PassDependencies, wanted: DesiredState, live: LiveState): RestrictedPass {
+  const state = findGone(pass, wanted, live);
   const { takesBack, ...rest } = pass;
   const { part, agreedAt = Number.POSITIVE_INFINITY, options, asked } = rest;
   const isTimes = part === 'ends' || part === 'revocations' || part === 'boundaries';
@@ -144,6 +145,19 @@ export function restrictToLive(pass: PassDependencies, state: DesiredState, live
     pass: { ...rest, options: { ...options, prune, replaceModified: false } },
     state: { ...state, rules, tests: part === 'revocations' ? [] : state.tests },
   };
+}
+
+/** The state, with the rules that ended as they were applied for users whose address nobody has any more: it may have changed. */
+function findGone(pass: PassDependencies, state: DesiredState, live: LiveState): DesiredState {
+  const isGone = ({ rule }: DesiredRule) => rule.userId?.includes('@') === true;
+  if (!state.expired?.some(isGone)) return state;
+  const applied = pass.appliedRules ?? listBaseEnds(pass.base, state.at);
+  const known = live.rules.map(({ rule }) => ({ rule, ...applied.get(formatRuleKey(rule)) }));
+  const expired = state.expired.map((one) => {
+    const was = known.find(({ name, expires }) => name === one.name && expires === one.expires);
+    return was !== undefined && isGone(one) ? { ...one, rule: was.rule } : one;
+  });
+  return { ...state, expired };
 }
 
 /** When the rules of an applied state end, by `formatRuleKey`: of several with one key the one in force then, else the last that ended. */

@@ -17,7 +17,7 @@ import { createTriggers, type Triggers } from '../../src/controller/trigger.ts';
 import { deriveFingerprintKey } from '../../src/model/secret.ts';
 import { parseSchedule } from '../../src/plan/guard/windows.ts';
 import type { Clock, SourceContent } from '../../src/ports.ts';
-import { configuration, rule, startWorld, token, type World } from '../cli/harness.ts';
+import { bob, configuration, rule, startWorld, token, type World } from '../cli/harness.ts';
 import { defaultSettings } from './support/fake-loop.ts';
 import { until } from './support/sidecar.ts';
 
@@ -439,8 +439,16 @@ describe('rules that begin and end, in a sidecar', () => {
       expect(await passAt(now + hour)).toBe('Refused');
       expect(live()).toHaveLength(3);
       expect(loop.status().nextBoundaryAt).toBe(now + 2 * hour);
-      expect([await passAt(now + 2 * hour), live()]).toEqual(['Refused', ['10.5.0.0/16', '10.8.0.0/16', '10.9.0.0/16']]);
-      expect(turns.at(-1)?.rules?.map(({ rule: { name } }) => name).sort()).toEqual(['begins', expect.any(String)]);
+      expect([await passAt(now + 2 * hour), live()]).toEqual([
+        'Refused',
+        ['10.5.0.0/16', '10.8.0.0/16', '10.9.0.0/16'],
+      ]);
+      expect(
+        turns
+          .at(-1)
+          ?.rules?.map(({ rule: { name } }) => name)
+          .sort(),
+      ).toEqual(['begins', expect.any(String)]);
     },
   );
 
@@ -624,6 +632,44 @@ describe('rules that begin and end, in a sidecar', () => {
       expect([await passAt(now + 26 * hour), live()]).toEqual(['InSync', ['10.8.0.0/16', '10.9.0.0/16']]);
     },
   );
+
+  it.each([
+    ['alone', '', 'Applied', false],
+    [
+      'beside a rule of theirs that stays',
+      rule('own', 'action: accept, destination: 10.9.0.0/24, user: bob@example.com'),
+      'ManifestsInvalid',
+      false,
+    ],
+    [
+      'after a restart',
+      rule('own', 'action: accept, destination: 10.9.0.0/24, user: bob@example.com'),
+      'ManifestsInvalid',
+      true,
+    ],
+  ])('end though the address of their user has changed on the server: %s', async (_, own, reason, isAnew) => {
+    historyIn = world.folder;
+    const list = (email: string): void => {
+      world.simulator.faults.clear();
+      const users = world.simulator.users().map((one) => (one.id === bob ? { ...one, email } : one));
+      const fault = { kind: 'status' as const, status: 200, body: JSON.stringify({ data: users }) };
+      world.simulator.faults.inject({ match: { method: 'GET', path: '/v0/users' }, fault });
+    };
+    const brief = ['alice', 'bob'].map((name) =>
+      timed(name, `10.3.0.0/16, user: ${name}@example.com`, { expires: now + hour }),
+    );
+    newest = contentOf(brief.join('') + own + others);
+    await start('--prune', 'none', '--max-deletes', '0');
+    list('robert@example.com');
+    expect(await passAt(now + 1)).toBe('ManifestsInvalid');
+    if (isAnew) {
+      stop.abort();
+      await running;
+      await start('--prune', 'none', '--max-deletes', '0');
+    }
+    expect(await passAt(now + 2 * hour)).toBe(reason);
+    expect(live()).not.toContain('10.3.0.0/16');
+  });
 
   it('a user who is gone after the end of the only rule that names them holds nothing up', async () => {
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };

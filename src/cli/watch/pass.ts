@@ -188,8 +188,9 @@ async function parseEarly({ files }: SourceContent, { parse, desired }: Pick<Pas
 /** The newest record that counts for a pass, and when rules end by it; without one the base of the pass tells. */
 async function lookUpEnds({ invocation, recent }: PassWiring, { base, content, record }: LoopPassRequest) {
   const { inForceRevision, appliedRevision } = record;
-  // What is in force and not applied, a revision that waits or that the server took in part, is in no base.
-  if (base !== null && inForceRevision === appliedRevision) return { newest: null, applied: {} };
+  // In no base is what is in force and not applied (a revision that waits, or that the server took in part), and whose address has changed.
+  const isWhole = base !== null && !listAllRules(base).some(({ rule }) => rule.userId?.includes('@'));
+  if (isWhole && inForceRevision === appliedRevision) return { newest: null, applied: {} };
   // Beside a lease, another replica may have applied since.
   const known = invocation.settings.lease === 'none' ? null : record;
   const newest = await recent.loadNewest(findServer(invocation.settings), known);
