@@ -135,8 +135,9 @@ const heldForAll: ReadonlySet<ConditionReason> = new Set([
 ]);
 
 /** Whether what ended need not wait for this run to get through. */
-export function waits({ verdict }: PassRun): boolean {
-  return !isInForce(verdict) && verdict.kind !== 'transient' && !heldForAll.has(verdict.reason);
+export function waits({ verdict, apart }: PassRun): boolean {
+  const mayEnd = !isInForce(verdict) && verdict.kind !== 'transient' && !heldForAll.has(verdict.reason);
+  return mayEnd || (apart !== undefined && waits(apart.rules));
 }
 
 function judgeApply(result: PassResult): Verdict {

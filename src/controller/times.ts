@@ -46,13 +46,15 @@ export async function runWithTimes(
   const { lastGood } = lead.history;
   const isInvalid = run.verdict.reason === 'ManifestsInvalid';
   const isSame = lastGood?.revision === content.revision;
+  // The one in force may need no list of users.
+  const isUnread = !isSame && run.verdict.kind === 'transient' && run.result?.desired === null;
   // After an invalid newer revision a pass over the one in force follows.
-  const isLeft = waits(run) && before === null && (isSame || !isInvalid || lastGood === null);
+  const isLeft = (waits(run) || isUnread) && before === null && (isSame || !isInvalid || lastGood === null);
   // What has ended long ago may be live again.
   const held = findEnds(run.result).length;
   const runBeside = () => {
-    const awaitsWindow = run.verdict.reason === 'OutsideWindow';
-    const part = isInvalid || (awaitsWindow && !isSame) ? 'ends' : 'boundaries';
+    const awaitsWindow = [run, run.apart?.rules].some((one) => one?.verdict.reason === 'OutsideWindow');
+    const part = isInvalid || isUnread || (awaitsWindow && !isSame) ? 'ends' : 'boundaries';
     const asked = run.result?.desired?.state;
     if (lastGood !== null) return runKnown(lastGood, part, held, { waiting: awaitsWindow ? 'wider' : 'all', asked });
     // Before any revision is in force, one that only waits for a window says what has ended.

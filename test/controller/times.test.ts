@@ -935,6 +935,26 @@ describe('rules that begin and end, in a sidecar', () => {
     expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: 1400 });
   });
 
+  it.each([
+    ['the Configuration', '/v0/configuration', rule('new', 'action: accept, destination: 10.8.1.0/24')],
+    [
+      'users, whom it names',
+      '/v0/users',
+      rule('new', 'action: accept, destination: 10.8.1.0/24, user: bob@example.com'),
+    ],
+  ])(
+    'end while a newer revision waits for a window and the server does not give out %s',
+    async (_, path, more) => {
+      newest = contentOf(timed('guest', '10.1.0.0/16', { expires: now + hour }) + others + mtu(1280));
+      await start();
+      settings = { ...settings, windows: closed() };
+      newest = contentOf(timed('guest', '10.1.0.0/16', { expires: now + hour }) + others + mtu(1280) + more);
+      world.simulator.faults.inject({ match: { method: 'GET', path }, fault: { kind: 'status', status: 500 } });
+      expect([await passAt(now + 2 * hour), live()]).toEqual(['ApiUnreachable', before.slice(1)]);
+    },
+    40_000,
+  );
+
   it('an end that the newest revision put off is not cut in between', async () => {
     await start();
     newest = contentOf(timed('guest', '10.1.0.0/16', { expires: now + 48 * hour }) + others);
