@@ -48,8 +48,10 @@ export class PassRunner {
     if (isLast || !waits(run)) return run;
     // What must not be opened is no reason to leave anything open. A narrower rule may be what a rule of others is in the way of.
     const isForbidden = run.result?.plan?.refusals.some(({ code }) => forbids.has(code)) === true;
-    const waiting = part === 'revocations' ? 'all' : isForbidden ? undefined : 'wider';
-    const ends = await this.runTimes({ ...order, waiting }, 'revocations');
+    // Ends do not need the users who are gone.
+    const isInvalid = part === 'boundaries' && run.verdict.reason === 'ManifestsInvalid';
+    const waiting = part === 'revocations' || isInvalid ? 'all' : isForbidden ? undefined : 'wider';
+    const ends = await this.runTimes({ ...order, waiting }, isInvalid ? 'ends' : 'revocations');
     return { ...run, verdict: addVerdict(run.verdict, ends.verdict), outcomes: [...run.outcomes, ...ends.outcomes] };
   }
 

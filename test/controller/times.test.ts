@@ -633,6 +633,13 @@ describe('rules that begin and end, in a sidecar', () => {
     },
   );
 
+  const listUsers = (bobs: { readonly email: string } | null): void => {
+    const users = world.simulator
+      .users()
+      .flatMap((one) => (one.id !== bob ? one : bobs === null ? [] : { ...one, ...bobs }));
+    const fault = { kind: 'status' as const, status: 200, body: JSON.stringify({ data: users }) };
+    world.simulator.faults.inject({ match: { method: 'GET', path: '/v0/users' }, fault });
+  };
   it.each([
     ['alone', '', 'Applied', false],
     [
@@ -649,18 +656,12 @@ describe('rules that begin and end, in a sidecar', () => {
     ],
   ])('end though the address of their user has changed on the server: %s', async (_, own, reason, isAnew) => {
     historyIn = world.folder;
-    const list = (email: string): void => {
-      world.simulator.faults.clear();
-      const users = world.simulator.users().map((one) => (one.id === bob ? { ...one, email } : one));
-      const fault = { kind: 'status' as const, status: 200, body: JSON.stringify({ data: users }) };
-      world.simulator.faults.inject({ match: { method: 'GET', path: '/v0/users' }, fault });
-    };
     const brief = ['alice', 'bob'].map((name) =>
       timed(name, `10.3.0.0/16, user: ${name}@example.com`, { expires: now + hour }),
     );
     newest = contentOf(brief.join('') + own + others);
     await start('--prune', 'none', '--max-deletes', '0');
-    list('robert@example.com');
+    listUsers({ email: 'robert@example.com' });
     expect(await passAt(now + 1)).toBe('ManifestsInvalid');
     if (isAnew) {
       stop.abort();
@@ -669,6 +670,20 @@ describe('rules that begin and end, in a sidecar', () => {
     }
     expect(await passAt(now + 2 * hour)).toBe(reason);
     expect(live()).not.toContain('10.3.0.0/16');
+  });
+
+  it.each([
+    ['under --on-drift report', 'report' as const, '', 'ManifestsInvalid'],
+    ['beside a newer revision that is refused', 'correct' as const, failing, 'Refused'],
+  ])('that drop end too though a user is gone, %s', async (_, onDrift, more, reason) => {
+    const both =
+      drop('freeze', '10.6.0.0/16', { expires: now + hour }) + timed('guest', '10.1.0.0/16', { expires: now + hour });
+    newest = contentOf(both + rule('own', 'action: accept, destination: 10.9.0.0/24, user: bob@example.com') + others);
+    settings = { ...settings, onDrift };
+    await start();
+    listUsers(null);
+    if (more !== '') newest = contentOf(others + more);
+    expect([await passAt(now + 2 * hour), live()]).toEqual([reason, ['10.8.0.0/16', '10.9.0.0/16', '10.9.0.0/24']]);
   });
 
   it('a user who is gone after the end of the only rule that names them holds nothing up', async () => {
