@@ -269,8 +269,9 @@ export class Leadership {
   }
 
   /** The times of this content are those of this state now; what it asks for beside them is as it was. */
-  async turned({ revision }: SourceContent, state: DesiredState | null): Promise<void> {
-    if (state === null) return;
+  async turned({ revision }: SourceContent, { result }: PassRun): Promise<void> {
+    const state = result?.desired?.state;
+    if (!state) return;
     const isApplied = revision === this.record.appliedRevision;
     if (isApplied) this.base = state;
     await this.#update({ ...(isApplied && { appliedDesired: state.digest }), ...agreedAtOf(state) });

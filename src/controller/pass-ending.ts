@@ -1,6 +1,6 @@
 import type { ApplyReport, Outcome } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
-import type { Boundary, DesiredState } from '../model/state.ts';
+import type { Boundary } from '../model/state.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { formatStepKey } from '../plan/plan.ts';
 import type { SourceContent } from '../ports.ts';
@@ -37,8 +37,6 @@ export interface PassRun {
   readonly apart?: { readonly rules: PassRun; readonly configuration: PassRun };
   /** Rules that it let begin and end by themselves. */
   readonly turned?: readonly Boundary[];
-  /** What is in force, where that is not known as applied. */
-  readonly inForce?: DesiredState | null;
   /** The pass over the times of what is in force, which came after it. */
   readonly beside?: PassRun | null;
 }
@@ -138,6 +136,11 @@ const heldForAll: ReadonlySet<ConditionReason> = new Set([
 export function waits({ verdict, apart }: PassRun): boolean {
   const mayEnd = !isInForce(verdict) && verdict.kind !== 'transient' && !heldForAll.has(verdict.reason);
   return mayEnd || (apart !== undefined && waits(apart.rules));
+}
+
+/** Whether the server did not list users, whom the revision in force need not name. */
+export function lacksUsers({ verdict, result }: PassRun): boolean {
+  return verdict.kind === 'transient' && result?.desired === null;
 }
 
 function judgeApply(result: PassResult): Verdict {

@@ -6,7 +6,7 @@ import type { SourceContent } from '../ports.ts';
 import type { PassOrder } from './gate.ts';
 import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
-import { type PassEnding, type PassRun, pickWorst, waits } from './pass-ending.ts';
+import { lacksUsers, type PassEnding, type PassRun, pickWorst, waits } from './pass-ending.ts';
 import { isAlone } from './record.ts';
 
 /**
@@ -27,16 +27,16 @@ export async function runWithTimes(
   { build, settings, clock }: LoopParts,
 ): Promise<PassRun> {
   const { base, runner, record } = lead;
-  let inForce = base;
   const now = clock.wallTime();
+  let inForce = base;
   const isReported = settings().onDrift === 'report' && isAlone(content.revision, record);
   const runKnown = async (of: SourceContent, part: TimesPart, held = 0, newer: Partial<PassOrder> = {}) => {
     // What the server took in part, or what was applied under other settings, is in no base.
     if (base === null || of.revision !== record.appliedRevision) inForce = await build(of, lead.record.agreedAt);
-    const turned = inForce && listBoundaries(inForce, inForce.at ?? now, now);
-    if (!turned?.length && held === 0 && (inForce === base || !inForce?.expired?.length)) return null;
+    const turned = inForce && (inForce !== base || listBoundaries(inForce, inForce.at ?? now, now).length > 0);
+    if (!turned && held === 0) return null;
     const run = await runner.runTimes({ ...lead.order(of), ...newer }, part);
-    if (part === 'boundaries' && run.verdict.kind === 'good') await lead.turned(of, run.result?.desired?.state ?? null);
+    if (part === 'boundaries' && run.verdict.kind === 'good') await lead.turned(of, run);
     return run;
   };
   const before = isReported ? await runKnown(content, 'boundaries') : null;
@@ -46,8 +46,7 @@ export async function runWithTimes(
   const { lastGood } = lead.history;
   const isInvalid = run.verdict.reason === 'ManifestsInvalid';
   const isSame = lastGood?.revision === content.revision;
-  // The one in force may need no list of users.
-  const isUnread = !isSame && run.verdict.kind === 'transient' && run.result?.desired === null;
+  const isUnread = !isSame && lacksUsers(run);
   // After an invalid newer revision a pass over the one in force follows.
   const isLeft = (waits(run) || isUnread) && before === null && (isSame || !isInvalid || lastGood === null);
   // What has ended long ago may be live again.
@@ -64,11 +63,7 @@ export async function runWithTimes(
   const beside = isLeft ? await runBeside() : null;
   const outcomes = [isStuck ? null : before, run, beside].flatMap((one) => one?.outcomes ?? []);
   const all = { ...run, beside, outcomes };
-  return {
-    ...all,
-    inForce: inForce === base ? null : inForce,
-    turned: inForce === null ? [] : listTurned(inForce, all, now),
-  };
+  return { ...all, turned: inForce === null ? [] : listTurned(inForce, all, now) };
 }
 
 /**
@@ -101,11 +96,12 @@ function findEnds(result: PassResult | null = null) {
 }
 
 /** What is in force, and what waits, by a pass or else by the one beside it. */
-function findWaiting({ result, beside, verdict, inForce }: PassEnding, base: DesiredState | null) {
+function findWaiting({ result, beside, verdict }: PassEnding, base: DesiredState | null) {
   return {
     opensAt: verdict.opensAt ?? beside?.verdict.opensAt ?? null,
     held: findEnds(result?.plan ? result : beside?.result),
-    inForce: inForce ?? base ?? beside?.result?.desired?.state ?? { rules: [] },
+    // In no base is what the server took in part.
+    inForce: beside?.result?.desired?.state ?? base ?? { rules: [] },
   };
 }
 
@@ -155,5 +151,7 @@ export async function runBack(lead: Leadership, revision: string): Promise<PassR
   const outcomes = [...first.outcomes, ...rest.outcomes];
   // What the content asks for is not what the rest was made from.
   const result = rest.result && { ...rest.result, desired, problems: [...problems, ...rest.result.problems] };
-  return { ...rest, result, verdict: pickWorst([first.verdict, rest.verdict]), outcomes, content };
+  // The rest puts back the rules of users who are there, whatever else of that content is wrong now.
+  const counting = first.verdict.reason === 'ManifestsInvalid' ? [] : [first.verdict];
+  return { ...rest, result, verdict: pickWorst([...counting, rest.verdict]), outcomes, content };
 }

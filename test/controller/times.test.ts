@@ -146,6 +146,13 @@ const timed = (name: string, destination: string, times: Readonly<Record<string,
       .map(([key, at]) => `, ${key}: "${new Date(at).toISOString()}"`)
       .join('')}`,
   );
+const listUsers = (bobs: { readonly email: string } | null): void => {
+  const users = world.simulator
+    .users()
+    .flatMap((one) => (one.id !== bob ? one : bobs === null ? [] : { ...one, ...bobs }));
+  const fault = { kind: 'status' as const, status: 200, body: JSON.stringify({ data: users }) };
+  world.simulator.faults.inject({ match: { method: 'GET', path: '/v0/users' }, fault });
+};
 const others = ['10.8.0.0/16', '10.9.0.0/16']
   .map((one, index) => rule(`other-${index}`, `action: drop, destination: ${one}`))
   .join('');
@@ -633,13 +640,6 @@ describe('rules that begin and end, in a sidecar', () => {
     },
   );
 
-  const listUsers = (bobs: { readonly email: string } | null): void => {
-    const users = world.simulator
-      .users()
-      .flatMap((one) => (one.id !== bob ? one : bobs === null ? [] : { ...one, ...bobs }));
-    const fault = { kind: 'status' as const, status: 200, body: JSON.stringify({ data: users }) };
-    world.simulator.faults.inject({ match: { method: 'GET', path: '/v0/users' }, fault });
-  };
   it.each([
     ['alone', '', 'Applied', false],
     [
@@ -1175,6 +1175,46 @@ describe('rules that end, in a sidecar that starts anew and reads a directory', 
     await restart();
     expect([await passAt(now + 25 * hour), live()]).toEqual(['ManifestsInvalid', left]);
   });
+
+  it.each([false, true])(
+    'end though a user of the confirmed revision is gone while another one is taken back (server refuses that: %s)',
+    async (isRefused) => {
+      historyIn = world.folder;
+      const own = rule('own', 'action: accept, destination: 10.5.0.0/16, user: bob@example.com');
+      const confirmed = contentOf(
+        timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) +
+          own +
+          others +
+          rule('kept', 'action: accept, destination: 10.7.0.0/16'),
+      );
+      newest = confirmed;
+      await start();
+      settings = { ...settings, confirmWithinMs: hour };
+      newest = contentOf(
+        timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) +
+          own +
+          others +
+          rule('oops', 'action: accept, destination: 10.66.0.0/16'),
+      );
+      expect(await passAt(now + 1)).toBe('AwaitingConfirmation');
+      listUsers(null);
+      if (isRefused)
+        world.simulator.faults.inject({ match: { method: 'POST' }, fault: { kind: 'status', status: 422 } });
+      const oops = newest;
+      newest = confirmed;
+      contents.delete(oops.revision);
+      onSave = ({ givenUp }) => {
+        if (givenUp.length > 0) newest = oops;
+      };
+      await restart();
+      expect(await passAt(now + hour)).toBe('NotConfirmed');
+      const back = isRefused ? all : [...all, '10.7.0.0/16'].sort();
+      expect(live().filter((one) => one !== '10.5.0.0/16')).toEqual(back);
+      expect(record.pendingRevision === null).toBe(!isRefused);
+      await passAt(now + 25 * hour);
+      await until(() => !live().includes('10.1.0.0/16'));
+    },
+  );
 
   it('are not spoken of where neither the history nor the content of before is there', async () => {
     isDirectory = true;
