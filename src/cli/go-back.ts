@@ -1,5 +1,5 @@
 import { systemClock } from '../adapters/clock.ts';
-import { findUnfinished } from '../controller/pass-ending.ts';
+import { findUnfinished, isRefusedForGood } from '../controller/pass-ending.ts';
 import { formatInstant } from '../model/instant.ts';
 import { joinSome } from '../model/printable.ts';
 import { makeError, makeNote, type Problem } from '../model/problem.ts';
@@ -20,8 +20,11 @@ const againMs = 5000;
 /** What such an apply is called, in its plan and in the history. */
 export const stateBefore = 'the state before the apply';
 
+/** An apply to take back; `isLast`: what cannot be taken back now is given up. */
+type GoingBack = PendingApply & { readonly isLast?: boolean };
+
 /** Takes an apply back whatever guards, windows, `--suspend` and signals say, and forgets it; what waits for a secret is kept. */
-export async function takeBack(invocation: Invocation, pending: PendingApply, why: string): Promise<Answer> {
+export async function takeBack(invocation: Invocation, pending: GoingBack, why: string): Promise<Answer> {
   const forced = forceBack(invocation);
   const { terminal, settings } = forced;
   terminal.stderr(`\n${why}: going back to the state before.\n\n`);
@@ -76,18 +79,17 @@ function forceBack({ settings, terminal, ...invocation }: Invocation): Invocatio
 }
 
 /** How it was taken back, in part where fields want a secret. */
-async function settleBack(answer: Answer, pending: PendingApply, invocation: Invocation): Promise<Answer> {
+async function settleBack(answer: Answer, pending: GoingBack, invocation: Invocation): Promise<Answer> {
   const report = answer.report?.() ?? makeProblemReport([]);
   const { plan, apply, problems: noted } = report;
   const isBack = plan?.steps.length === 0 || apply?.end === 'converged';
-  const unfinished = findUnfinished(apply?.outcomes ?? []);
-  // What the server refuses for good would keep every later apply from beginning.
-  const isOver = isBack || (unfinished.length > 0 && unfinished.every(({ status }) => status === 422));
+  const over = explainOver(report, pending);
   const left = noted.filter(isLeft).map((one) => ({ ...one, severity: 'error' as const }));
   const waits = left.some(({ code }) => code === 'waits-for-secret');
-  if (isOver) await endGoingBack(openPending(invocation), waits ? pending : null).catch(() => undefined);
+  if (isBack || over !== null)
+    await endGoingBack(openPending(invocation), waits ? pending : null).catch(() => undefined);
   const isDone = answer.exit === exitCodes.ok;
-  const end = isBack ? describeBack(isDone, noted) : describeOpen(report, pending.record, isOver);
+  const end = isBack ? describeBack(isDone, noted) : describeOpen(report, pending.record, over);
   const problems = [...left, end].map((one) => completeHint(one, invocation.settings));
   const all = [...noted.filter((one) => !isLeft(one)), ...problems];
   return {
@@ -97,6 +99,14 @@ async function settleBack(answer: Answer, pending: PendingApply, invocation: Inv
     notes: (color: boolean) => (answer.notes?.(color) ?? '') + renderProblems(problems, color),
     report: () => ({ ...report, headline: end.summary, problems: all }),
   };
+}
+
+/** Why nothing more is tried though not all is as before; null: the next run tries again. */
+function explainOver({ plan, apply }: RunReport, { isLast = false }: GoingBack): string | null {
+  // What the server refuses for good would keep every later apply from beginning.
+  const isRefused = apply !== null && apply.end !== 'stopped' && isRefusedForGood(apply.outcomes);
+  if (isRefused) return 'The server refused that for good';
+  return isLast && plan !== null ? 'That is given up' : null;
 }
 
 /** A field that stays as the apply wrote it. */
@@ -117,7 +127,7 @@ function describeBack(isSeen: boolean, noted: readonly Problem[]): Problem {
 }
 
 /** How far going back came, in the words of the API; without an apply it wrote nothing. */
-function describeOpen({ plan, apply }: RunReport, record: ApplyRecord, isOver: boolean): Problem {
+function describeOpen({ plan, apply }: RunReport, record: ApplyRecord, over: string | null): Problem {
   const wordsOf = (change: Change): string =>
     change.kind === 'Rule' ? formatRuleKey(getChangedRule(change)) : Object.keys(change.fields).join(', ');
   const words = new Map(plan?.changes.map((change) => [change.name, wordsOf(change)]));
@@ -126,8 +136,9 @@ function describeOpen({ plan, apply }: RunReport, record: ApplyRecord, isOver: b
   const left = `Not all that the apply changed was taken back. Not as before: ${joinSome(open, 12)}.`;
   const unseen = 'Nobody knows whether all that the apply changed was taken back: the result could not be verified.';
   const summary = open.length === 0 ? unseen : left;
-  const hint = isOver
-    ? `The server refused that for good. \`reconcile undo N\` tries again, N being ${record.at.slice(0, 19)}Z in \`reconcile history\`.`
-    : 'The next `reconcile apply` or `reconcile confirm` with this state folder tries again; `reconcile undo` does too.';
+  const again = 'The next `reconcile apply` or `reconcile undo` with this state folder tries again';
+  const hint = over
+    ? `${over}. \`reconcile undo N\` tries again, N being ${record.at.slice(0, 19)}Z in \`reconcile history\`.`
+    : `${again}; \`reconcile confirm\` does too, and gives up what it cannot take back.`;
   return makeError('not-gone-back', summary, hint);
 }

@@ -115,7 +115,7 @@ function goingBackElsewhere(): Error {
 }
 
 /** Takes up an apply whose process was killed; null: there is none, or it was kept. Throws a `Failure` while another process does. */
-export async function settleEarlier(invocation: Invocation): Promise<Answer | null> {
+export async function settleEarlier(invocation: Invocation, isLast = false): Promise<Answer | null> {
   const earlier = await loadPending(invocation);
   if (earlier === null || earlier.stage === 'wantsSecret') return null;
   const files = openPending(invocation);
@@ -126,7 +126,8 @@ export async function settleEarlier(invocation: Invocation): Promise<Answer | nu
   // A full disk keeps nobody from going back.
   await ownPending(files).catch(() => undefined);
   const alone = { ...invocation, mayWrite: await watchLease(invocation, true) };
-  if (stage === 'goesBack') return await takeBack(alone, earlier, 'An earlier run was ended while it went back');
+  if (stage === 'goesBack')
+    return await takeBack(alone, { ...earlier, isLast }, 'An earlier run did not get to the end of going back');
   const what = `The apply of ${record.at.slice(0, 19)}Z by ${record.by} was never confirmed, and its process is gone.`;
   const toKeep = lineToType('confirm', invocation.settings);
   const left = leftMs === 0 ? '' : ` Going back in ${describeLeft(leftMs)}; to keep it: ${toKeep}`;

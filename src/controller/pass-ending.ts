@@ -166,12 +166,19 @@ function judgeFailed(report: ApplyReport): Verdict {
     const message = names === '' ? textOfFailed(report, failed) : `not converged: ${names}`;
     return { kind: 'transient', reason: 'NotConverging', message };
   }
-  // A rule that was put back because another was refused is no reason to try that one again.
-  const decisive = failed.filter((one) => one.restored !== true);
-  // The server looked at the request and said no: asking again with the same bytes brings the same.
-  const isHopeless = ({ outcome, status }: Outcome) => outcome === 'failed' && (status === 403 || status === 422);
-  const hopeless = decisive.length > 0 && decisive.every(isHopeless);
-  return { kind: hopeless ? 'terminal' : 'transient', reason: 'ApplyFailed', message: textOfFailed(report, decisive) };
+  const kind = isRefusedForGood(report.outcomes) ? 'terminal' : 'transient';
+  return { kind, reason: 'ApplyFailed', message: textOfFailed(report, findDecisive(report.outcomes)) };
+}
+
+/** Whether the server looked at each request that failed and said no: asking again with the same bytes brings the same. */
+export function isRefusedForGood(outcomes: readonly Outcome[]): boolean {
+  const isNo = ({ outcome, status }: Outcome) => outcome === 'failed' && (status === 403 || status === 422);
+  return findDecisive(outcomes).length > 0 && findDecisive(outcomes).every(isNo);
+}
+
+/** What failed by itself: a rule that was put back because another was refused is no reason to try that one again. */
+function findDecisive(outcomes: readonly Outcome[]): readonly Outcome[] {
+  return findUnfinished(outcomes).filter((one) => one.outcome !== 'dropped' && one.restored !== true);
 }
 
 /** What was not carried out, and was not made up for later in the same apply. */

@@ -31,6 +31,8 @@ export interface BackOrder {
   readonly isRest?: boolean;
   /** What is live ends when the record says so. */
   readonly endsAsSaid?: true;
+  /** The ids of all users; absent: they could not be listed, or no rule of one comes back. */
+  readonly users?: ReadonlySet<string> | undefined;
 }
 
 /** The fields that an apply wrote and whose secrets of before its record does not hold. */
@@ -68,7 +70,7 @@ interface Finding extends BackOrder {
 /** The rules that stay, and those that come back. */
 function rulesBefore(
   live: readonly LiveRule[],
-  { record, known, goesBack, endsAsSaid, context: { now, profile, scope }, problems }: Finding,
+  { record, known, goesBack, endsAsSaid, users, context: { now, profile, scope }, problems }: Finding,
 ): readonly DesiredRule[] {
   const taken = new Set<string>();
   const liveKeys = new Set(live.map(({ rule }) => formatRuleKey(rule)));
@@ -84,16 +86,22 @@ function rulesBefore(
     if (!isInScope(rule, scope)) leave(rule, isOutside);
     else if (!liveKeys.has(formatRuleKey(rule)))
       leaveAsBefore(rule, 'was created by that apply, and is not live any more');
+  const isGone = ({ userId }: Rule): boolean => userId !== null && users?.has(userId) === false;
   const back = record.deleted.flatMap((former): readonly DesiredRule[] => {
     const { rule } = former;
     const key = formatRuleKey(rule);
     const { name = null, expires } = record.said.get(key) ?? {};
     const blocker = profile.refusesCollisions ? standing.find((other) => collides(other.rule, rule)) : undefined;
-    const since = blocker && live.includes(blocker) ? ', made since' : '';
     if (goesBack && !isInScope(rule, scope)) leave(rule, isOutside);
     else if (liveKeys.has(key) && !created.has(key)) leaveAsBefore(rule, 'is live again already');
     else if (expires !== undefined && expires <= now) leave(rule, `expired at ${formatInstant(expires)}`);
-    else if (blocker) leave(rule, `cannot come back beside ${formatRule(blocker.rule, new Map())}${since}`);
+    // The server refuses it, and what it makes up for would stay.
+    else if (isGone(rule)) leave(rule, 'is not made again, for its user is gone');
+    else if (blocker)
+      leave(
+        rule,
+        `cannot come back beside ${formatRule(blocker.rule, new Map())}${live.includes(blocker) ? ', made since' : ''}`,
+      );
     else {
       standing.push(former);
       const own = makeUnique(slugify(name ?? `former-${rule.destination.text}`), taken);

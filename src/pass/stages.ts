@@ -57,7 +57,9 @@ async function readStateBefore(
   const read = await readLive(readContext(pass), wanted, null);
   if (!read.ok) return read;
   const context = { ...pass.desired, now: pass.clock.wallTime() };
-  return ok({ desired: goBack(order, read.value.live, context), users: null });
+  const listed = order.record.deleted.some(({ rule }) => rule.userId !== null) ? await listUsers(pass) : null;
+  const users = listed?.ok ? listed.value.ids : undefined;
+  return ok({ desired: goBack({ ...order, users }, read.value.live, context), users: null });
 }
 
 /** Why a thread that reads manifests died says nothing about them: it is a failure like an API that does not answer. */

@@ -20,7 +20,7 @@ import { claimGoingBack, removePending } from '../../src/cli/pending.ts';
 import type { Lease } from '../../src/controller/lease.ts';
 import { until } from '../controller/support/sidecar.ts';
 import { documentedLines } from '../docs/lines.ts';
-import { type CliRun, ended, rule, spawnReconcile, startWorld, token, type World } from './harness.ts';
+import { alice, type CliRun, ended, rule, spawnReconcile, startWorld, token, type World } from './harness.ts';
 import { hasPty, runOnTerminal } from './pty.ts';
 
 let world: World;
@@ -474,7 +474,7 @@ describe('going back', () => {
   it('exit 5, and the report names what is left, when it fails; the next apply goes back by itself', async () => {
     await prepared();
     const back = await onTrial(() => {
-      world.simulator.faults.inject({ match: { method: 'POST' }, fault: { kind: 'status', status: 403 } });
+      world.simulator.faults.inject({ match: { method: 'POST' }, fault: { kind: 'status', status: 404 } });
       return 'n';
     });
     expect(back.code).toBe(5);
@@ -486,7 +486,41 @@ describe('going back', () => {
     world.simulator.faults.clear();
     const next = await run('m');
     expect([next.code, live(), isGoingBack()]).toEqual([3, before, false]);
-    expect(next.err).toContain('An earlier run was ended while it went back');
+    expect(next.err).toContain('An earlier run did not get to the end of going back');
+  });
+
+  it('is given up by confirm, once an earlier run failed and it fails there too', async () => {
+    await prepared();
+    const back = await onTrial(() => {
+      world.simulator.faults.inject({ match: { method: 'POST' }, fault: { kind: 'status', status: 404 } });
+      return 'n';
+    });
+    expect([back.code, isGoingBack()]).toEqual([5, true]);
+    expect(back.err).toContain('`reconcile confirm` does too, and gives up what it cannot take back');
+    expect([(await run('m')).code, isGoingBack()]).toEqual([5, true]);
+    const last = await run('confirm');
+    expect([last.code, isGoingBack()]).toEqual([5, false]);
+    expect(last.err).toContain('That is given up. `reconcile undo N` tries again, N being 20');
+    world.simulator.faults.clear();
+    expect([(await run('m')).code, live()]).toEqual([0, after]);
+  });
+
+  it('closes what a rule for one user was widened to, though that user is gone, and names the rule', async () => {
+    const wide = 'action: accept, destination: 10.2.0.0/16';
+    world.write(
+      'm/rules.yaml',
+      rule('web', `${wide}, user: alice@example.com`) + rule('ban', 'action: drop, destination: 10.1.0.0/16'),
+    );
+    expect((await run('m')).code).toBe(0);
+    world.write('m/rules.yaml', rule('web', wide) + rule('ban', 'action: drop, destination: 10.1.0.0/16'));
+    const back = await onTrial(async () => {
+      await call('DELETE', `/v0/users/${alice}`);
+      return 'n';
+    });
+    expect([back.code, live(), isGoingBack()]).toEqual([3, ['drop 10.1.0.0/16'], false]);
+    expect(back.out).toContain(
+      'the rule web (accept 10.2.0.0/16 for user a1520c4b) is not made again, for its user is gone',
+    );
   });
 
   it('names fields of the Configuration that it could not put back, and not the manifest', async () => {
@@ -516,7 +550,7 @@ describe('going back', () => {
       world.simulator.faults.inject({ match: { method: 'DELETE' }, fault: { kind: 'status', status: 204 } });
       return 'n';
     });
-    expect([back.code, isGoingBack()]).toEqual([5, true]);
+    expect([back.code, isGoingBack()]).toEqual([5, false]);
     expect(back.err).toMatch(/\[not-gone-back\] .*Not as before: .*, accept 10\.3\.0\.0\/16 \* \(/);
   });
 
@@ -575,6 +609,25 @@ describe('going back', () => {
     world.simulator.faults.clear();
     expect([(await run('undo', '2', '--yes')).code, live()]).toEqual([0, before]);
     expect((await run('m')).code).toBe(0);
+  });
+
+  it.each([422, 403])('nor where what had to go first was put back for that (%i)', async (status) => {
+    const ports = (range: string) =>
+      world.write(
+        'm/rules.yaml',
+        rule('web', `action: accept, destination: 10.1.0.0/16, port_type: tcp, port_range: "${range}"`),
+      );
+    ports('443');
+    expect((await run('m')).code).toBe(0);
+    ports('400-500');
+    const back = await onTrial(() => {
+      const match = { method: 'POST', path: '/v0/rules', times: 1 };
+      world.simulator.faults.inject({ match, fault: { kind: 'status', status, body: '{"errors":{"user":["no"]}}' } });
+      return 'n';
+    });
+    expect(back.out).toContain('created again because its gap could not be closed');
+    expect([back.code, isGoingBack()], back.err).toEqual([5, false]);
+    expect([(await run('m')).code, live()]).toEqual([0, ['accept 10.1.0.0/16']]);
   });
 
   it.each([
@@ -964,7 +1017,7 @@ describe('an apply whose process was killed', () => {
     expireNow();
     const late = /was not confirmed, and is to be taken back\. To do that now: reconcile confirm\n/;
     expect((await run('plan', 'm')).err).toMatch(late);
-    world.simulator.faults.inject({ match: { method: 'POST' }, fault: { kind: 'status', status: 403 } });
+    world.simulator.faults.inject({ match: { method: 'POST' }, fault: { kind: 'status', status: 404 } });
     const begun = await run('confirm');
     expect([begun.code, begun.err, isGoingBack()]).toEqual([5, expect.not.stringContaining('to keep it'), true]);
     expect((await run('plan', 'm')).err).toMatch(late);

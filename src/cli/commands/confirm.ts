@@ -25,7 +25,7 @@ export async function run(given: Invocation): Promise<Answer> {
   if (stage === 'writing') throw makeFailure('state', 'that apply is still being written', 'confirm it once it asks');
   if (stage !== 'goesBack' && until > systemClock.wallTime()) return await keep(files, pending);
   if ((await findPendingOwner(files)) !== null) throw comesTooLate('that apply is being taken back');
-  return (await settleEarlier(given)) ?? { text: () => 'Kept.\n' };
+  return (await settleEarlier(given, true)) ?? { text: () => 'Kept.\n' };
 }
 
 function comesTooLate(why: string): Failure {
