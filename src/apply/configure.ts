@@ -6,15 +6,17 @@ import {
   type Logo,
   losesSignIn,
   type SamlProvider,
+  signInFields,
 } from '../model/configuration.ts';
 import { makeError, type Place, type Problem } from '../model/problem.ts';
 import { fail, ok } from '../model/result.ts';
-import { compareField } from '../plan/diff-configuration.ts';
+import { compareField, hasChanged } from '../plan/diff-configuration.ts';
 import type { ConfigureStep, Plan } from '../plan/plan.ts';
 import type { ApiAnswer } from '../ports.ts';
 import { describeAnswer, readErrors, readFieldMessages } from './answer-text.ts';
 import type { Settled } from './outcome.ts';
 import { readConfiguration } from './read.ts';
+import type { Session } from './session.ts';
 import { sendWrite, type WriteOrder } from './write.ts';
 
 const request = 'PATCH /v0/configuration';
@@ -27,8 +29,15 @@ const request = 'PATCH /v0/configuration';
 export async function configure(step: ConfigureStep, plan: Plan, order: WriteOrder): Promise<Settled> {
   const { session } = order;
   const change = plan.changes[step.change];
-  const live = change?.kind === 'Configuration' ? change.live : null;
-  const [settled, pinned] = await patch(step, order);
+  const planned = change?.kind === 'Configuration' ? change.live : null;
+  // Rules take their time: others may have changed the Configuration since it was read.
+  const read = session.wrote ? await readConfiguration(session.reading) : ok(planned);
+  if (!read.ok) return { ...read.error, outcome: 'failed', noAnswer: read.error.code };
+  const live = read.value;
+  const judge = makeJudge(step, planned, session);
+  const outdated = judge(live);
+  if (outdated !== null) return outdated;
+  const [settled, pinned] = await patch(step, judge, order);
   if (pinned.length === 0) return settled;
   for (const { field, by } of pinned) session.problems.push(pinnedProblem(step.desired, field, by));
   const names = pinned.map(({ field }) => field).join(', ');
@@ -39,14 +48,34 @@ export async function configure(step: ConfigureStep, plan: Plan, order: WriteOrd
     session.problems.push(lockoutProblem(step.desired, names));
     return { ...failed, message: `${request}: nothing was sent, for without ${names} nobody could sign in` };
   }
-  const [second] = await patch({ ...step, fields: rest }, order);
+  const [second] = await patch({ ...step, fields: rest }, judge, order);
   if (second.outcome !== 'done') return second;
   const message = `${request}: all but ${names}, pinned by the server's environment`;
   return { ...failed, status: second.status, message };
 }
 
+/** Says why a step is planned again: others changed its fields, or the ways to sign in, since. Null: it is sent. */
+type Judge = (now: LiveConfiguration | null) => Settled | null;
+
+function makeJudge(
+  { desired, fields }: ConfigureStep,
+  planned: LiveConfiguration | null,
+  { problems }: Session,
+): Judge {
+  return (now) => {
+    const isOther = (field: ConfigurationField) => planned && now && hasChanged(field, planned, now);
+    const others = [...new Set([...signInFields, ...fields])].filter(isOther);
+    if (others.length === 0) return null;
+    const left = fields.filter((field) => desired.place.line === 0 && others.includes(field)).join(', ');
+    const summary = `Not undone: ${left} was changed again meanwhile.`;
+    if (left !== '') problems.push({ code: 'changed-since', severity: 'note', summary });
+    const message = `${request}: planned again, for others changed ${others.join(', ')} meanwhile`;
+    return { outcome: 'failed', status: null, surprise: true, message };
+  };
+}
+
 /** Sends the fields; with the fields for which the server refused the request. */
-async function patch(step: ConfigureStep, order: WriteOrder): Promise<readonly [Settled, readonly PinnedField[]]> {
+async function patch(step: ConfigureStep, judge: Judge, order: WriteOrder) {
   const { session } = order;
   const body = bodyOf(step);
   let pinned: readonly PinnedField[] = [];
@@ -62,10 +91,10 @@ async function patch(step: ConfigureStep, order: WriteOrder): Promise<readonly [
     find: async ({ status }) => {
       const read = await readConfiguration(session.reading);
       if (!read.ok) return fail(read.error.message);
-      return ok(selectDiffering(step, read.value).length === 0 ? { outcome: 'done', status } : null);
+      return ok(selectDiffering(step, read.value).length === 0 ? { outcome: 'done', status } : judge(read.value));
     },
   });
-  return [settled, pinned];
+  return [settled, pinned] as const;
 }
 
 /** The server counts providers from the first that it had (observed: recordings/configuration_oidc); the problem names ours. */

@@ -15,8 +15,8 @@ import {
 import { formatInstant } from '../model/instant.ts';
 import { compareProblems, hasErrors, makeNote, type Place, type Problem } from '../model/problem.ts';
 import { collides, type DesiredRule, formatRuleKey, type LiveRule, type Rule } from '../model/rule.ts';
-import { isInScope, type LiveState } from '../model/state.ts';
-import { compareField } from '../plan/diff-configuration.ts';
+import { type DesiredState, isInScope, type LiveState } from '../model/state.ts';
+import { hasChanged } from '../plan/diff-configuration.ts';
 import { formatRule } from '../policy/words.ts';
 import { type ApplyRecord, nowhere } from './history.ts';
 
@@ -152,8 +152,7 @@ function configurationBefore(
   const unfit = new Set(exportConfiguration(before.fields, context.profile).unfit.map(({ field }) => field));
   const wanted = fields.filter((field) => {
     // The record holds no secrets, so that providers that differ in nothing else are `hidden`, and others `blocked`.
-    const isNot = ({ fields: { [field]: value } }: LiveConfiguration): boolean =>
-      ['differs', 'blocked'].includes(compareField(field, value, live.fields[field]));
+    const isNot = (then: LiveConfiguration): boolean => hasChanged(field, then, live);
     const changed = isNot(after);
     const isOpen = goesBack === true && waiting.has(field);
     // Somebody put it back already, or it was never written.
@@ -171,6 +170,17 @@ function configurationBefore(
   const own = Object.fromEntries(wanted.map((field) => [field, template[field]]));
   const manifest = { kind: 'Configuration', name: 'main', place: nowhere, places: {}, fields: own } as const;
   return buildConfiguration(manifest, { context, problems, attachments: new Map() });
+}
+
+/** What is wanted without the fields that others changed since it was made. */
+export function leaveChanged(order: BackOrder, state: DesiredState, { configuration: live }: LiveState): DesiredState {
+  const { configuration: wanted } = state;
+  const { before, after, fields } = order.record;
+  if (wanted === null || live === null || before === null || after === null) return state;
+  const isOther = (field: ConfigurationField) => hasChanged(field, after, live) && hasChanged(field, before, live);
+  const own = fields.filter((field) => wanted.fields[field] !== undefined && !isOther(field));
+  const left = Object.fromEntries(own.map((field) => [field, wanted.fields[field]]));
+  return { ...state, configuration: { ...wanted, fields: left } };
 }
 
 /** The fields as a manifest has them. A secret that is not known is asked for by the name that an export gives it, and bound to nothing. */

@@ -13,7 +13,7 @@ import type { PlanInput } from '../plan/input.ts';
 import { isCarriedOut, makePlan } from '../plan/make-plan.ts';
 import { findUnknownUsers } from '../policy/lint/user-findings.ts';
 import type { JournalEntry, SourceContent } from '../ports.ts';
-import { type BackOrder, goBack } from './go-back.ts';
+import { type BackOrder, goBack, leaveChanged } from './go-back.ts';
 import { describeRule, type SaidOfRule } from './history.ts';
 import type { PassDependencies, PassEnd, PassResult } from './pass.ts';
 
@@ -123,7 +123,7 @@ export function restrictToLive(pass: PassDependencies, wanted: DesiredState, liv
   const held = new Set([...live.rules, ...(takesBack?.record.deleted ?? [])].map(({ rule }) => formatRuleKey(rule)));
   const isHeld = ({ rule }: DesiredRule): boolean => held.has(formatRuleKey(rule));
   const present = state.rules.filter(isHeld);
-  if (!isTimes) return { pass, state: { ...state, rules: present } };
+  if (takesBack && !isTimes) return { pass, state: leaveChanged(takesBack, { ...state, rules: present }, live) };
   const isCovered = ({ rule }: DesiredRule, by: readonly DesiredRule[]) => by.some((one) => covers(one.rule, rule));
   const isAsked = (one: DesiredRule) => one.rule.action === 'drop' || !asked || isCovered(one, asked.rules);
   const absent = state.rules.filter((one) => !isHeld(one));
@@ -210,7 +210,7 @@ export function makeApplyContext(
     ...shared,
     journal: journal && { path: journal.path, write: (entry) => journal.write({ ...entry, ...origin }) },
     profile,
-    allowLockout: pass.options.allowLockout,
+    allowLockout: pass.options.allowLockout && !pass.options.goesBack,
     afterOutage: reading.afterOutage || memory.serverWasDown,
     closeFirst: memory.openGaps,
     replan: async ({ plan, signal, refusesCollisions, knownRules }) => {

@@ -43,6 +43,11 @@ export function compareField(field: ConfigurationField, wanted: Value, live: Val
   }
 }
 
+/** Whether a field is known to have another value now. */
+export function hasChanged(field: ConfigurationField, before: LiveConfiguration, now: LiveConfiguration): boolean {
+  return ['differs', 'blocked'].includes(compareField(field, before.fields[field], now.fields[field]));
+}
+
 type Provider = OidcProvider | SamlProvider;
 
 export function hasUnknownSecret(providers: readonly Provider[]): boolean {

@@ -145,6 +145,45 @@ describe('the Configuration', () => {
     expect(stdout).not.toContain('openid_connect_providers[1]');
   });
 
+  for (const when of ['rules are written', 'its PATCH is sent again'] as const) {
+    test(`is not sent where others turned off the only other way to sign in while ${when}`, async () => {
+      const isRules = when === 'rules are written';
+      const simulator = await simulate();
+      const turnOff = async (answer: ApiResult): Promise<ApiResult> => {
+        await fetch(`${simulator.url}/v0/configuration`, {
+          method: 'PATCH',
+          headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+          body: '{"configuration":{"local_auth_enabled":false}}',
+        });
+        return answer;
+      };
+      await run(simulator, [], { openid_connect_providers: [provider] });
+      if (!isRules)
+        simulator.faults.inject({ match: { method: 'PATCH', times: 1 }, fault: { kind: 'status', status: 503 } });
+      const wrap = (api: LiveApi): LiveApi => ({
+        ...api,
+        createRule: async (...args) => await turnOff(await api.createRule(...args)),
+        updateConfiguration: async (...args) => {
+          const answer = await api.updateConfiguration(...args);
+          return isRules ? answer : await turnOff(answer);
+        },
+      });
+      const lines = isRules ? ['drop 10.0.0.0/8'] : [];
+      const { report } = await run(
+        simulator,
+        lines,
+        { openid_connect_providers: [] },
+        { wrap, limits: { concurrency: 1 } },
+      );
+      expect(simulator.configuration()).toMatchObject({
+        local_auth_enabled: false,
+        openid_connect_providers: [{ id: 'okta' }],
+      });
+      expect(report.problems).toMatchObject([{ code: 'replan-refused', summary: expect.stringMatching(/sign in/) }]);
+      expect(report.end).toBe('not-converged');
+    });
+  }
+
   for (const kind of ['reset-after', 'reset-before'] as const) {
     test(`is read again after a lost answer (${kind}) and sent twice only if it did not arrive`, async () => {
       const simulator = await simulate();

@@ -11,6 +11,8 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/adapters/clock.ts';
@@ -69,6 +71,25 @@ async function call(method: string, path: string, body?: unknown): Promise<void>
   const headers = { authorization: `Bearer ${token}`, accept: 'application/json', 'content-type': 'application/json' };
   const sent = body === undefined ? {} : { body: JSON.stringify(body) };
   expect((await fetch(`${world.simulator.url}${path}`, { method, headers, ...sent })).ok).toBe(true);
+}
+
+/** Runs with a proxy before the server: something happens right after each rule that is created. */
+async function whileItWrites(act: () => Promise<void>): Promise<Server> {
+  const forward = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const { method = '', url } = request;
+    const { authorization = '' } = request.headers;
+    const body = Buffer.concat(await request.toArray()).toString();
+    const headers = { authorization, accept: 'application/json', 'content-type': 'application/json' };
+    const sent = body === '' ? {} : { body };
+    const answer = await fetch(`${world.simulator.url}${url}`, { method, headers, ...sent });
+    const text = await answer.text();
+    if (method === 'POST') await act();
+    response.writeHead(answer.status, { 'content-type': 'application/json' }).end(text);
+  };
+  const proxy = createServer((request, response) => void forward(request, response));
+  await new Promise<void>((resolve) => void proxy.listen(0, '127.0.0.1', resolve));
+  env = { ...env, RECONCILE_BASE_URL: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}` };
+  return proxy;
 }
 
 const before = ['accept 10.2.0.0/16', 'drop 10.1.0.0/16'];
@@ -305,6 +326,58 @@ describe('going back', () => {
     expect((await run('undo', '--yes', '2')).code).toBe(0);
     expect(world.simulator.configuration()).toMatchObject({ openid_connect_providers: [] });
   });
+
+  it('leaves the last way to sign in too where somebody turned off the other one while it wrote rules', async () => {
+    let isOff = true;
+    const patch = (enabled: boolean) =>
+      call('PATCH', '/v0/configuration', { configuration: { local_auth_enabled: enabled } });
+    const proxy = await whileItWrites(async () => (isOff ? undefined : await patch(false)));
+    manifests(before);
+    expect((await run('m')).code).toBe(0);
+    env = { ...env, RECONCILE_SECRET_X: 'canary-secret', PATH: process.env['PATH'] ?? '' };
+    manifests(after, `{default_client_mtu: 1400, ${provider('Okta').slice(1)}`);
+    const answer = () => {
+      isOff = false;
+      return 'n';
+    };
+    const back = await onTrial(answer, '--concurrency', '1', ...bound);
+    proxy.close();
+    expect([back.code, live(), isGoingBack()], back.err).toEqual([5, before, false]);
+    expect(world.simulator.configuration()).toMatchObject({
+      default_client_mtu: 1280,
+      local_auth_enabled: false,
+      openid_connect_providers: [{ id: 'okta' }],
+    });
+    expect(back.err).toMatch(/error.*\[locks-out\].*openid_connect_providers/);
+    expect(back.err).toContain('Went back: all else that the apply changed');
+  });
+
+  it.each(['going back', 'undo'])(
+    '%s leaves a field that others changed while it wrote rules, and names it',
+    async (what) => {
+      manifests([...before, 'accept 10.4.0.0/16'], '{default_client_mtu: 1300, default_client_dns: [1.1.1.1]}');
+      expect((await run('m')).code).toBe(0);
+      manifests(before, '{default_client_mtu: 1400, default_client_dns: [9.9.9.9]}');
+      let isOff = true;
+      const proxy = await whileItWrites(async () => {
+        if (!isOff) await call('PATCH', '/v0/configuration', { configuration: { default_client_mtu: 1420 } });
+      });
+      const answer = () => {
+        isOff = what === 'undo';
+        return what === 'undo' ? 'y' : 'n';
+      };
+      const back = await onTrial(answer, '--concurrency', '1');
+      isOff = false;
+      const undone = what === 'undo' ? await run('undo', '--yes', '--concurrency', '1') : back;
+      proxy.close();
+      expect([undone.code, live().length, isGoingBack()], undone.err).toEqual([what === 'undo' ? 0 : 3, 3, false]);
+      expect(world.simulator.configuration()).toMatchObject({
+        default_client_mtu: 1420,
+        default_client_dns: ['1.1.1.1'],
+      });
+      expect(undone.out).toContain('Not undone: default_client_mtu was changed again meanwhile.');
+    },
+  );
 
   it('is over once the server has what was before, though the kernel cannot be seen: exit 5, and the next apply begins', async () => {
     await prepared();
