@@ -1,6 +1,7 @@
 import type { Enforcement } from '../enforcement/report.ts';
 import type { Profile } from '../model/profile.ts';
 import type { Result } from '../model/result.ts';
+import type { DesiredRule } from '../model/rule.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Clock, Journal, LiveApi, Logger } from '../ports.ts';
 import type { Outcome } from './outcome.ts';
@@ -55,6 +56,8 @@ export interface ApplyContext {
   readonly stop: AbortSignal;
   /** Reads the live state and plans again with the same input; used to verify and after surprises. */
   readonly replan: (request: ReplanRequest) => Promise<Result<Plan, ReadFailure>>;
+  /** Whether a rule ended while others were written; absent: none does. */
+  readonly isOver?: (rule: DesiredRule) => boolean;
   /** The operator allows a Configuration that leaves no way to sign in. */
   readonly allowLockout: boolean;
   /** The server was seen down before this apply: writes first wait until its filter is expected to be rebuilt. */

@@ -1,7 +1,8 @@
 import { getOrMake } from '../model/group-by.ts';
+import type { Problem } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { mayRebuild } from '../plan/operations.ts';
-import type { CreateStep, Plan, Step } from '../plan/plan.ts';
+import type { Change, CreateStep, Plan, Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
 import { configure } from './configure.ts';
 import { isSuccess, type Outcome, type Settled } from './outcome.ts';
@@ -250,11 +251,19 @@ class Round {
 /** Carries one step out, to an outcome; never throws for what the server or the network does. */
 async function perform(step: Step, plan: Plan, order: WriteOrder): Promise<Settled> {
   if (asksForPorts(step) && order.session.noPorts) return { outcome: 'failed', status: null, message: noPortsMessage };
-  if (step.type === 'create') return createRule(step.rule, order);
+  if (step.type === 'create') return settleOver(plan.changes[step.change], order) ?? createRule(step.rule, order);
   if (step.type === 'update') return updateRule(step, order);
   if (step.type === 'configure') return configure(step, plan, order);
   const send = (): Promise<Settled> => deleteRule(step.live.id, step.live.rule, order);
   return step.mayRebuild ? deleteModified(send, order) : send();
+}
+
+/** A rule that ended before its turn came is not created; null: it has not ended. */
+function settleOver(change: Change | undefined, { session }: WriteOrder): Settled | null {
+  if (change?.kind !== 'Rule' || change.desired === null || !session.context.isOver?.(change.desired)) return null;
+  const message = `\`${change.name}\` ended before it could be created, and is not created.`;
+  const problem: Problem = { code: 'expired', severity: 'note', summary: message };
+  return { outcome: 'skipped', status: null, surprise: true, problem, message };
 }
 
 function asksForPorts(step: Step): boolean {

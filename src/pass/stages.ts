@@ -13,6 +13,7 @@ import type { PlanInput } from '../plan/input.ts';
 import { isCarriedOut, makePlan } from '../plan/make-plan.ts';
 import { findUnknownUsers } from '../policy/lint/user-findings.ts';
 import type { JournalEntry, SourceContent } from '../ports.ts';
+import { mostApartMs } from './clock.ts';
 import { type BackOrder, goBack, leaveChanged } from './go-back.ts';
 import { describeRule, type SaidOfRule } from './history.ts';
 import type { PassDependencies, PassEnd, PassResult } from './pass.ts';
@@ -206,8 +207,12 @@ export function makeApplyContext(
 ): ApplyContext {
   const { journal, memory, enforcement, ...shared } = pass;
   const { profile, scope } = pass.desired;
+  const isApart = Math.abs(reading.serverAheadMs ?? 0) > mostApartMs;
+  const isOver = ({ expires, staysUntil = expires }: DesiredRule) =>
+    !isApart && staysUntil !== undefined && staysUntil <= pass.clock.wallTime();
   return {
     ...shared,
+    isOver,
     journal: journal && { path: journal.path, write: (entry) => journal.write({ ...entry, ...origin }) },
     profile,
     allowLockout: pass.options.allowLockout && !pass.options.goesBack,
@@ -219,7 +224,9 @@ export function makeApplyContext(
       if (isCarriedOut(plan, live.value.live)) return ok({ ...plan, steps: [] });
       const seen = refusesCollisions ? { ...profile, refusesCollisions } : profile;
       const now = restrictToLive(pass, desired, live.value.live);
-      return ok(makePlan(makePlanInput(now.state, live.value.live, now.pass, { profile: seen })));
+      const held = new Set(live.value.live.rules.map(({ rule }) => formatRuleKey(rule)));
+      const rules = now.state.rules.filter((one) => !isOver(one) || held.has(formatRuleKey(one.rule)));
+      return ok(makePlan(makePlanInput({ ...now.state, rules }, live.value.live, now.pass, { profile: seen })));
     },
     ...(enforcement === undefined ? {} : { enforcement: enforcement.kernel }),
     ...(enforcement?.learnt === undefined ? {} : { filterSlowness: enforcement.learnt.slowness }),

@@ -522,6 +522,39 @@ describe('going back', () => {
     expect(back.out).toMatch(/Not undone: the rule to-10\.1\.0\.1 .* expired at [^.]*Z\./);
   });
 
+  it.each(['a plain apply', 'going back'])(
+    '%s × expires: a rule that ends while others are created is not created, and is named',
+    async (what) => {
+      vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
+      const end = new Date(Date.now() + 3_600_000).toISOString().replace(/\.\d+Z/, 'Z');
+      const rules = [1, 2].map((n) =>
+        rule(`to-${n}`, `action: accept, destination: 10.1.0.${n}${n === 2 ? `, expires: "${end}"` : ''}`),
+      );
+      const ban = rule('ban', 'action: drop, destination: 10.9.0.0/16');
+      let waits = true;
+      const proxy = await whileItWrites(async () => void (waits || vi.setSystemTime(Date.now() + 7_200_000)));
+      world.write('m/rules.yaml', what === 'going back' ? ban + rules.join('') : ban);
+      expect((await run('m')).code).toBe(0);
+      const answer = () => {
+        waits = false;
+        return 'n';
+      };
+      world.write('m/rules.yaml', what === 'going back' ? ban : ban + rules.join(''));
+      waits = what === 'going back';
+      const args = ['--concurrency', '1'] as const;
+      const done =
+        what === 'going back'
+          ? await onTrial(answer, ...args, '--max-deletes', '100%')
+          : await run('apply', ...args, 'm');
+      proxy.close();
+      expect([done.code, live()], done.err).toEqual([
+        what === 'going back' ? 3 : 0,
+        ['accept 10.1.0.1', 'drop 10.9.0.0/16'],
+      ]);
+      expect(done.out).toMatch(/`.*to-2` ended before it could be created, and is not created\./);
+    },
+  );
+
   it.each([
     ['it brought', '', ', expires: "2099-01-01T00:00:00Z"', {}],
     ['it removed', ', expires: "2099-01-01T00:00:00Z"', '', { 'accept 10.1.0.1 *': Date.UTC(2099, 0) }],
