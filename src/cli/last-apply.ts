@@ -13,6 +13,7 @@ import type { Logger } from '../ports.ts';
 import type { FormerRule } from '../report/run-report.ts';
 import { findServer } from './approval.ts';
 import type { Invocation } from './command.ts';
+import { describeScope } from './plan-settings.ts';
 
 /** What the last one-shot apply to a server put into effect. */
 export interface LastApply {
@@ -28,7 +29,7 @@ const formatVersion = 1;
 /** Where one-shot runs keep their record: `oneshot` beside a sidecar's own files. */
 const recordFile = 'record.json';
 
-/** The folder with the state of this server: ours in `--state-dir`, else one below the user's state folder; null: none, as in CI. */
+/** The folder with the state of this server and scope: ours in `--state-dir`, else one of the user's; null: none, as in CI. */
 export function findStateFolder({ settings, terminal: { env } }: Invocation): string | null {
   const server = findServer(settings);
   if (settings.stateDir !== null) return findOwnFolder(settings.stateDir);
@@ -36,7 +37,10 @@ export function findStateFolder({ settings, terminal: { env } }: Invocation): st
   const home = env['HOME'] ?? '';
   const states = env['XDG_STATE_HOME'] || (home === '' ? '' : join(home, '.local', 'state'));
   if (states === '' || !['', 'false', undefined].includes(env['CI'])) return null;
-  const hash = createHash('sha256').update(server).digest('hex').slice(0, 12);
+  const hash = createHash('sha256')
+    .update(server + describeScope(settings))
+    .digest('hex')
+    .slice(0, 12);
   return join(states, 'firezone-reconcile', `${new URL(server).hostname}-${hash}`);
 }
 

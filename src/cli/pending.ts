@@ -13,6 +13,7 @@ import { findServer } from './approval.ts';
 import { lineToType } from './arguments.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from './command.ts';
 import { findStateFolder } from './last-apply.ts';
+import { describeScope } from './plan-settings.ts';
 
 export interface ConfirmTerms {
   readonly withinMs: number;
@@ -25,6 +26,8 @@ export interface PendingApply extends ConfirmTerms {
   readonly record: ApplyRecord;
   /** The rules that were live before it, by `formatRuleKey`. */
   readonly known: ReadonlySet<string>;
+  /** The part of the server that it was restricted to (`describeScope`); null: an older version wrote the record. */
+  readonly scope: string | null;
   /** When it is taken back (ms since 1970); null: it is still being written. */
   readonly until: number | null;
 }
@@ -71,8 +74,8 @@ export async function savePending(files: StateFiles, pending: PendingApply): Pro
 }
 
 /** The record as a JSON value, without secrets. */
-function encodePending({ withinMs, command, until, known, record }: PendingApply): unknown {
-  const kept = { withinMs, command, until, known: [...known], record: encodeApplyRecord(record) };
+function encodePending({ withinMs, command, until, scope, known, record }: PendingApply): unknown {
+  const kept = { withinMs, command, until, scope, known: [...known], record: encodeApplyRecord(record) };
   return { format_version: 1, kind: 'pending-apply', writer: markProcess(), ...kept };
 }
 
@@ -91,16 +94,18 @@ export async function loadPending(invocation: Invocation): Promise<EarlierApply 
       throw makeFailure('state', summary, hint);
     }
     const server = findServer(invocation.settings);
-    if (pending.record.server === server) return pending;
-    const summary = `an apply to ${escapeControls(String(pending.record.server))} waits to be confirmed, and this is ${server}`;
-    throw makeFailure('state', summary, 'check --base-url and --state-dir');
+    const isOther = pending.record.server !== server;
+    if (!isOther && [null, describeScope(invocation.settings)].includes(pending.scope)) return pending;
+    const to = `to ${escapeControls(String(pending.record.server))} waits to be confirmed, and this is ${server}`;
+    const summary = isOther ? `an apply ${to}` : 'an apply of another `scope` waits here to be confirmed';
+    throw makeFailure('state', summary, `check --${isOther ? 'base-url' : 'config'} and --state-dir`);
   }
   return null;
 }
 
 function decodePending(value: unknown, place: Place): EarlierApply | null {
   if (!isObject(value) || value['format_version'] !== 1 || value['kind'] !== 'pending-apply') return null;
-  const { withinMs, command, until, writer } = value;
+  const { withinMs, command, until, scope, writer } = value;
   const record = decodeApplyRecord(value['record']);
   if (!record.ok || typeof withinMs !== 'number') return null;
   const texts = (list: unknown): readonly string[] | null =>
@@ -113,6 +118,7 @@ function decodePending(value: unknown, place: Place): EarlierApply | null {
     withinMs,
     record: record.value,
     command: texts(command),
+    scope: typeof scope === 'string' ? scope : null,
     known: new Set(texts(value['known']) ?? []),
     // A clock that was set back adds nothing.
     until: Number.isNaN(end) ? now : Math.min(end, now + withinMs),

@@ -3,7 +3,7 @@ import type { SecretBinding } from '../model/configuration.ts';
 import { findProfile, type Profile } from '../model/profile.ts';
 import { omitUndefined } from '../model/result.ts';
 import type { FingerprintKey } from '../model/secret.ts';
-import { type RequiredNote, readScope, type Scope } from '../model/state.ts';
+import { type RequiredNote, readScope, type Scope, wholeScope } from '../model/state.ts';
 import type { Window } from '../plan/guard/windows.ts';
 import type { DeleteLimit, PlanOptions } from '../plan/input.ts';
 import { type Invocation, makeFailure, type Settings } from './command.ts';
@@ -45,6 +45,14 @@ export function readWindows(settings: Settings | null): readonly Window[] {
 /** The part of the server that this repository is responsible for. */
 export function readPlanScope(settings: Settings): Scope {
   return readScope(settings.file?.nested.scope ?? {});
+}
+
+/** The scope as one text, which is the same for the same scope; empty for the whole server. */
+export function describeScope(settings: Settings): string {
+  const { users, networks, ...parts } = readPlanScope(settings);
+  const lists = { users: users && [...users].map(String).sort(), networks: networks?.map(({ text }) => text).sort() };
+  const text = JSON.stringify({ ...parts, ...lists });
+  return text === JSON.stringify(wholeScope) ? '' : text;
 }
 
 /** The notes that rules must have. */

@@ -23,6 +23,7 @@ import {
   removePending,
   savePending,
 } from './pending.ts';
+import { describeScope } from './plan-settings.ts';
 import { lookAtLease } from './watch/lease-settings.ts';
 
 /** An apply that is taken back unless it is confirmed, where the command line says so; any other is run as it is. */
@@ -62,7 +63,7 @@ function makeTrial(invocation: Invocation, files: StateFiles, terms: ConfirmTerm
     async onRecord(record, plan) {
       const live = plan.changes.flatMap((one) => (one.kind === 'Rule' && one.live !== null ? [one.live] : []));
       const known = new Set(live.map(({ rule }) => formatRuleKey(rule)));
-      const next = { ...terms, record, known, until: null };
+      const next = { ...terms, scope: describeScope(invocation.settings), record, known, until: null };
       await (pending === null ? addPending(files, next) : savePending(files, next));
       pending = next;
     },

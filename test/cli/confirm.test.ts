@@ -1091,25 +1091,17 @@ describe('an apply whose process was killed', () => {
     expect([kept.code, kept.err, live()]).toEqual([1, expect.stringContaining(`${pending} cannot be removed`), after]);
   });
 
-  it('says what lies outside the scope now, takes back the rest, and keeps no later apply from beginning', async () => {
+  it('of another scope is refused and left alone, and goes back under its own', async () => {
     await killedWaiting('60s');
     expireNow();
     world.write('narrow.yaml', 'scope: {networks: [10.3.0.0/16], configuration: false}\n');
-    const back = await run('confirm', '--config', join(world.folder, 'narrow.yaml'));
-    expect([back.code, live()]).toEqual([3, ['drop 10.0.0.0/8']]);
-    expect(back.err).toContain('Went back: all else that the apply changed is as it was before.');
-    const named = [...back.out.matchAll(/Not undone: (.*) is outside the scope of the settings\./g)].map(
-      ([, what]) => what,
-    );
-    expect(named.sort()).toEqual([
-      '`default_client_dns`',
-      '`default_client_mtu`',
-      'the rule web/r0 (accept 10.2.0.0/16)',
-      'the rule web/r1 (drop 10.0.0.0/8)',
-      'the rule web/r1 (drop 10.1.0.0/16)',
-    ]);
-    expect(world.simulator.configuration()['default_client_mtu']).toBe(1400);
-    expect((await run('m', '--config', join(world.folder, 'narrow.yaml'))).err).not.toContain('An earlier run');
+    for (const words of [['confirm'], ['apply', 'm'], ['undo']]) {
+      const refused = await run(...words, '--config', join(world.folder, 'narrow.yaml'));
+      expect([refused.code, live()]).toEqual([1, after]);
+      expect(refused.err).toContain('an apply of another `scope` waits here to be confirmed');
+      expect(refused.err).toContain('check --config and --state-dir');
+    }
+    expect([(await run('confirm')).code, live()]).toEqual([3, before]);
   });
 
   it('does not say how to keep what is to be taken back', async () => {
