@@ -141,17 +141,19 @@ interface Run {
   /** Looked up once, when there is a plan to show. */
   names: PlanNames | null;
   readonly history: ReturnType<typeof createHistoryWriter>;
-  /** The digest that a person said yes to: all is read again then, for a question may stand for hours. */
-  answered: string | null;
+  /** The digest that a person said yes to, with its state: all is read again then, for a question may stand for hours. */
+  answered: { readonly plan: string; readonly desired: Desired } | null;
   /** What keeps the plan from being applied, once it was to be. */
   obstacle: Problem | null;
 }
 
-function staleness(run: Run, { plan, digest }: Pick<PassResult, 'plan' | 'digest'>): readonly Problem[] {
-  const { saved } = run.request;
+type Planned = Pick<PassResult, 'plan' | 'digest' | 'desired'>;
+
+function staleness({ answered, request, wired }: Run, { plan, digest, desired }: Planned): readonly Problem[] {
   if (plan === null || digest === undefined) return [];
-  if ((run.answered ?? digest.plan) !== digest.plan) return [movedMeanwhile];
-  return saved === null ? [] : compareWithSaved(saved, { digest, plan }, run.wired);
+  if (answered && answered.plan !== digest.plan) return [movedMeanwhile(desired, answered.desired.state?.at)];
+  const { saved } = request;
+  return saved === null ? [] : compareWithSaved(saved, { digest, plan, desired }, wired);
 }
 
 /** Shows the plan, and asks where `--yes` does not answer already; records what is approved. */
@@ -160,7 +162,7 @@ function approveOf(run: Run, content: SourceContent): Approve {
   const revision = (run.request.back === undefined ? readRevision(terminal.env) : null) ?? content.revision;
   const approve: Approve = async (plan, desired, digest) => {
     const known = knownProblems(run, desired, plan);
-    if (isInvalid(known, settings) || staleness(run, { plan, digest }).length > 0) return false;
+    if (isInvalid(known, settings) || staleness(run, { plan, digest, desired }).length > 0) return false;
     const window = explainWindow(settings, plan);
     const noted = window?.code === 'window-overridden' ? [window] : [];
     run.obstacle = findObstacle(run.invocation, window);
@@ -168,7 +170,7 @@ function approveOf(run: Run, content: SourceContent): Approve {
     await nameAll(run, plan, desired);
     const problems = [...noted, ...known.toSorted(compareProblems)];
     run.screen.showPlan({ ...describePlan(run, { plan, desired, digest }, problems), revision }, asks);
-    if (asks && (await askToApply(run.invocation, plan))) run.answered = digest.plan;
+    if (asks && (await askToApply(run.invocation, plan))) run.answered = { plan: digest.plan, desired };
     const isApproved = !asks && run.obstacle === null;
     if (isApproved && noted.length > 0) await recordOverride(settings, run.wired.pass);
     if (isApproved) run.screen.onApply();
@@ -205,7 +207,7 @@ const nameSource = ({ back, written }: PassRequest) => (back ? { planned: writte
 /** What is known of a plan, before it is applied and after. */
 function describePlan(
   { names, lastApply, request, invocation }: Run,
-  { plan, desired, digest }: Pick<PassResult, 'plan' | 'desired' | 'digest'>,
+  { plan, desired, digest }: Planned,
   problems: readonly Problem[],
 ): RunReport {
   const { settings } = invocation;

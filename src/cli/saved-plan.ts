@@ -1,9 +1,12 @@
 import { timingSafeEqual } from 'node:crypto';
 import { systemClock } from '../adapters/clock.ts';
+import type { Desired } from '../desired/context.ts';
+import { formatInstant } from '../model/instant.ts';
 import { formatCount, joinSome } from '../model/printable.ts';
 import { makeError, type Problem } from '../model/problem.ts';
 import { decodeJsonObject, isObject } from '../model/result.ts';
-import type { PassDependencies } from '../pass/pass.ts';
+import { listAllRules, listBoundaries } from '../model/state.ts';
+import type { PassDependencies, PassResult } from '../pass/pass.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import type { Plan } from '../plan/plan.ts';
 import { formatVersion, makeDocument } from '../report/json.ts';
@@ -14,6 +17,8 @@ import { readNamedFile, writeNamedFile } from './read-file.ts';
 /** What a saved plan pins down. The plan itself is in the file too; the digest decides, the changes only say what moved. */
 export interface SavedPlan {
   readonly digest: PlanDigest;
+  /** When it was saved, ms since 1970. */
+  readonly savedAt: number;
   /** The server that it was made for, and what was sealed; null for one made without a token, against a snapshot. */
   readonly sealed: { readonly server: unknown; readonly text: string; readonly seal: string } | null;
   /** What it would have changed, each in one text that is the same for the same change; and for people. */
@@ -60,7 +65,8 @@ export function readSavedPlan(file: string): SavedPlan {
     throw makeFailure('saved-plan', `${file} is damaged`, 'plan and save again');
   const plan = isObject(saved['plan']) ? saved['plan'] : {};
   const sealed = typeof seal === 'string' ? { server, text: JSON.stringify(saved), seal } : null;
-  return { digest, sealed, changes: changesOf(plan['changes']), reviewed: reviewedIn(plan) };
+  const savedAt = Date.parse(saved['saved_at']);
+  return { digest, savedAt, sealed, changes: changesOf(plan['changes']), reviewed: reviewedIn(plan) };
 }
 
 /** What a reviewer reads in the document of a plan beside its changes, whose origin depends on `--base`. */
@@ -84,7 +90,18 @@ const again = 'plan again, review it, and apply that';
 
 const stale = (summary: string, hint: string): Problem => makeError('stale-plan', summary, hint);
 
-export const movedMeanwhile = stale('the server or the manifests changed while the question stood', again);
+export function movedMeanwhile(desired: Desired | null, askedFor?: number): Problem {
+  const what = describeTurned(desired, askedFor) || 'the server or the manifests changed';
+  return stale(`${what} while the question stood`, again);
+}
+
+/** `NAME ended at TIME, …`: the rules that began or ended since; empty for none. */
+function describeTurned(desired: Desired | null, since = Number.POSITIVE_INFINITY): string {
+  const turned = desired?.state ? listBoundaries({ rules: listAllRules(desired.state) }, since, desired.state.at) : [];
+  const words = { begins: 'began', ends: 'ended' } as const;
+  const texts = turned.map(({ rule, what, at }) => `\`${rule.name}\` ${words[what]} at ${formatInstant(at)}`);
+  return joinSome(texts, 5);
+}
 
 /** Why a saved plan cannot be trusted with this server and token; null when it can. `approved`: a person named its digest. */
 function distrust({ sealed, digest: saved }: SavedPlan, now: PlanDigest, origin: PlanOrigin, approved: boolean) {
@@ -109,11 +126,12 @@ function distrust({ sealed, digest: saved }: SavedPlan, now: PlanDigest, origin:
 /** Why the saved plan must not be applied now; empty when it agrees with the plan made just now. */
 export function compareWithSaved(
   savedPlan: SavedPlan,
-  { digest: now, plan }: { readonly digest: PlanDigest; readonly plan: Plan },
+  { digest: now, plan, desired }: Pick<PassResult, 'desired'> & { readonly digest: PlanDigest; readonly plan: Plan },
   { origin, pass }: { readonly origin: PlanOrigin; readonly pass: Pick<PassDependencies, 'approvals'> },
 ): readonly Problem[] {
-  const { digest: saved, changes, reviewed } = savedPlan;
-  const moved = movedParts(saved, now);
+  const { digest: saved, savedAt, changes, reviewed } = savedPlan;
+  const turned = describeTurned(desired, savedAt);
+  const moved = movedParts(saved, now, turned);
   const problem = distrust(savedPlan, now, origin, pass.approvals?.includes(now.plan) === true);
   if (problem !== null) return [problem];
   if (saved.unknownSecrets || now.unknownSecrets) {
@@ -129,11 +147,12 @@ export function compareWithSaved(
   }
   const done = 'nothing is left to do: it was applied already, or somebody else did the same';
   const summary = `the saved plan is stale; changed since: ${moved.join(', ')}${difference(changes, plan)}`;
-  return [stale(summary, plan.steps.length === 0 ? done : again)];
+  return [stale(summary, plan.steps.length === 0 && turned === '' ? done : again)];
 }
 
-function movedParts(saved: PlanDigest, now: PlanDigest): readonly string[] {
-  const names = { manifests: 'the manifests', live: 'the live state of the server', steps: 'the steps' } as const;
+function movedParts(saved: PlanDigest, now: PlanDigest, turned: string): readonly string[] {
+  const manifests = turned === '' ? 'the manifests' : `what the manifests ask for now (${turned})`;
+  const names = { manifests, live: 'the live state of the server', steps: 'the steps' } as const;
   return (['manifests', 'live', 'steps'] as const)
     .filter((part) => saved[part] !== now[part])
     .map((part) => names[part]);

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ended, rule, spawnReconcile, startWorld, token, type World } from './harness.ts';
 import { hasPty, runOnTerminal } from './pty.ts';
 
@@ -117,6 +117,27 @@ describe('what moves while a person thinks about the question', () => {
     const run = await yesAfter(remove, '--config', 's.yaml');
     expect([run.code, world.simulator.rules().length]).toEqual([3, 2]);
     expect(run.out).toMatch(/No traffic changes.*\[stale-plan\].*opens +10\.0\.0\.0\/24 tcp 80/s);
+  });
+
+  it('says which rule ended where only time passed, while the question stood or since the plan was saved', async () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.parse('2026-11-26T12:00:00Z') });
+    try {
+      const pass = (hours: number) => void vi.setSystemTime(Date.now() + hours * 3_600_000);
+      world.write('m/a.yaml', rule('a', 'action: drop, destination: 10.0.0.9, expires: "2026-11-26T14:00:00Z"'));
+      world.write('m/b.yaml', rule('b', 'action: drop, destination: 10.0.0.8, expires: "2026-11-26T18:00:00Z"'));
+      const asked = await yesAfter(() => pass(3));
+      expect([asked.code, world.simulator.rules()]).toEqual([3, []]);
+      expect(asked.out).toContain('`a` ended at 2026-11-26T14:00:00Z while the question stood');
+      expect((await world.cli(['plan', 'm', '--save', 'plan.json'])).code).toBe(0);
+      pass(4);
+      const saved = await world.cli(['apply', 'plan.json', 'm']);
+      expect([saved.code, world.simulator.rules()]).toEqual([3, []]);
+      const why = 'changed since: what the manifests ask for now (`b` ended at 2026-11-26T18:00:00Z)';
+      expect(saved.out).toContain(why);
+      expect(saved.out).toContain('plan again, review it, and apply that');
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it('nor does a manifest that changed meanwhile count for approved', async () => {
