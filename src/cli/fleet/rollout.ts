@@ -31,8 +31,8 @@ export class RolloutGate<Member extends Participant> {
   readonly #seen = new Map<Member, Seen>();
   /** Targets in their first pass with a revision, or in the one that begins to write it. */
   readonly #busy = new Set<Member>();
-  /** Those that were told to wait, and for which revision. */
-  readonly #waiting = new Map<Member, string>();
+  /** Those that were told to wait, for which revision, and whether they were woken since. */
+  readonly #waiting = new Map<Member, { readonly revision: string; isWoken: boolean }>();
 
   constructor(members: readonly Member[], settings: Rollout) {
     this.#members = members;
@@ -46,7 +46,7 @@ export class RolloutGate<Member extends Participant> {
     const begins = stage === 'first-write' || attempted !== revision || this.#waiting.has(member);
     const crowd = begins ? this.#crowd(revision, member) : null;
     const hold = hasBegun ? null : (this.#holdOf(member, revision, now) ?? crowd);
-    if (hold !== null) this.#waiting.set(member, revision);
+    if (hold !== null) this.#waiting.set(member, { revision, isWoken: false });
     else this.#waiting.delete(member);
     if (hold === null && begins && !hasBegun) this.#busy.add(member);
     return hold;
@@ -60,24 +60,28 @@ export class RolloutGate<Member extends Participant> {
     this.#seen.set(member, { ...seen, broken: seen.broken ?? broken ?? null });
   }
 
-  /** Those that were told to wait and may begin now. */
-  listReleased(now: number): readonly Member[] {
-    const free = this.#listWaiting(now).filter(({ hold }) => hold === null);
-    return free.map(({ member }) => member).slice(0, this.#countRoom());
+  /** Those that were told to wait and may begin now; each once until it asks again, which its source may prevent for long. */
+  release(now: number): readonly Member[] {
+    const free = this.#listWaiting(now).filter(({ asked, hold }) => hold === null && !asked.isWoken);
+    return free.slice(0, this.#countRoom()).map(({ member, asked }) => {
+      asked.isWoken = true;
+      return member;
+    });
   }
 
   /** What the roll-out waits for; null: no target waits, and none would have to. */
   describe(now: number): string | null {
-    const reasons = this.#listWaiting(now).map(({ revision, hold }) => hold ?? this.#crowd(revision));
+    const reasons = this.#listWaiting(now).map(({ asked, hold }) => hold ?? this.#crowd(asked.revision));
     return reasons.find((reason) => reason !== null) ?? (this.settings.paused ? 'the fleet is paused' : null);
   }
 
   #listWaiting(now: number) {
     const holds = new Map<string, string | null>();
-    return [...this.#waiting].map(([member, revision]) => {
-      const key = `${member.wave} ${revision} ${this.#seen.get(member)?.broken}`;
-      const hold = getOrMake(holds, key, () => this.#holdOf(member, revision, now));
-      return { member, revision, hold };
+    const waiting = [...this.#waiting].filter(([{ keeper }]) => keeper.status().role === 'writer');
+    return waiting.map(([member, asked]) => {
+      const key = `${member.wave} ${asked.revision} ${this.#seen.get(member)?.broken}`;
+      const hold = getOrMake(holds, key, () => this.#holdOf(member, asked.revision, now));
+      return { member, asked, hold };
     });
   }
 

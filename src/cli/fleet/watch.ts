@@ -158,7 +158,7 @@ class FleetWatch implements WatchProcess {
   }
 
   #release(): void {
-    for (const { keeper } of this.#gate.listReleased(systemClock.wallTime())) keeper.wake('released');
+    for (const { keeper } of this.#gate.release(systemClock.wallTime())) keeper.wake('released');
   }
 
   /** Reads the fleet file again, and has every target read its settings again. */

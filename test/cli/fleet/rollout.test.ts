@@ -23,7 +23,7 @@ interface Member {
 type Gate = RolloutGate<Member> & {
   admitNamed(name: string, revision: string, now: number, stage?: HoldStage): string | null;
 };
-const mayBegin = (gate: Gate, now = 0) => gate.listReleased(now).map(({ name }) => name);
+const mayBegin = (gate: Gate, now = 0) => gate.release(now).map(({ name }) => name);
 
 /** A fleet of targets by wave, of which each ends its passes as a test says. */
 function fleet(waves: Readonly<Record<string, number>>, rollout: Partial<Rollout> = {}) {
@@ -244,6 +244,33 @@ describe('a roll-out', () => {
       expect(mayBegin(gate)).toEqual(['c']);
     },
   );
+
+  it('wakes a target that waited once, until it asks again: its source may not let it for long', () => {
+    const { makeGate, ends } = fleet({ a: 1, b: 1, c: 1 }, { paused: true });
+    const gate = makeGate();
+    for (const name of ['a', 'b']) expect(gate.admitNamed(name, first, 0)).toContain('paused');
+    gate.settings = { ...goes, maxParallel: 1 };
+    expect([mayBegin(gate), mayBegin(gate), mayBegin(gate)]).toEqual([['a'], ['b'], []]);
+    ends(gate, 'a', { result: 'terminal', reason: 'RewindRefused' });
+    expect(mayBegin(gate)).toEqual([]);
+    expect([gate.admitNamed('c', first, 0), gate.admitNamed('a', first, 0)]).toEqual([
+      null,
+      expect.stringContaining('maxParallel is 1'),
+    ]);
+    ends(gate, 'c', {});
+    expect(mayBegin(gate)).toEqual(['a']);
+  });
+
+  it('says of no target that it waits, and wakes none, once another replica leads it', () => {
+    const { makeGate, show } = fleet({ a: 1 }, { paused: true });
+    const gate = makeGate();
+    expect(gate.admitNamed('a', first, 0)).toContain('paused');
+    gate.settings = goes;
+    show('a', { role: 'standby', holder: 'other' });
+    expect(mayBegin(gate)).toEqual([]);
+    gate.settings = { ...goes, abort: first };
+    expect(gate.describe(0)).toBeNull();
+  });
 
   it('keeps no room for a target whose lease was lost in its first pass', () => {
     const { makeGate, show } = fleet({ a: 1, b: 1 }, { maxParallel: 1 });
