@@ -75,5 +75,8 @@ export function describeStandby(lease: Lease): string {
     const known = holder === null ? null : `${holder} holds the lease`;
     return known ?? problem ?? 'the lease is not ours now, and nobody is known to hold it; see the log';
   }
-  return `${holder ?? 'nobody'} held the lease ${Math.round(ageMs / 1000)} s ago; since then ${problem}`;
+  const age = `${Math.round(ageMs / 1000)} s ago`;
+  return holder === null
+    ? `nobody is known to hold the lease; since ${age} ${problem}`
+    : `${holder} held the lease ${age}; since then ${problem}`;
 }

@@ -131,7 +131,7 @@ class KubernetesStore implements LeaseStore {
     const { holderIdentity, renewTime, leaseTransitions } = current?.spec ?? {};
     const mark = current === null ? 'none' : `${holderIdentity} ${renewTime} ${leaseTransitions}`;
     if (mark !== this.#seen.mark) this.#seen = { mark, since: clock.now(), heldForMs: this.#holdOf(current) };
-    tenure.saw(holderIdentity || null, this.#seen.since);
+    tenure.saw(holderIdentity || null, this.#seen.since, this.#seen.heldForMs);
     if (current !== null && (!holderIdentity || this.#isMine(current))) return false;
     if (current === null && tenure.leftMs() > 0)
       logger.warn('The lease was deleted: nothing is written until it is made anew');

@@ -156,7 +156,7 @@ class LockFileStore implements LeaseStore {
     if (this.#seen.mtimeMs !== mtimeMs) this.#seen = { mtimeMs, since: now };
     const { name } = await this.#readOwner();
     tenure.lost(this.#takerOf(name));
-    tenure.saw(name || null, this.#seen.since);
+    tenure.saw(name || null, this.#seen.since, heldMs);
     if (mtimeMs > clock.wallTime() && now - this.#seen.since >= heldMs) await utimes(this.#lock, 0, 0);
   }
 

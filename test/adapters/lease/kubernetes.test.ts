@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { KubernetesLeaseSettings } from '../../../src/adapters/lease/kubernetes.ts';
 import { holdKubernetesLease, lookAtKubernetesLease } from '../../../src/adapters/lease/kubernetes.ts';
 import type { Lease } from '../../../src/controller/lease.ts';
-import { guardApi } from '../../../src/controller/lease.ts';
+import { describeStandby, guardApi } from '../../../src/controller/lease.ts';
 import type { ApiResult, LiveApi } from '../../../src/ports.ts';
 import type { LeaseServer } from '../../controller/support/lease-server.ts';
 import { startLeaseServer } from '../../controller/support/lease-server.ts';
@@ -206,6 +206,21 @@ describe('a Kubernetes lease', () => {
     await only.release();
   });
 
+  it('names its holder as long as that may write, though it can only read the Lease any more', async () => {
+    const clock = virtualClock();
+    const only = lease('one', clock);
+    await until(() => only.mayStart());
+    server.refuse.add('one');
+    await until(() => {
+      expect([only.mayStart(), only.holder()]).toEqual(only.mayStart() ? [true, 'one'] : [false, null]);
+      return !only.mayStart();
+    });
+    expect(describeStandby(only)).toMatch(
+      /^nobody is known to hold the lease; since \d+ s ago the lease cannot be renewed/,
+    );
+    await only.release();
+  });
+
   it('fault 37: stops in time though the server does not answer at all', async () => {
     const clock = virtualClock();
     const only = lease('one', clock);
@@ -254,6 +269,21 @@ describe('a Kubernetes lease', () => {
     server.refuse.delete('one');
     await turn(clock, 10_000);
     expect(second.holder()).toBe('one');
+    await Promise.all([first.release(), second.release()]);
+  });
+
+  it('names a holder that renews in time by its own duration, in the eyes of a replica with a shorter one too', async () => {
+    const clock = virtualClock();
+    const first = lease('one', clock);
+    await until(() => first.mayStart());
+    const second = lease('two', clock, { durationMs: 12_000 });
+    await until(() => second.holder() === 'one');
+    const seen = new Set<string | null>();
+    for (let at = 0; at < 30_000; at += 1000) {
+      await turn(clock, 1000);
+      seen.add(second.holder());
+    }
+    expect([...seen]).toEqual(['one']);
     await Promise.all([first.release(), second.release()]);
   });
 
