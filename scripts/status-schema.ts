@@ -76,6 +76,7 @@ export const statusSchema = {
         applied: textOrNull,
         appliedAt: timeOrNull,
         failed: { type: ['array', 'null'], items: { type: 'string' } },
+        stuck: textOrNull,
       }),
       links: object({ observed: textOrNull, applied: textOrNull }),
       authors: object({ observed: textOrNull, applied: textOrNull }),

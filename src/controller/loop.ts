@@ -45,7 +45,7 @@ export class Loop {
     const others = isWriter || lease.holder() === null ? null : store.peek?.();
     return {
       ...status,
-      ...(others && { revisions: { ...status.revisions, failed: viewRecord(others).failed } }),
+      ...(others && { revisions: { ...status.revisions, ...viewRecord(others), applied: null, appliedAt: null } }),
       role: isWriter ? 'writer' : 'standby',
       holder: lease.holder(),
       suspended: settings().suspended,

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import type { SecretBinding } from '../model/configuration.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { type Boundary, type DesiredState, listBoundaries } from '../model/state.ts';
+import type { ConditionReason } from './conditions.ts';
 import type { PassEnding } from './pass-ending.ts';
 
 /** Failed revisions that a record names. */
@@ -43,6 +44,8 @@ export const recordShape = z.object({
   givenUp: z.array(revision).max(mostGivenUp).readonly().default([]),
   /** Revisions that failed here: an apply of theirs ended in error, or did not converge. The newest last. */
   failed: z.array(revision).max(mostGivenUp).readonly().default([]),
+  /** Refused here, or not carried out, when it was tried last: no other target of a fleet begins it meanwhile. */
+  stuckRevision: revision.nullable().default(null),
   /** Digest of what the applied revision asked for then; with other values or settings it asks for something else. */
   appliedDesired: digest.nullable().default(null),
   /** The operator's secrets that it sent, and where to: these go there again without a binding. */
@@ -76,8 +79,8 @@ export function isAlone(revision: string, { appliedRevision, inForceRevision }: 
 }
 
 /** What the status shows of the revisions that a record names. */
-export function viewRecord({ appliedRevision: applied, appliedAt, failed, givenUp }: LoopRecord) {
-  return { applied, appliedAt, failed: [...failed, ...givenUp] };
+export function viewRecord({ appliedRevision: applied, appliedAt, failed, givenUp, stuckRevision }: LoopRecord) {
+  return { applied, appliedAt, failed: [...failed, ...givenUp], stuck: stuckRevision };
 }
 
 export const emptyRecord: LoopRecord = {
@@ -133,16 +136,27 @@ export function agreedAtOf(state: DesiredState | null): Partial<LoopRecord> {
   return state?.at === undefined ? {} : { agreedAt: state.at };
 }
 
-/** What a record keeps of the end of a pass: a revision that failed, and how much drift was left alone. */
+/** The ends of a pass that leave its revision stuck; all but the first may have written. */
+const sticking: ReadonlySet<ConditionReason> = new Set(['Refused', 'ApplyFailed', 'NotConverging', 'NotConfirmed']);
+
+/** What a record keeps of the end of a pass: a revision that failed or is stuck, and how much drift was left alone. */
 export function recordEnding(
-  { failed, drift, appliedRevision }: LoopRecord,
-  { verdict: { kind, reason }, complaint, content, result }: PassEnding,
-): Pick<LoopRecord, 'failed' | 'drift'> {
-  const revision = content?.revision;
+  { failed, drift, appliedRevision, stuckRevision }: LoopRecord,
+  { verdict, complaint, content, result, outcomes = [] }: PassEnding,
+): Pick<LoopRecord, 'failed' | 'drift' | 'stuckRevision'> {
+  const { kind, reason, revision = content?.revision ?? null } = complaint ?? verdict;
   const isLost = kind === 'terminal' && (reason === 'ApplyFailed' || reason === 'NotConverging');
-  const isNew = revision !== undefined && revision !== appliedRevision && complaint === undefined;
-  const left = reason === 'DriftReported' ? (result?.plan?.steps.length ?? 0) : drift;
-  return { failed: isLost && isNew ? recordGivenUp(failed, revision) : failed, drift: kind === 'good' ? 0 : left };
+  const isNew = revision !== null && revision !== appliedRevision && complaint === undefined;
+  const hasFailed = kind !== 'good' && outcomes.some(({ outcome }) => outcome === 'failed' || outcome === 'unknown');
+  const isStuck = sticking.has(reason) || (hasFailed && complaint === undefined);
+  // Of a revision that waits, or cannot be read, nothing new is known.
+  const tried = isStuck ? revision : complaint === undefined ? null : stuckRevision;
+  const left = verdict.reason === 'DriftReported' ? (result?.plan?.steps.length ?? 0) : drift;
+  return {
+    failed: isLost && isNew ? recordGivenUp(failed, revision) : failed,
+    stuckRevision: tried === appliedRevision ? null : tried,
+    drift: verdict.kind === 'good' ? 0 : left,
+  };
 }
 
 /** Where secrets were sent, as far as a record holds it. */

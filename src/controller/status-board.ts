@@ -55,7 +55,7 @@ export class StatusBoard {
   standBy(message: string, badSettings: string | null): void {
     const verdict = { kind: 'held', reason: 'Standby', message } as const;
     this.set(...describeConditions(verdict, { revision: null, failures: 0, badSettings }));
-    this.revisions({ applied: null, appliedAt: null, failed: null });
+    this.revisions({ applied: null, appliedAt: null, failed: null, stuck: null });
     const { enforcement: _seen, conditions, ...status } = this.#status;
     const { Enforced: _enforced, ...others } = conditions;
     this.#status = { ...status, conditions: others, ...nothingSeen, ...nothingDue };

@@ -36,6 +36,8 @@ export interface Status {
     readonly appliedAt: number | null;
     /** Those that could not be carried out here, or that nobody confirmed; null until the record was read. */
     readonly failed: readonly string[] | null;
+    /** The one that was refused here, or not carried out, when it was tried last: it is tried again. */
+    readonly stuck: string | null;
   };
   readonly lastSuccessAt: number | null;
   /** Live objects that differ from the applied revision, as of the last pass. */
@@ -124,7 +126,7 @@ export function createStatus(version: string, source: string, wallTime: number, 
     ...(server === undefined ? {} : { server }),
     startedAt: wallTime,
     conditions: createConditions(wallTime),
-    revisions: { observed: null, attempted: null, applied: null, appliedAt: null, failed: null },
+    revisions: { observed: null, attempted: null, applied: null, appliedAt: null, failed: null, stuck: null },
     lastSuccessAt: null,
     ...nothingSeen,
     progress: null,

@@ -55,6 +55,7 @@ describe('the record', () => {
       givenUp: ['f'.repeat(40), 'e'.repeat(40)],
       appliedDesired: 'b'.repeat(64),
       failed: ['e'.repeat(40)],
+      stuckRevision: 'c'.repeat(40),
       graceGiven: true,
       passedOver: ['7'.repeat(40)],
       isLost: true,

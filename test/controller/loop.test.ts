@@ -4,7 +4,7 @@ import { type EnforcementReport, reportUnreadable } from '../../src/enforcement/
 import type { Problem } from '../../src/model/problem.ts';
 import { parseSchedule } from '../../src/plan/guard/windows.ts';
 import type { Plan } from '../../src/plan/plan.ts';
-import type { FakeLoop } from './support/fake-loop.ts';
+import type { Answer, FakeLoop } from './support/fake-loop.ts';
 import { defaultSettings, fakeLoop, planOf } from './support/fake-loop.ts';
 
 function start(fake: FakeLoop): void {
@@ -686,6 +686,39 @@ describe('the loop', () => {
     expect(ready(fake).reason).toBe('ApplyFailed');
     expect(stalled(fake).status).toBe('False');
     await end(fake);
+  });
+
+  it.each<[string, Answer]>([
+    ['was refused', { kind: 'refused', plan: planOf(['-10.0.0.1']) }],
+    ['was not carried out', { kind: 'apply', plan: planOf(['+10.0.0.1']), end: 'failed', status: 500 }],
+  ])('keeps in its record, over a restart and while it waits, which revision %s', async (_, answer) => {
+    const fake = fakeLoop({ git: true });
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 1);
+    fake.answer = () => answer;
+    fake.source = 'r2';
+    await fake.clock.until(() => fake.loop.status().revisions.stuck === 'r2');
+    fake.holds = (_revision, stage) => (stage === 'chosen' ? 'r2 waits' : null);
+    await fake.clock.pass(200_000);
+    await end(fake);
+    const record = fake.saved.at(-1) ?? emptyRecord;
+    expect(record.stuckRevision).toBe('r2');
+
+    const next = fakeLoop({ git: true, record });
+    next.source = 'r2';
+    next.answer = () => {
+      expect(next.loop.status()).toMatchObject({ passes: [], revisions: { stuck: 'r2' } });
+      return { kind: 'unreadable', code: 'unreachable' };
+    };
+    await next.loop.run(true);
+    expect([next.loop.status().revisions.stuck, next.saved.at(-1)?.stuckRevision]).toEqual([null, null]);
+  });
+
+  it('counts a revision as not carried out where the server took the writes from nobody: the token is refused', async () => {
+    const fake = fakeLoop();
+    fake.answer = () => ({ kind: 'apply', plan: planOf(['+10.0.0.1']), end: 'failed', status: 401 });
+    await fake.loop.run(true);
+    expect([ready(fake).reason, fake.saved.at(-1)?.stuckRevision]).toEqual(['Unauthorized', 'r1']);
   });
 
   it('fault 13: names non-convergence and stops writing after three attempts', async () => {

@@ -8,9 +8,6 @@ type Participant = Pick<Target, 'name' | 'wave'> & { readonly keeper: { status()
 
 type Seen = ReturnType<typeof viewStatus>;
 
-/** The ends of a pass after which nobody else begins its revision; all but the first may have written. */
-const broken: ReadonlySet<string> = new Set(['Refused', 'ApplyFailed', 'NotConverging', 'NotConfirmed']);
-
 /**
  * Lets targets begin a revision wave by wave. It rests on what each controller keeps of itself, so that a roll-out goes on
  * after a restart where it was. The first row that applies counts:
@@ -54,10 +51,7 @@ export class RolloutGate<Member extends Participant> {
 
   ended(member: Member, now: number): void {
     this.#busy.delete(member);
-    const seen = viewStatus(member.keeper.status(), now);
-    // Which it refused it has not tried again while it waits.
-    const broken = this.#waiting.has(member) ? this.#seen.get(member)?.broken : null;
-    this.#seen.set(member, { ...seen, broken: seen.broken ?? broken ?? null });
+    this.#seen.set(member, viewStatus(member.keeper.status(), now));
   }
 
   /** Those that were told to wait and may begin now; each once until it asks again, which its source may prevent for long. */
@@ -79,7 +73,7 @@ export class RolloutGate<Member extends Participant> {
     const holds = new Map<string, string | null>();
     const waiting = [...this.#waiting].filter(([{ keeper }]) => keeper.status().role === 'writer');
     return waiting.map(([member, asked]) => {
-      const key = `${member.wave} ${asked.revision} ${this.#seen.get(member)?.broken}`;
+      const key = `${member.wave} ${asked.revision} ${this.#look(member, now).stuck}`;
       const hold = getOrMake(holds, key, () => this.#holdOf(member, asked.revision, now));
       return { member, asked, hold };
     });
@@ -106,10 +100,10 @@ export class RolloutGate<Member extends Participant> {
       return hold('was aborted by the operator');
     const all = this.#members.map((member) => ({ member, seen: this.#look(member, now) }));
     const lost = all.find(({ seen }) => seen.failed?.includes(revision));
-    const stuck = all.find(({ seen }) => seen.broken === revision);
-    const why = stuck === undefined ? '' : `: ${stuck.seen.message}`;
+    const stuck = all.find(({ seen }) => seen.stuck === revision);
+    const why = stuck === undefined ? '' : stuck.seen.why;
     if (lost !== undefined) return hold(`failed at ${lost.member.name} and begins nowhere else${why}`);
-    if (this.#seen.get(target)?.broken === revision) return null;
+    if (this.#look(target, now).stuck === revision) return null;
     if (stuck !== undefined) return hold(`waits for ${stuck.member.name}${why}`);
     const unread = all.find(({ seen }) => seen.failed === null);
     if (unread !== undefined) return hold(`waits until it is known whether it failed at ${unread.member.name}`);
@@ -141,18 +135,9 @@ function viewStatus(status: Status, now: number) {
     /** It converged to this revision, which was confirmed where that is asked, and is enforced where that is looked at. */
     settled: isSettled ? revisions.applied : null,
     appliedAt: revisions.appliedAt ?? now,
-    broken: findBroken(status),
-    message: passes[0]?.message ?? '',
+    stuck: revisions.stuck,
+    why: passes[0] === undefined ? '' : `: ${passes[0].message}`,
     /** null: not known yet. */
     failed: revisions.failed ?? (isElsewhere ? [] : null),
   };
-}
-
-/** The revision that was refused here, or not carried out. */
-function findBroken({ passes: [pass], revisions: { applied } }: Status): string | null {
-  if (pass === undefined) return null;
-  const hasFailed = pass.result !== 'good' && pass.outcomes.failed + pass.outcomes.unknown > 0;
-  if (!hasFailed && !broken.has(pass.reason)) return null;
-  const revision = pass.failedRevision ?? pass.revision;
-  return revision === applied ? null : revision;
 }

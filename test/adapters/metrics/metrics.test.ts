@@ -49,7 +49,7 @@ describe('the metrics', () => {
     expect(first).toContain('reconcile_condition{type="Ready",reason="Refused"} 0');
     expect(first).toContain(`reconcile_revision_info{kind="applied",revision="${'b'.repeat(40)}"} 1`);
     status = someStatus('x', {
-      revisions: { observed: null, attempted: null, applied: 'c'.repeat(40), appliedAt: 5000, failed: [] },
+      revisions: { observed: null, attempted: null, applied: 'c'.repeat(40), appliedAt: 5000, failed: [], stuck: null },
     });
     const second = (await metrics.text()).text;
     expect(second).not.toContain('b'.repeat(40));

@@ -55,6 +55,9 @@ function fleet(waves: Readonly<Record<string, number>>, rollout: Partial<Rollout
       ...pass,
     };
     const isGood = view.result === 'good';
+    const isStuck = ['ApplyFailed', 'Refused'].includes(view.reason);
+    const isTried = view.result !== 'held' && view.revision === before.revisions.stuck;
+    const stuck = isStuck ? view.revision : isTried ? null : before.revisions.stuck;
     const conditions = {
       ...before.conditions,
       Ready: { ...before.conditions.Ready, status: isGood ? ('True' as const) : ('False' as const) },
@@ -63,7 +66,7 @@ function fleet(waves: Readonly<Record<string, number>>, rollout: Partial<Rollout
     const applied = isGood ? { applied: view.revision, appliedAt: now } : {};
     const lost = view.reason === 'ApplyFailed' && view.revision !== null ? [view.revision] : [];
     const failed = [...(before.revisions.failed ?? []), ...lost];
-    const revisions = { ...before.revisions, attempted: view.revision, failed, ...applied };
+    const revisions = { ...before.revisions, attempted: view.revision, failed, stuck, ...applied };
     const status = { ...before, revisions, passes: [view, ...before.passes], ...change, conditions };
     statuses.set(name, status);
     gate.ended(find(name), now);
@@ -189,14 +192,16 @@ describe('a roll-out', () => {
     expect(gate.admitNamed('b', second, 0)).toContain('failed at a and begins nowhere else');
   });
 
-  it('stops those that have not begun after a write that the server took from nobody: the token is refused', () => {
-    const { makeGate, ends } = fleet({ a: 1, b: 1 });
+  it('begins nowhere after a restart or takeover what a target refused, or could not carry out, before that one tried again', () => {
+    const { makeGate, ends, show } = fleet({ a: 1, b: 1 }, { maxParallel: 1 });
     const gate = makeGate();
-    const refused = { result: 'terminal', reason: 'Unauthorized', message: 'status 401' } as const;
-    ends(gate, 'a', refused);
+    show('a', { revisions: { ...known().revisions, stuck: first } });
+    expect(gate.admitNamed('b', first, 0)).toMatch(/^aaaaaaaaaaaa waits for a$/);
+    expect(gate.admitNamed('b', second, 0)).toBeNull();
+    ends(gate, 'b', { revision: second });
+    expect(gate.admitNamed('a', first, 0)).toBeNull();
+    ends(gate, 'a', { result: 'transient', reason: 'ApiUnreachable' });
     expect(gate.admitNamed('b', first, 0)).toBeNull();
-    ends(gate, 'a', { ...refused, outcomes: { ...none, failed: 1 } });
-    expect(makeGate().admitNamed('b', first, 0)).toContain('waits for a: status 401');
   });
 
   it('keeps no target of the same wave from beginning while one cannot be reached', () => {

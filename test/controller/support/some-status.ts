@@ -14,6 +14,7 @@ export function someStatus(text = 'hello', changes: Partial<Status> = {}): Statu
       applied: 'b'.repeat(40),
       appliedAt: 1_700_000_000_000,
       failed: ['c'.repeat(40)],
+      stuck: null,
     },
     plan: {
       digest: null,
