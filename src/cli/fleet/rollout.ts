@@ -6,8 +6,6 @@ import type { Rollout, Target } from './targets.ts';
 
 type Participant = Pick<Target, 'name' | 'wave'> & { readonly keeper: { status(): Status } };
 
-type Seen = ReturnType<typeof viewStatus>;
-
 /**
  * Lets targets begin a revision wave by wave. It rests on what each controller keeps of itself, so that a roll-out goes on
  * after a restart where it was. The first row that applies counts:
@@ -25,7 +23,6 @@ type Seen = ReturnType<typeof viewStatus>;
 export class RolloutGate<Member extends Participant> {
   readonly #members: readonly Member[];
   settings: Rollout;
-  readonly #seen = new Map<Member, Seen>();
   /** Targets in their first pass with a revision, or in the one that begins to write it. */
   readonly #busy = new Set<Member>();
   /** Those that were told to wait, for which revision, and whether they were woken since. */
@@ -49,9 +46,8 @@ export class RolloutGate<Member extends Participant> {
     return hold;
   }
 
-  ended(member: Member, now: number): void {
+  ended(member: Member): void {
     this.#busy.delete(member);
-    this.#seen.set(member, viewStatus(member.keeper.status(), now));
   }
 
   /** Those that were told to wait and may begin now; each once until it asks again, which its source may prevent for long. */
@@ -73,7 +69,7 @@ export class RolloutGate<Member extends Participant> {
     const holds = new Map<string, string | null>();
     const waiting = [...this.#waiting].filter(([{ keeper }]) => keeper.status().role === 'writer');
     return waiting.map(([member, asked]) => {
-      const key = `${member.wave} ${asked.revision} ${this.#look(member, now).stuck}`;
+      const key = `${member.wave} ${asked.revision} ${member.keeper.status().revisions.stuck}`;
       const hold = getOrMake(holds, key, () => this.#holdOf(member, asked.revision, now));
       return { member, asked, hold };
     });
@@ -98,12 +94,12 @@ export class RolloutGate<Member extends Participant> {
     if (paused) return hold('waits: the fleet is paused');
     if (abort !== undefined && revision.replace(/^sha256:/, '').startsWith(abort.replace(/^sha256:/, '')))
       return hold('was aborted by the operator');
-    const all = this.#members.map((member) => ({ member, seen: this.#look(member, now) }));
+    const all = this.#members.map((member) => ({ member, seen: viewStatus(member.keeper.status(), now) }));
     const lost = all.find(({ seen }) => seen.failed?.includes(revision));
     const stuck = all.find(({ seen }) => seen.stuck === revision);
     const why = stuck === undefined ? '' : stuck.seen.why;
     if (lost !== undefined) return hold(`failed at ${lost.member.name} and begins nowhere else${why}`);
-    if (this.#look(target, now).stuck === revision) return null;
+    if (target.keeper.status().revisions.stuck === revision) return null;
     if (stuck !== undefined) return hold(`waits for ${stuck.member.name}${why}`);
     const unread = all.find(({ seen }) => seen.failed === null);
     if (unread !== undefined) return hold(`waits until it is known whether it failed at ${unread.member.name}`);
@@ -112,15 +108,6 @@ export class RolloutGate<Member extends Participant> {
     if (late !== undefined) return hold(`waits for ${late.member.name} of wave ${late.member.wave}`);
     const leftMs = earlier.reduce((most, { seen }) => Math.max(most, seen.appliedAt + soak - now), 0);
     return leftMs === 0 ? null : hold(`soaks in earlier waves until ${new Date(now + leftMs).toISOString()}`);
-  }
-
-  #look(member: Member, now: number): Seen {
-    const status = member.keeper.status();
-    if (status.role === 'writer' && status.revisions.failed !== null)
-      return getOrMake(this.#seen, member, () => viewStatus(status, now));
-    // What was seen of it before another replica wrote there may not be so any more.
-    this.#seen.delete(member);
-    return viewStatus(status, now);
   }
 }
 

@@ -153,7 +153,7 @@ class FleetWatch implements WatchProcess {
 
   #passEnded(member: Member, pass: PassView): void {
     this.metrics.observer.passEnded(pass);
-    this.#gate.ended(member, systemClock.wallTime());
+    this.#gate.ended(member);
     this.#release();
   }
 

@@ -69,7 +69,7 @@ function fleet(waves: Readonly<Record<string, number>>, rollout: Partial<Rollout
     const revisions = { ...before.revisions, attempted: view.revision, failed, stuck, ...applied };
     const status = { ...before, revisions, passes: [view, ...before.passes], ...change, conditions };
     statuses.set(name, status);
-    gate.ended(find(name), now);
+    gate.ended(find(name));
   };
   const show = (name: string, change: Partial<Status>): unknown => statuses.set(name, { ...known(), ...change });
   return { makeGate, ends, show };
