@@ -71,12 +71,7 @@ export function wrapApi(
 export function describeStandby(lease: Lease): string {
   const holder = lease.holder();
   const { problem, ageMs } = lease.election();
-  if (problem === null || ageMs === null) {
-    const known = holder === null ? null : `${holder} holds the lease`;
-    return known ?? problem ?? 'the lease is not ours now, and nobody is known to hold it; see the log';
-  }
-  const age = `${Math.round(ageMs / 1000)} s ago`;
-  return holder === null
-    ? `nobody is known to hold the lease; since ${age} ${problem}`
-    : `${holder} held the lease ${age}; since then ${problem}`;
+  if (holder === null) return problem ?? 'the lease is not ours now, and nobody is known to hold it; see the log';
+  if (problem === null || ageMs === null) return `${holder} holds the lease`;
+  return `${holder} held the lease ${Math.round(ageMs / 1000)} s ago; since then ${problem}`;
 }
