@@ -102,8 +102,10 @@ export class Keeper implements PageSources, WatchProcess {
     this.running?.wake(trigger);
   }
 
-  stall(failure: Failure): void {
-    this.#stalled = createStalledStatus(version, explainSettings(failure), systemClock.wallTime());
+  async stall(failure: Failure): Promise<void> {
+    const status = createStalledStatus(version, explainSettings(failure), systemClock.wallTime());
+    const failed = (await this.#invocation.shared?.readFailed()) ?? null;
+    this.#stalled = { ...status, revisions: { ...status.revisions, failed } };
   }
 
   async hangUp(): Promise<void> {
@@ -141,7 +143,7 @@ export class Keeper implements PageSources, WatchProcess {
     const { terminal } = this.#invocation;
     const settings = readEarly(this.#invocation);
     await serve(settings).catch(() => undefined); // without an address there is nothing to serve
-    this.stall(failure);
+    await this.stall(failure);
     const logger = await createLogger({ ...this.#invocation, settings }, 'info');
     logger.error('The settings cannot be used; waiting for better ones', { summary: explainSettings(failure) });
     await systemClock.sleep(rereadMs, AbortSignal.any([terminal.stop, this.#again.signal]));

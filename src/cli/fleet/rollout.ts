@@ -114,17 +114,15 @@ export class RolloutGate<Member extends Participant> {
 /** What of a target's state other targets wait for. */
 function viewStatus(status: Status, now: number) {
   const { revisions, passes, role, holder } = status;
-  const { Ready, Enforced, Stalled } = status.conditions;
+  const { Ready, Enforced } = status.conditions;
   const isSettled = Ready.status === 'True' && Enforced?.status !== 'False' && Enforced?.status !== 'Unknown';
-  // Nobody waits for a record that another replica has not written yet, or that nobody can read.
-  const isElsewhere = (role === 'standby' && holder !== null) || Stalled.reason === 'BadSettings';
   return {
     /** It converged to this revision, which was confirmed where that is asked, and is enforced where that is looked at. */
     settled: isSettled ? revisions.applied : null,
     appliedAt: revisions.appliedAt ?? now,
     stuck: revisions.stuck,
     why: passes[0] === undefined ? '' : `: ${passes[0].message}`,
-    /** null: not known yet. */
-    failed: revisions.failed ?? (isElsewhere ? [] : null),
+    /** null: not known yet. Nobody waits for a record that another replica has not written yet. */
+    failed: revisions.failed ?? (role === 'standby' && holder !== null ? [] : null),
   };
 }

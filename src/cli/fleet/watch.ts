@@ -4,7 +4,10 @@ import { setFlagsFromString } from 'node:v8';
 import { html } from 'hono/html';
 import { systemClock } from '../../adapters/clock.ts';
 import { type ControllerMetrics, createMetrics } from '../../adapters/metrics/metrics.ts';
+import { storeRecordIn } from '../../adapters/record-store.ts';
+import { findOwnFolder } from '../../adapters/state-folder.ts';
 import type { StatusAppSettings } from '../../adapters/web/status-app.ts';
+import { viewRecord } from '../../controller/record.ts';
 import type { PassView, Status } from '../../controller/status.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { formatSafeJson, formatVersion } from '../../report/json.ts';
@@ -57,7 +60,11 @@ async function openFleet(line: ParsedLine, terminal: Terminal, settings: Setting
   const makeKeeper = (target: Target, hold: SharedWatch['hold'], metrics: ControllerMetrics): Keeper => {
     const own = makeWatch(makeTargetLine(target, line), terminal);
     const load = async (): Promise<Settings> => adjustSettings(await own.load(), target, fleet.file);
-    return new Keeper({ ...own, load, shared: { ...shared, hold, labels: { target: target.name } } }, metrics);
+    const { stateDir } = adjustSettings(settings, target, fleet.file);
+    const record = stateDir === null ? null : storeRecordIn(findOwnFolder(stateDir), logger);
+    const readFailed = async () => (record === null ? [] : viewRecord(await record.load()).failed);
+    const parts = { ...shared, hold, readFailed, labels: { target: target.name } };
+    return new Keeper({ ...own, load, shared: parts }, metrics);
   };
   return { settings, fleet, read, logger, state, sources, makeKeeper };
 }
@@ -146,7 +153,7 @@ class FleetWatch implements WatchProcess {
       // A mistake of ours at one target must not end the others.
       const failure = await explainEnd(error);
       this.#parts.logger.error('A target is watched no more', { target: name, summary: failure.message });
-      keeper.stall(failure);
+      await keeper.stall(failure);
       return failure.exitCode;
     }
   }

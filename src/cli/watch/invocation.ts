@@ -27,6 +27,8 @@ export type OpenSource = (
 /** What several controllers of one process have in common. */
 export interface SharedWatch extends SharedParts, Required<Pick<LoopParts, 'hold'>> {
   readonly openSource: OpenSource;
+  /** The revisions that failed here before, while the settings cannot be used; where a lease keeps them, none. */
+  readonly readFailed: () => Promise<readonly string[]>;
   /** Runs a pass when there is room for it. */
   readonly inTurn: <T>(pass: () => Promise<T>) => Promise<T>;
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { RolloutGate } from '../../../src/cli/fleet/rollout.ts';
 import type { Rollout } from '../../../src/cli/fleet/targets.ts';
 import type { SharedWatch } from '../../../src/cli/watch/invocation.ts';
-import { createStalledStatus, createStatus, type PassView, type Status } from '../../../src/controller/status.ts';
+import { createStatus, type PassView, type Status } from '../../../src/controller/status.ts';
 
 const none = { done: 0, failed: 0, skipped: 0, dropped: 0, unknown: 0 };
 const [first, second] = ['a'.repeat(40), 'b'.repeat(40)];
@@ -167,7 +167,6 @@ describe('a roll-out', () => {
     ['is not known yet', { role: 'standby' as const }, 'waits until it is known whether it failed at a'],
     ['was lost with this replica', { role: 'writer' as const }, 'waits until it is known whether it failed at a'],
     ['is with another replica that writes', { role: 'standby' as const, holder: 'other' }, null],
-    ['cannot be read for want of settings', createStalledStatus('1', 'no token', 0), null],
   ])('begins nowhere while it may have failed before: the record of one target %s', (_, change, held) => {
     const { makeGate, show } = fleet({ a: 1, b: 1 });
     const gate = makeGate();

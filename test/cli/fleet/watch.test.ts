@@ -125,6 +125,26 @@ describe('a watch of a fleet', () => {
     await until(() => live().every(([one, ...more]) => one === '10.0.0.2' && more.length === 0));
   });
 
+  it('begins nowhere else what failed at one target, though the settings of that one cannot be used after a restart (long)', async () => {
+    servers[0]?.faults.inject({ match: { method: 'POST' }, fault: { kind: 'status', status: 422 } });
+    const defaults = (token: string) =>
+      write(
+        'fleet.yaml',
+        `targets:\n${targetsOf([1, 1]).replaceAll('wave: 1', 'path: policy, tokenFile: token').replace('token}', `${token}}`)}`,
+      );
+    defaults('token');
+    const before = await watch('--target', 't0');
+    await until(async () => (await statusOf(before)).targets[0]?.conditions.Ready.reason === 'ApplyFailed');
+    await before.stop();
+    defaults('gone');
+    const after = await watch();
+    await until(async () => (await statusOf(after)).rollout?.includes('failed at t0 and begins nowhere else') === true);
+    expect((await statusOf(after)).targets[0]?.conditions.Ready.reason).toBe('BadSettings');
+    expect(posts(servers[1])).toBe(0);
+    write('policy/all.yaml', rules('10.0.0.2'));
+    await until(() => live()[1]?.join() === '10.0.0.2');
+  });
+
   it('begins nowhere else what failed at one target, though its state folder is lost: the record lies with the lease (long)', async () => {
     servers[0]?.faults.inject({ match: { method: 'POST' }, fault: { kind: 'status', status: 422 } });
     fleet([1, 1], 'maxParallel: 1\n');
