@@ -97,10 +97,9 @@ export class RolloutGate<Member extends Participant> {
     const all = this.#members.map((member) => ({ member, seen: viewStatus(member.keeper.status(), now) }));
     const lost = all.find(({ seen }) => seen.failed?.includes(revision));
     const stuck = all.find(({ seen }) => seen.stuck === revision);
-    const why = stuck === undefined ? '' : stuck.seen.why;
-    if (lost !== undefined) return hold(`failed at ${lost.member.name} and begins nowhere else${why}`);
+    if (lost) return hold(`failed at ${lost.member.name} and begins nowhere else${stuck?.seen.why ?? ''}`);
     if (target.keeper.status().revisions.stuck === revision) return null;
-    if (stuck !== undefined) return hold(`waits for ${stuck.member.name}${why}`);
+    if (stuck !== undefined) return hold(`waits for ${stuck.member.name}${stuck.seen.why}`);
     const unread = all.find(({ seen }) => seen.failed === null);
     if (unread !== undefined) return hold(`waits until it is known whether it failed at ${unread.member.name}`);
     const earlier = all.filter(({ member }) => member.wave < target.wave);
@@ -112,16 +111,15 @@ export class RolloutGate<Member extends Participant> {
 }
 
 /** What of a target's state other targets wait for. */
-function viewStatus(status: Status, now: number) {
-  const { revisions, passes, role, holder } = status;
-  const { Ready, Enforced } = status.conditions;
+function viewStatus({ revisions, passes: [pass], role, holder, conditions }: Status, now: number) {
+  const { Ready, Enforced } = conditions;
   const isSettled = Ready.status === 'True' && Enforced?.status !== 'False' && Enforced?.status !== 'Unknown';
   return {
     /** It converged to this revision, which was confirmed where that is asked, and is enforced where that is looked at. */
     settled: isSettled ? revisions.applied : null,
     appliedAt: revisions.appliedAt ?? now,
     stuck: revisions.stuck,
-    why: passes[0] === undefined ? '' : `: ${passes[0].message}`,
+    why: pass === undefined ? '' : `: ${pass.message}`,
     /** null: not known yet. Nobody waits for a record that another replica has not written yet. */
     failed: revisions.failed ?? (role === 'standby' && holder !== null ? [] : null),
   };

@@ -93,6 +93,8 @@ class FleetWatch implements WatchProcess {
   readonly #parts: Awaited<ReturnType<typeof openFleet>>;
   readonly #members: readonly Member[];
   readonly #gate: RolloutGate<Member>;
+  /** Whether this replica led a target when it was last looked at. */
+  #leads: boolean;
   /** What the fleet file says that is not in force. */
   #unheeded: string | null = null;
   readonly metrics: ControllerMetrics;
@@ -100,11 +102,21 @@ class FleetWatch implements WatchProcess {
   constructor(parts: Awaited<ReturnType<typeof openFleet>>) {
     const { targets, rollout } = parts.fleet;
     this.#parts = parts;
+    this.#leads = parts.settings.lease === 'none';
     const states = () => this.#members.map(({ name, keeper }) => [{ target: name }, keeper.status()] as const);
     this.metrics = createMetrics(version, states, ['target']);
     this.#members = targets.map((target) => {
-      const hold: SharedWatch['hold'] = (...asked) => this.#gate.admit(member, ...asked, systemClock.wallTime());
-      const observer = { ...this.metrics.observer, passEnded: (pass: PassView) => this.#passEnded(member, pass) };
+      const hold: SharedWatch['hold'] = (...asked) => {
+        // Only the replica that led before may have been told that the fleet is paused.
+        if (!this.#leads) void this.hangUp();
+        return this.#gate.admit(member, ...asked, systemClock.wallTime());
+      };
+      const passEnded = (pass: PassView): void => {
+        this.metrics.observer.passEnded(pass);
+        this.#gate.ended(member);
+        this.#release();
+      };
+      const observer = { ...this.metrics.observer, passEnded };
       const member: Member = { ...target, keeper: parts.makeKeeper(target, hold, { ...this.metrics, observer }) };
       return member;
     });
@@ -158,19 +170,15 @@ class FleetWatch implements WatchProcess {
     }
   }
 
-  #passEnded(member: Member, pass: PassView): void {
-    this.metrics.observer.passEnded(pass);
-    this.#gate.ended(member);
-    this.#release();
-  }
-
   #release(): void {
+    this.#leads &&= this.#members.some(({ keeper }) => keeper.status().role === 'writer');
     for (const { keeper } of this.#gate.release(systemClock.wallTime())) keeper.wake('released');
   }
 
   /** Reads the fleet file again, and has every target read its settings again. */
   async hangUp(): Promise<void> {
     const { logger, fleet, read, sources } = this.#parts;
+    this.#leads = true;
     try {
       const { rollout, targets } = read();
       this.#gate.settings = rollout;

@@ -40,8 +40,10 @@ function fleet(waves: readonly number[], more = '', others = ''): void {
   write('fleet.yaml', `${more}defaults: {path: policy, tokenFile: token}\ntargets:\n${targetsOf(waves)}${others}`);
 }
 
-async function watch(...more: readonly string[]): Promise<Sidecar> {
-  const quick = ['--interval', '1s', '--quiet', '50ms', '--delete-quiet', '50ms', '--state-dir', 'state'];
+const watch = (...more: readonly string[]): Promise<Sidecar> => watchIn('state', ...more);
+
+async function watchIn(state: string, ...more: readonly string[]): Promise<Sidecar> {
+  const quick = ['--interval', '1s', '--quiet', '50ms', '--delete-quiet', '50ms', '--state-dir', state];
   const sidecar = await spawnSidecar(['watch', '--fleet', 'fleet.yaml', ...quick, ...more], folder);
   sidecars.push(sidecar);
   return sidecar;
@@ -304,6 +306,36 @@ describe('a watch of a fleet', () => {
     fleet([1, 2, 2]);
     after.child.kill('SIGHUP');
     await until(() => live().every(([one]) => one === '10.0.0.2'));
+  });
+
+  it('stays paused when another replica takes over, though only the first was told by SIGHUP (long)', async () => {
+    fleet([1, 1]);
+    const lease = ['--lease', 'file:lease', '--lease-duration', '4s'];
+    const first = await watch(...lease);
+    await until(async () => (await statusOf(first)).targets.every(({ applied }) => applied !== null));
+    const second = await watchIn('other', ...lease);
+    const isAt = (role: string) => async () => {
+      const texts = await Promise.all(['t0', 't1'].map((name) => get(second, `/targets/${name}/status`)));
+      return texts.every((text) => JSON.parse(text).role === role);
+    };
+    await until(isAt('standby'));
+    fleet([1, 1], 'paused: true\n');
+    first.child.kill('SIGHUP');
+    await until(async () => (await statusOf(first)).rollout === 'the fleet is paused');
+    write('policy/all.yaml', rules('10.0.0.2'));
+    await until(async () =>
+      (await statusOf(first)).targets.every(({ conditions }) => conditions.Ready.reason === 'Waiting'),
+    );
+    await first.stop();
+    await until(isAt('writer'));
+    await until(async () => (await statusOf(second)).rollout?.includes('waits: the fleet is paused') === true);
+    await until(async () =>
+      (await statusOf(second)).targets.every(({ conditions }) => conditions.Ready.reason === 'Waiting'),
+    );
+    expect(live().map((one) => one.join())).toEqual(['10.0.0.1', '10.0.0.1', '']);
+    fleet([1, 1]);
+    second.child.kill('SIGHUP');
+    await until(() => live()[0]?.join() === '10.0.0.2' && live()[1]?.join() === '10.0.0.2');
   });
 
   it('is woken at every target by a webhook that is signed, and by no other', async () => {
