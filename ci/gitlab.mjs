@@ -27,6 +27,8 @@ async function main() {
     path: env.RECONCILE_PATH || '.',
     forApply: env.RECONCILE_APPLY_ARGUMENTS ?? '',
     output: 'text',
+    own: ['TOKEN', 'PATH', 'CONFIG', 'SNAPSHOT', 'BASE_URL', 'APPLY_ARGUMENTS', 'GITLAB_TOKEN', 'PREPARED', 'IMAGE'],
+    say,
     words: { depth: 'GIT_DEPTH: 0', snapshot: 'RECONCILE_SNAPSHOT', forApply: 'RECONCILE_APPLY_ARGUMENTS' },
   });
   const { code, folder } = done;

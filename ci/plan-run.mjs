@@ -2,8 +2,9 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { join, relative, resolve } from 'node:path';
+import { dirname, join, relative, resolve } from 'node:path';
 
 /** The first line that `--output markdown` writes; comments of 0.1 begin with it. */
 const plainMarker = '<!-- reconcile-plan -->';
@@ -13,12 +14,24 @@ const command = ['../reconcile.js', '../dist/reconcile.js']
   .map((name) => resolve(import.meta.dirname, name))
   .find((path) => existsSync(path));
 
+/** What the command gets of the job's variables: who runs it, and where the repository has its pages. */
+const passed = [
+  ...['PATH', 'HOME', 'CI_JOB_ID', 'GITLAB_USER_LOGIN'],
+  ...['GITHUB_RUN_ID', 'GITHUB_ACTOR', 'GITHUB_SERVER_URL', 'GITHUB_REPOSITORY'],
+];
+/** What it gets beside the token alone: these may hold a password. */
+const proxies = ['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy', 'NO_PROXY', 'no_proxy'];
+/** Settings that the job decides, by its inputs or because it reads the outcome. */
+const decided = /^RECONCILE_(BASE_URL|TOKEN_FILE|SNAPSHOT|LIVE|BASE|OUTPUT|DETAILED_EXITCODE)$/;
+
 /**
  * Plans or applies as a job asks, beside what the step before `prepared`; a plan without a token is made from the snapshot, or is the difference
  * to the base. `words`: what the forge calls its inputs. Throws an `Error` for people.
  */
 export function runJob(job) {
   const { prepared, planOnly, token, snapshot, baseUrl, caFile, path, forAll = '', forApply, output, words } = job;
+  if (command === undefined) throw new Error('reconcile is not built: run npm ci && npm run build');
+  tellUnused(job);
   const { base, names, settings, variables } = prepared;
   const offline = planOnly && token === '';
   const hasSnapshot = snapshot !== '' && existsSync(snapshot);
@@ -30,7 +43,8 @@ export function runJob(job) {
   const how = planOnly ? ['--plan', '--detailed-exitcode'] : ['--yes', ...more];
   const target = offline ? ['--live', snapshot] : [...named('--base-url', baseUrl), ...named('--ca-file', caFile)];
   const argv = [...how, ...settings, ...target, ...base, ...extra, '--no-color', '--output', output, path];
-  const secrets = offline ? {} : { RECONCILE_TOKEN: token, ...providerSecrets(process.env) };
+  const secret = pick((name) => isSecret(name) || proxies.includes(name));
+  const secrets = offline ? {} : { RECONCILE_TOKEN: token, ...secret };
   const planned = offline && !hasSnapshot ? null : runCommand(argv, { ...variables, ...secrets }, names);
   const done = offline ? addDiff(planned, { base, names, settings, variables, path, extra }) : planned;
   const run = nameRun(job, extra);
@@ -43,7 +57,10 @@ export function runJob(job) {
  */
 function nameRun({ path, baseUrl = '', snapshot, config = '' }, extra) {
   const [folder, file, live] = [path, config, snapshot].map((one) => one && (relative('', resolve(one)) || '.'));
-  const flags = joinValues(extra).filter((word) =>
+  const variables = ['overlay', 'values', 'profile'].flatMap((name) =>
+    named(`--${name}`, process.env[`RECONCILE_${name.toUpperCase()}`]),
+  );
+  const flags = joinValues([...extra, ...variables]).filter((word) =>
     /^--(base-url|config|fleet|target|overlay|values|profile)=/.test(word),
   );
   const parts = [folder, baseUrl || live, file, ...flags].filter(Boolean);
@@ -59,17 +76,16 @@ function nameText(text, { title, marker }) {
 }
 
 /**
- * Runs the command with these arguments; Markdown and JSON go to files of their own. `environment` is all it gets, beside PATH
- * and HOME: whether the API token is there is the caller's decision. The Markdown calls paths by other `names`: a folder of its own
+ * Runs the command with these arguments; Markdown and JSON go to files of their own. `environment` is all it gets, beside settings and
+ * what is `passed`: whether the API token is there is the caller's decision. The Markdown calls paths by other `names`: a folder of its own
  * has another path in each run.
  */
 function runCommand(argv, environment, names = []) {
-  if (command === undefined) throw new Error('reconcile is not built: run npm ci && npm run build');
   const folder = mkdtempSync(join(tmpdir(), 'reconcile-'));
   const [markdown, json] = [join(folder, 'plan.md'), join(folder, 'plan.json')];
   const outputs = ['--output', `markdown=${markdown}`, '--output', `json=${json}`];
   const { status } = spawnSync(process.execPath, [command, ...argv, ...outputs], {
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, CI: 'true', ...environment },
+    env: { CI: 'true', ...pick((name) => passed.includes(name) || isSetting(name)), ...nameRemote(), ...environment },
     stdio: ['ignore', 'inherit', 'inherit'],
   });
   const read = (file) => (existsSync(file) ? readFileSync(file, 'utf8') : '');
@@ -152,9 +168,34 @@ function pickDiffFlags(words) {
   );
 }
 
-/** Variables that hold secrets of providers: RECONCILE_SECRET_… only. */
-function providerSecrets(environment) {
-  return Object.fromEntries(Object.entries(environment).filter(([name]) => name.startsWith('RECONCILE_SECRET_')));
+/** The job's variables whose names do. */
+function pick(does) {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => does(name)));
+}
+
+/** Whether a variable holds a secret of a provider. */
+const isSecret = (name) => name.startsWith('RECONCILE_SECRET_');
+
+/** Whether a variable is a setting of the command that the job leaves to it, as the table of options says (src/cli/options.ts). */
+function isSetting(variable) {
+  const table = createRequire(import.meta.url)(join(dirname(command), 'ci/options.js'));
+  return (
+    !decided.test(variable) && table.optionNames.filter(table.isSetting).map(table.nameVariable).includes(variable)
+  );
+}
+
+/** GitLab's address of the repository, without the token that it holds. */
+function nameRemote() {
+  const { CI_REPOSITORY_URL: url } = process.env;
+  return url === undefined ? {} : { CI_REPOSITORY_URL: url.replace(/\/\/[^@/]*@/, '//') };
+}
+
+/** Names variables that somebody may believe to be in force; `own`: those that the forge's script reads. */
+function tellUnused({ own, say }) {
+  const isUsed = (name) => own.includes(name.replace('RECONCILE_', '')) || isSecret(name) || isSetting(name);
+  const names = Object.keys(pick((name) => name.startsWith('RECONCILE_') && process.env[name] !== '' && !isUsed(name)));
+  if (names.length > 0)
+    say(`Without effect in this job: ${names.join(', ')}. The job decides it, or no setting has that name.`);
 }
 
 /**

@@ -79,6 +79,7 @@ const alone = await build({
   entryPoints: {
     'manifest-worker': 'src/adapters/manifest-worker.ts',
     'ci/base': 'src/cli/write-base.ts',
+    'ci/options': 'src/cli/options.ts',
     yaml: 'yaml',
     croner: 'croner',
   },

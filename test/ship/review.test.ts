@@ -1,6 +1,8 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -895,6 +897,69 @@ describe('the Action', () => {
     expect([ran.code, ran.output]).toEqual([3, expect.stringContaining('10.40.0.0/24 tcp 443 → 0.0.0.0/0 tcp 443')]);
   });
 
+  it('heeds settings by their variables, also where the step without the token reads the base', async () => {
+    const { clone } = cloneWithValues('ops/the values.yaml');
+    const variables = {
+      ...{ RECONCILE_VALUES: 'ops/the values.yaml', RECONCILE_OVERLAY: 'production', RECONCILE_FAIL_ON: 'any' },
+      ...{ RECONCILE_SNAPSHOT: await takeSnapshot(), GITHUB_BASE_REF: 'main' },
+    };
+    const ran = await run('github', { ...environment(fork, { INPUT_PATH: 'environments' }), ...variables }, clone);
+    expect([ran.code, ran.output]).toEqual([3, expect.stringContaining('10.40.0.0/24 tcp 443 → 0.0.0.0/0 tcp 443')]);
+    expect(summary()).toContain('`--overlay=production` `--values=ops/the values.yaml`');
+    const cut = { ...variables, GITHUB_BASE_REF: 'gone', RECONCILE_FAIL_ON: 'opens' };
+    const ended = await run('github', { ...environment(fork, { INPUT_PATH: 'environments' }), ...cut }, clone);
+    expect([ended.code, ended.output]).toEqual([1, expect.stringMatching(/^::error::.*fetch-depth: 0/)]);
+  });
+
+  it('applies nothing under RECONCILE_SUSPEND, and names the variables that have no effect', async () => {
+    const push = { ...environment({}), GITHUB_REF: 'refs/heads/main', RECONCILE_SUSPEND: 'true' };
+    const ran = await run('github', { ...push, RECONCILE_SUSPND: '1', RECONCILE_OUTPUT: 'html=x.html' }, folder);
+    expect([ran.code, ran.output, world.live()]).toEqual([3, expect.stringMatching(/suspend/i), []]);
+    expect(ran.output).toContain('::notice::Without effect in this job: RECONCILE_OUTPUT, RECONCILE_SUSPND. ');
+    expect(existsSync(path.join(folder, 'x.html'))).toBe(false);
+  });
+
+  it('reads the settings file that RECONCILE_CONFIG names from the default branch', async () => {
+    const clone = cloneWithSettings('production');
+    const event = { ...ownBranch, repository: { default_branch: 'production' } };
+    const inputs = environment(event, { INPUT_PATH: 'p', INPUT_BASE_URL: '' });
+    const ran = await run('github', { ...inputs, RECONCILE_CONFIG: 'settings.yaml' }, clone);
+    expect([ran.code, ran.output]).toEqual([3, expect.stringContaining('--max-deletes')]);
+  });
+
+  it('names the run in the history, and links the commit', async () => {
+    const { start, checkOut } = openRequest(opens);
+    const [state, page] = [path.join(folder, 'state'), path.join(folder, 'plan.html')];
+    const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: `--state-dir ${state} --output html=${page}` };
+    const job = { GITHUB_RUN_ID: '77', GITHUB_ACTOR: 'alice', GITHUB_SERVER_URL: 'https://github.com' };
+    const push = { ...environment({}, inputs), ...job, GITHUB_REF: 'refs/heads/main' };
+    const clone = checkOut('feature', 'whole');
+    gitAt(clone, 'checkout', '-q', '--detach', start);
+    expect((await run('github', push, clone)).code).toBe(0);
+    const history = execFileSync(process.execPath, [binary, 'history', '--state-dir', state], { encoding: 'utf8' });
+    expect(history).toContain('by GitHub run 77 of alice');
+    expect(readFileSync(page, 'utf8')).toContain(`https://github.com/team/policy/blob/${start}/p_1/closed.yaml#L4`);
+  });
+
+  it('reaches the server and the remote through the proxy of the job', async () => {
+    const { start, checkOut } = openRequest(opens);
+    const asked: string[] = [];
+    const proxy = createServer().on('connect', ({ url = '' }, socket) => {
+      asked.push(url);
+      socket.end('HTTP/1.1 502 Bad Gateway\r\n\r\n');
+    });
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+    const address = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+    const clone = checkOut('feature', 'whole');
+    gitAt(clone, 'checkout', '-q', '--detach', start);
+    gitAt(clone, 'remote', 'set-url', 'origin', 'https://git.invalid/team/policy.git');
+    const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: '--proxy env', INPUT_BASE_URL: 'https://vpn.invalid' };
+    const push = { ...environment({ repository: { default_branch: 'main' } }, inputs), GITHUB_REF: 'refs/heads/main' };
+    const ran = await run('github', { ...push, HTTPS_PROXY: address, NO_PROXY: '*.example.com' }, clone);
+    await new Promise((resolve) => proxy.close(resolve));
+    expect([ran.code, [...new Set(asked)].sort()]).toEqual([1, ['git.invalid:443', 'vpn.invalid:443']]);
+  });
+
   it('fails for invalid manifests with the exit code of the command, and annotates the line', async () => {
     writeFileSync(path.join(world.manifests, 'rules.yaml'), rules('10.1.0.0/99'));
     const ran = await run('github', environment(ownBranch), folder);
@@ -962,6 +1027,26 @@ describe('the GitLab template', () => {
     expect(readFileSync(path.join(folder, 'plan.md'), 'utf8')).toContain('10.1.0.0/16');
     expect(JSON.parse(readFileSync(path.join(folder, 'plan.json'), 'utf8'))).toMatchObject({ summary: { create: 1 } });
     expect(world.live()).toEqual([]);
+  });
+
+  it('applies nothing under RECONCILE_SUSPEND, and plans what the variables say', async () => {
+    const given = environment({ RECONCILE_TOKEN: apiToken, RECONCILE_SUSPEND: 'true' });
+    const ran = await run('gitlab', given, folder);
+    expect([ran.code, ran.output, world.live()]).toEqual([3, expect.stringMatching(/suspend/i), []]);
+    expect(ran.output).not.toContain('Without effect');
+    const { clone, base } = cloneWithValues('ops/the values.yaml');
+    const opened = await run(
+      'gitlab',
+      {
+        ...{ CI_MERGE_REQUEST_IID: '3', CI_MERGE_REQUEST_DIFF_BASE_SHA: base, RECONCILE_PATH: 'environments' },
+        ...{ RECONCILE_VALUES: 'ops/the values.yaml', RECONCILE_OVERLAY: 'production', RECONCILE_FAIL_ON: 'any' },
+      },
+      clone,
+    );
+    expect([opened.code, opened.output]).toEqual([
+      3,
+      expect.stringContaining('10.40.0.0/24 tcp 443 → 0.0.0.0/0 tcp 443'),
+    ]);
   });
 
   it('keeps one note for each folder of a project', async () => {
