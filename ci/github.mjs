@@ -22,7 +22,7 @@ async function main() {
   if (mode !== 'plan' && mode !== 'apply') return fail(`mode must be auto, plan or apply, not ${mode}`);
   if (review && mode === 'apply') return fail('a pull request is never applied: run on a push to the main branch');
   const fromFork = review && event.pull_request.head?.repo?.full_name !== env.GITHUB_REPOSITORY;
-  const done = runJob({
+  const done = await runJob({
     prepared,
     planOnly: mode === 'plan',
     token: fromFork ? '' : input('token'),

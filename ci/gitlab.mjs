@@ -17,7 +17,7 @@ async function main() {
   const prepared = readPrepared(env.RECONCILE_PREPARED ?? '');
   const planOnly = review || prepared.held !== '';
   if (planOnly && !review) say(`${prepared.held}, so it is only planned; to go back to it, revert the commits since.`);
-  const done = runJob({
+  const done = await runJob({
     prepared,
     planOnly,
     token,

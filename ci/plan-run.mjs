@@ -1,6 +1,7 @@
 // What the review scripts share: running the command, and reading what it wrote.
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -14,10 +15,10 @@ const command = ['../reconcile.js', '../dist/reconcile.js']
   .map((name) => resolve(import.meta.dirname, name))
   .find((path) => existsSync(path));
 
-/** What the command gets of the job's variables: who runs it, and where the repository has its pages. */
+/** What the command gets of the job's variables: who runs it, where the repository has its pages, and how GitHub's runner finds what a job left. */
 const passed = [
   ...['PATH', 'HOME', 'CI_JOB_ID', 'GITLAB_USER_LOGIN'],
-  ...['GITHUB_RUN_ID', 'GITHUB_ACTOR', 'GITHUB_SERVER_URL', 'GITHUB_REPOSITORY'],
+  ...['GITHUB_RUN_ID', 'GITHUB_ACTOR', 'GITHUB_SERVER_URL', 'GITHUB_REPOSITORY', 'RUNNER_TRACKING_ID'],
 ];
 /** What it gets beside the token alone: these may hold a password. */
 const proxies = ['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy', 'NO_PROXY', 'no_proxy'];
@@ -28,7 +29,7 @@ const decided = /^RECONCILE_(BASE_URL|TOKEN_FILE|SNAPSHOT|LIVE|BASE|OUTPUT|DETAI
  * Plans or applies as a job asks, beside what the step before `prepared`; a plan without a token is made from the snapshot, or is the difference
  * to the base. `words`: what the forge calls its inputs. Throws an `Error` for people.
  */
-export function runJob(job) {
+export async function runJob(job) {
   const { prepared, planOnly, token, snapshot, baseUrl, caFile, path, forAll = '', forApply, output, words } = job;
   if (command === undefined) throw new Error('reconcile is not built: run npm ci && npm run build');
   tellUnused(job);
@@ -45,8 +46,8 @@ export function runJob(job) {
   const argv = [...how, ...settings, ...target, ...base, ...extra, '--no-color', '--output', output, path];
   const secret = pick((name) => isSecret(name) || proxies.includes(name));
   const secrets = offline ? {} : { RECONCILE_TOKEN: token, ...secret };
-  const planned = offline && !hasSnapshot ? null : runCommand(argv, { ...variables, ...secrets }, names);
-  const done = offline ? addDiff(planned, { base, names, settings, variables, path, extra }) : planned;
+  const planned = offline && !hasSnapshot ? null : await runCommand(argv, { ...variables, ...secrets }, names);
+  const done = offline ? await addDiff(planned, { base, names, settings, variables, path, extra }) : planned;
   const run = nameRun(job, extra);
   return { ...done, run, markdown: done.markdown === '' ? '' : nameText(done.markdown, run) };
 }
@@ -80,14 +81,19 @@ function nameText(text, { title, marker }) {
  * what is `passed`: whether the API token is there is the caller's decision. The Markdown calls paths by other `names`: a folder of its own
  * has another path in each run.
  */
-function runCommand(argv, environment, names = []) {
+async function runCommand(argv, environment, names = []) {
   const folder = mkdtempSync(join(tmpdir(), 'reconcile-'));
   const [markdown, json] = [join(folder, 'plan.md'), join(folder, 'plan.json')];
   const outputs = ['--output', `markdown=${markdown}`, '--output', `json=${json}`];
-  const { status } = spawnSync(process.execPath, [command, ...argv, ...outputs], {
+  const child = spawn(process.execPath, [command, ...argv, ...outputs], {
     env: { CI: 'true', ...pick((name) => passed.includes(name) || isSetting(name)), ...nameRemote(), ...environment },
     stdio: ['ignore', 'inherit', 'inherit'],
   });
+  // A job that is cancelled: the command ends what is under way, and says what it did.
+  const forward = (signal) => child.kill(signal);
+  for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, forward);
+  const [status] = await once(child, 'close');
+  for (const signal of ['SIGINT', 'SIGTERM']) process.off(signal, forward);
   const read = (file) => (existsSync(file) ? readFileSync(file, 'utf8') : '');
   const text = names.reduce((all, [path, name]) => {
     const inProse = path.replace(/[\\`*_{}[\]()<>#!|~&$]/g, '\\$&');
@@ -133,11 +139,14 @@ export function readPrepared(folder) {
  * What the change itself does, without a server: the difference of two folders. `plan` is the outcome of a plan from a snapshot, to which
  * it is added; null: there is none. Null when the base is not here.
  */
-function addDiff(plan, { base, names, settings, variables, path, extra }) {
+async function addDiff(plan, { base, names, settings, variables, path, extra }) {
   const folder = base[0]?.slice('--base='.length);
   if (folder === undefined || plan?.markdown === '') return plan;
   const argv = ['diff', ...settings, ...pickDiffFlags(extra), '--detailed-exitcode', '--no-color', '--output', 'text'];
-  const diff = runCommand([...argv, resolve(folder), resolve(path)], variables, [...names, [resolve(path), path]]);
+  const diff = await runCommand([...argv, resolve(folder), resolve(path)], variables, [
+    ...names,
+    [resolve(path), path],
+  ]);
   if (plan === null) return diff;
   const below = `<details><summary>Without the server</summary>\n\n${diff.markdown}\n\n</details>`;
   return { ...plan, markdown: `${plan.markdown}\n${below}\n` };

@@ -165,7 +165,9 @@ describe('a release', () => {
       writeFileSync(event ?? '', JSON.stringify({ repository: { default_branch: 'main' } }));
       const env = { GITHUB_EVENT_PATH: event ?? '', GITHUB_REPOSITORY: 'team/policy', GITHUB_REF: 'refs/heads/topic' };
       const inputs = { INPUT_PATH: world.manifests, INPUT_BASE_URL: world.sim.url, INPUT_TOKEN: apiToken };
-      const { code, output } = await runAction({ ...env, ...inputs, GITHUB_OUTPUT: outputs ?? '' }, folder, tree);
+      const { code, output } = await runAction({ ...env, ...inputs, GITHUB_OUTPUT: outputs ?? '' }, folder, {
+        home: tree,
+      });
       expect([code, output]).toEqual([0, expect.stringContaining('1 to create')]);
     } finally {
       await world.close();

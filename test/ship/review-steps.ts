@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -20,9 +20,13 @@ interface Step {
 
 /**
  * The steps of action.yml that plan or apply, as the runner runs them from the folder `home`; `env` holds the job's variables and
- * the inputs.
+ * the inputs. `onStart` gets the shell of each.
  */
-export async function runAction(env: Readonly<Record<string, string>>, cwd: string, home = root): Promise<Ran> {
+export async function runAction(
+  env: Readonly<Record<string, string>>,
+  cwd: string,
+  { home = root, onStart = ignore }: { readonly home?: string; readonly onStart?: (shell: ChildProcess) => void } = {},
+): Promise<Ran> {
   const action = parse(readFileSync(path.join(home, 'action.yml'), 'utf8')) as { runs: { steps: readonly Step[] } };
   const folder = mkdtempSync(path.join(tmpdir(), 'action-'));
   const [outputs, ran] = [new Map<string, string>(), { code: 0 as number | null, output: '' }];
@@ -34,7 +38,7 @@ export async function runAction(env: Readonly<Record<string, string>>, cwd: stri
       const file = path.join(folder, 'output');
       writeFileSync(file, '');
       const variables = { GITHUB_ACTION_PATH: home, ...Object.fromEntries([...job, ...inputs]), GITHUB_OUTPUT: file };
-      const step = await runShell('bash', `set -eo pipefail\n${run}`, variables, cwd);
+      const step = await runShell('bash', `set -eo pipefail\n${run}`, variables, cwd, onStart);
       ran.output += step.output;
       for (const line of readFileSync(file, 'utf8').split('\n')) {
         outputs.set(`${id}.${line.split('=')[0]}`, line.slice(line.indexOf('=') + 1));
@@ -62,24 +66,32 @@ function evaluate(value: string, env: Readonly<Record<string, string>>, outputs:
 }
 
 /** The script of the jobs of ci/gitlab.yml, in one shell, with what the image holds. */
-export async function runTemplate(env: Readonly<Record<string, string>>, cwd: string): Promise<Ran> {
+export async function runTemplate(
+  env: Readonly<Record<string, string>>,
+  cwd: string,
+  { onStart = ignore }: { readonly onStart?: (shell: ChildProcess) => void } = {},
+): Promise<Ran> {
   const template = parse(readFileSync(path.join(root, 'ci/gitlab.yml'), 'utf8')) as {
     '.reconcile': { script: readonly string[] };
   };
   const script = template['.reconcile'].script.join('\n').replaceAll('/opt/reconcile', path.join(root, 'dist'));
-  return await runShell('sh', `set -e\n${script}`, env, cwd);
+  return await runShell('sh', `set -e\n${script}`, env, cwd, onStart);
 }
+
+const ignore = (): void => undefined;
 
 async function runShell(
   shell: string,
   script: string,
   env: Readonly<Record<string, string>>,
   cwd: string,
+  onStart: (shell: ChildProcess) => void,
 ): Promise<Ran> {
   const child = spawn(shell, ['-c', script], {
     cwd,
     env: { PATH: process.env['PATH'] ?? '', HOME: cwd, ...env },
   });
+  onStart(child);
   const ended = new Promise<number | null>((resolve) => child.on('close', resolve));
   const [out, error, code] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
   return { code, output: out + error };

@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
@@ -927,11 +927,46 @@ describe('the Action', () => {
     expect([ran.code, ran.output]).toEqual([3, expect.stringContaining('--max-deletes')]);
   });
 
+  it('writes no more when the job is cancelled, and says what it did', async () => {
+    writeFileSync(
+      path.join(world.manifests, 'rules.yaml'),
+      Array.from({ length: 40 }, (_, n) => named(`r${n}`, `action: accept, destination: 10.${n}.0.0/16`)).join('---\n'),
+    );
+    for (const cancelled of ['github', 'gitlab'] as const) {
+      const before = world.live().length;
+      const inherited: string[] = [];
+      const onStart = (shell: ChildProcess): void => {
+        const cancel = (): unknown => {
+          const isAlive = shell.exitCode === null && shell.signalCode === null;
+          if (world.live().length === before) return isAlive && setTimeout(cancel, 20);
+          const children = readFileSync(`/proc/${shell.pid}/task/${shell.pid}/children`, 'utf8').trim();
+          inherited.push(...readFileSync(`/proc/${children}/environ`, 'utf8').split('\0'));
+          return shell.kill(cancelled === 'github' ? 'SIGINT' : 'SIGTERM');
+        };
+        cancel();
+      };
+      const runner = { RUNNER_TRACKING_ID: 'github_77', GITHUB_REF: 'refs/heads/main' };
+      const push = { ...environment({}, { INPUT_ARGUMENTS: '--pace 4' }), ...runner };
+      const job = { RECONCILE_PACE: '4', RECONCILE_TOKEN: apiToken, RECONCILE_PATH: world.manifests };
+      const ran =
+        cancelled === 'github'
+          ? await runAction(push, folder, { onStart })
+          : await runTemplate({ ...job, RECONCILE_BASE_URL: world.sim.url }, folder, { onStart });
+      expect([ran.code, ran.output]).toEqual([5, expect.stringMatching(/^Stopped: \d+ done, \d+ dropped/m)]);
+      expect(inherited.includes('RUNNER_TRACKING_ID=github_77')).toBe(cancelled === 'github');
+      expect(world.live().length).toBeLessThan(before + 20);
+    }
+  });
+
   it('names the run in the history, and links the commit', async () => {
     const { start, checkOut } = openRequest(opens);
     const [state, page] = [path.join(folder, 'state'), path.join(folder, 'plan.html')];
     const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: `--state-dir ${state} --output html=${page}` };
-    const job = { GITHUB_RUN_ID: '77', GITHUB_ACTOR: 'alice', GITHUB_SERVER_URL: 'https://github.com' };
+    const job = {
+      GITHUB_RUN_ID: '77',
+      GITHUB_ACTOR: 'alice',
+      GITHUB_SERVER_URL: 'https://github.com',
+    };
     const push = { ...environment({}, inputs), ...job, GITHUB_REF: 'refs/heads/main' };
     const clone = checkOut('feature', 'whole');
     gitAt(clone, 'checkout', '-q', '--detach', start);
@@ -985,7 +1020,7 @@ describe('the Action', () => {
       runs: { steps: readonly { run?: string; env?: Record<string, string> }[] };
     };
     const step = action.runs.steps.at(-1);
-    expect(step?.run).toBe('node "$GITHUB_ACTION_PATH/dist/ci/github.mjs"');
+    expect(step?.run).toBe('exec node "$GITHUB_ACTION_PATH/dist/ci/github.mjs"');
     const given = Object.entries(step?.env ?? {}).filter(([name]) => name !== 'INPUT_PREPARED');
     const wanted = Object.keys(action.inputs).map((name) => [
       `INPUT_${name.replaceAll('-', '_').toUpperCase()}`,
@@ -1213,7 +1248,7 @@ describe('the GitLab template', () => {
       { script?: string[] }
     >;
     expect(template['.reconcile']?.script?.at(-1)).toBe(
-      'RECONCILE_PREPARED="$prepared" node /opt/reconcile/ci/gitlab.mjs',
+      'exec env RECONCILE_PREPARED="$prepared" node /opt/reconcile/ci/gitlab.mjs',
     );
     expect(readFileSync(path.join(root, 'Dockerfile'), 'utf8')).toContain('/src/dist /opt/reconcile');
     expect(Object.keys(template)).toEqual(['.reconcile', 'reconcile-plan', 'reconcile-apply']);
