@@ -1,7 +1,7 @@
 // The Action's second step (action.yml): plan on a pull request, with one comment updated in place; apply on a push.
 // A pull request of a fork is planned from a snapshot, and the API token is taken out of reach before its code is looked at.
 import { appendFileSync, readFileSync } from 'node:fs';
-import { callJson, readPrepared, runJob, writeComment } from './plan-run.mjs';
+import { callJson, isSame, readPrepared, runJob, writeComment } from './plan-run.mjs';
 
 const env = process.env;
 const input = (name) => (env[`INPUT_${name.replaceAll('-', '_').toUpperCase()}`] ?? '').trim();
@@ -13,7 +13,8 @@ async function main() {
   const event = (env.GITHUB_EVENT_PATH && JSON.parse(readFileSync(env.GITHUB_EVENT_PATH, 'utf8'))) || {};
   const review = event.pull_request !== undefined;
   const auto = input('mode') === 'auto' || input('mode') === '';
-  const prepared = readPrepared(input('prepared'));
+  // The forge's merge of a request can be seen nowhere.
+  const prepared = readPrepared(input('prepared'), [env.GITHUB_SHA, event.pull_request?.head?.sha]);
   const held = onMain(event)
     ? prepared.held
     : `${env.GITHUB_REF || 'A commit without a branch'} is not the default branch`;
@@ -55,7 +56,7 @@ async function main() {
         .join(''),
     );
   }
-  if (review && input('comment') !== 'false') await comment(event.pull_request.number, done);
+  if (review && input('comment') !== 'false') await comment(event.pull_request, done);
   // 2: changes are pending, which is what a pull request is for.
   return mode === 'plan' && code === 2 ? 0 : code;
 }
@@ -71,10 +72,13 @@ function onMain({ repository }) {
   return main === undefined ? /^refs\/heads\/(main|master)$/.test(ref) : ref === `refs/heads/${main}`;
 }
 
-async function comment(number, done) {
-  const api = `${env.GITHUB_API_URL}/repos/${env.GITHUB_REPOSITORY}/issues`;
+async function comment({ number, head, base }, done) {
+  const repository = `${env.GITHUB_API_URL}/repos/${env.GITHUB_REPOSITORY}`;
+  const api = `${repository}/issues`;
   const headers = { authorization: `Bearer ${input('github-token')}`, 'x-github-api-version': '2022-11-28' };
   await writeComment(done, {
+    request: `${repository}/pulls/${number}`,
+    isCurrent: (now) => isSame(now.head?.sha, head?.sha) && isSame(now.base?.ref, base?.ref),
     url: `${api}/${number}/comments`,
     change: (id) => `${api}/comments/${id}`,
     method: 'PATCH',

@@ -2,7 +2,7 @@
 // Where the API token is absent (a fork's pipeline, an unprotected branch) the plan is made from a snapshot.
 import { copyFileSync, existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { callJson, readPrepared, runJob, writeComment } from './plan-run.mjs';
+import { callJson, isSame, readPrepared, runJob, writeComment } from './plan-run.mjs';
 
 const env = process.env;
 const say = (text) => process.stdout.write(`${text}\n`);
@@ -14,7 +14,10 @@ async function main() {
   const fromFork = review && env.CI_MERGE_REQUEST_SOURCE_PROJECT_ID !== env.CI_MERGE_REQUEST_PROJECT_ID;
   const token = fromFork ? '' : (env.RECONCILE_TOKEN ?? '');
   if (token === '' && !review) return fail('RECONCILE_TOKEN is not there: make it a protected, masked variable');
-  const prepared = readPrepared(env.RECONCILE_PREPARED ?? '');
+  const prepared = readPrepared(env.RECONCILE_PREPARED ?? '', [
+    env.CI_COMMIT_SHA,
+    env.CI_MERGE_REQUEST_SOURCE_BRANCH_SHA,
+  ]);
   const planOnly = review || prepared.held !== '';
   if (planOnly && !review) say(`${prepared.held}, so it is only planned; to go back to it, revert the commits since.`);
   const done = await runJob({
@@ -41,9 +44,14 @@ async function main() {
 }
 
 async function note(done) {
-  const url = `${env.CI_API_V4_URL}/projects/${env.CI_MERGE_REQUEST_PROJECT_ID}/merge_requests/${env.CI_MERGE_REQUEST_IID}/notes`;
+  const request = `${env.CI_API_V4_URL}/projects/${env.CI_MERGE_REQUEST_PROJECT_ID}/merge_requests/${env.CI_MERGE_REQUEST_IID}`;
+  const url = `${request}/notes`;
+  // The first has a value in a merged results pipeline alone.
+  const head = env.CI_MERGE_REQUEST_SOURCE_BRANCH_SHA || env.CI_COMMIT_SHA;
   const headers = { 'private-token': env.RECONCILE_GITLAB_TOKEN };
   await writeComment(done, {
+    request,
+    isCurrent: (now) => isSame(now.sha, head) && isSame(now.target_branch, env.CI_MERGE_REQUEST_TARGET_BRANCH_NAME),
     url,
     change: (id) => `${url}/${id}`,
     method: 'PUT',

@@ -117,9 +117,10 @@ function named(flag, value = '') {
 
 /**
  * What the step before wrote (dist/ci/base.js), which had no secret: the arguments that name the base, and the variable that
- * tells the command what is planned, so that it starts no git beside the token. `held`: why it is only planned.
+ * tells the command what is planned, so that it starts no git beside the token. `held`: why it is only planned. `shown`: a commit, and the one
+ * that is named in its place.
  */
-export function readPrepared(folder) {
+export function readPrepared(folder, [commit, shown]) {
   const read = (name) => {
     const file = join(folder, name);
     return folder !== '' && existsSync(file) ? [readFileSync(file, 'utf8')] : [];
@@ -131,7 +132,7 @@ export function readPrepared(folder) {
     names: base.map((path) => [path, 'the base']),
     settings: read('config').flatMap((file) => ['--config', file]),
     held,
-    variables: { RECONCILE_REVISION: revision },
+    variables: { RECONCILE_REVISION: commit && shown ? revision.replace(commit, shown) : revision },
   };
 }
 
@@ -209,11 +210,19 @@ function tellUnused({ own, say }) {
 
 /**
  * Writes the one comment of a review anew, or a first one; `isOurs` tells our comments from those of strangers. A fork's job may not write:
- * its plan is in `where`.
+ * its plan is in `where`. Nor does the job of an older commit that runs again: `isCurrent` looks at what is at `request` now.
  */
-export async function writeComment({ markdown, run }, { url, change, method, headers, isOurs, where, most, say }) {
+export async function writeComment(
+  { markdown, run },
+  { url, change, method, headers, isOurs, where, most, say, ...asked },
+) {
   try {
     const before = await findComment(url, headers, run.marker, await isOurs());
+    const { status: known, body: now } = await callJson(asked.request, { headers });
+    if (known === 200 && !asked.isCurrent(now))
+      return say(
+        `The comment was not written: the request has another commit, or another target, by now. The plan is in ${where}.`,
+      );
     for (const body of listBodies(markdown, run, where, most)) {
       const [at, how] = before === null ? [url, 'POST'] : [change(before), method];
       const { status } = await callJson(at, { method: how, headers, body: { body } });
@@ -224,6 +233,9 @@ export async function writeComment({ markdown, run }, { url, change, method, hea
     say(`The comment was not written (no answer); the plan is in ${where}.`);
   }
 }
+
+/** Whether what the forge says now is what the job was started for; where one of them is not known, nothing tells them apart. */
+export const isSame = (now, then) => !now || !then || now === then;
 
 /** The comment with our marker, else one of 0.1, which had one for all runs. */
 async function findComment(url, headers, marker, isOurs) {

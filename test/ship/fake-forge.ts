@@ -23,6 +23,8 @@ export interface FakeForge {
   readonly comments: Comment[];
   /** Who `GET /user` says that the token belongs to; null: the token of a job, which may not ask. */
   me: { readonly id: number; readonly login: string; readonly type: string } | null;
+  /** What it says of the request itself. */
+  request: object;
   /** Answer writes with 403, as a fork's job gets it. */
   readOnly: boolean;
   /** Characters of a comment at most; a longer one is answered with 422, as GitHub does. */
@@ -50,6 +52,7 @@ export async function startForge(): Promise<FakeForge> {
     calls,
     comments,
     me: null,
+    request: {},
     readOnly: false,
     longest: 65_536,
     close: () => new Promise((resolve) => server.close(() => resolve())),
@@ -59,6 +62,7 @@ export async function startForge(): Promise<FakeForge> {
 
 function answerTo(forge: FakeForge, method: string, path: string, body: string): readonly [number, unknown] {
   if (path === '/user') return forge.me === null ? [403, {}] : [200, forge.me];
+  if (/\/(pulls|merge_requests)\/\d+$/.test(path)) return [200, forge.request];
   if (method === 'GET') {
     const query = new URL(path, forge.url).searchParams;
     const [size, page] = [Number(query.get('per_page') ?? 30), Number(query.get('page') ?? 1)];

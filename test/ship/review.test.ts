@@ -303,6 +303,30 @@ describe('the Action', () => {
     pull_request: { number: 7, base: { ref: 'main' }, head: { sha: head, repo: { full_name } } },
   });
 
+  it('leaves the comment about a newer commit, or another target, alone where an older job runs again', async () => {
+    const { head, merge, checkOut } = openRequest(opens);
+    const job = { ...onMain, GITHUB_SHA: merge, GITHUB_HEAD_REF: 'feature' };
+    const variables = { ...environment(requestOf(head), { INPUT_PATH: 'p_1' }), ...job };
+    const clone = checkOut('refs/pull/7/merge', 'whole');
+    forge.request = { head: { sha: head }, base: { ref: 'main' } };
+    const first = await run('github', variables, clone);
+    expect(first.code).toBe(0);
+    expect(forge.comments[1]?.body).toContain(`at ${head.slice(0, 7)} \\(feature\\)`);
+    for (const now of [
+      { head: { sha: merge }, base: { ref: 'main' } },
+      { head: { sha: head }, base: { ref: 'other' } },
+    ]) {
+      forge.request = now;
+      forge.calls.length = 0;
+      const again = await run('github', variables, clone);
+      expect([again.code, again.output]).toEqual([
+        0,
+        expect.stringContaining('::notice::The comment was not written: '),
+      ]);
+      expect(forge.calls.filter(({ method }) => method !== 'GET')).toEqual([]);
+    }
+  });
+
   it.each([
     ['merged, in a whole clone', 'refs/pull/7/merge', 'whole'],
     ['merged, in a shallow clone', 'refs/pull/7/merge', 'shallow'],
@@ -1057,7 +1081,7 @@ describe('the GitLab template', () => {
     expect(forge.comments).toHaveLength(2);
     await run('gitlab', environment({ ...request, RECONCILE_TOKEN: apiToken }), folder);
     expect(forge.comments).toHaveLength(2);
-    const onNotes = forge.calls.filter(({ path: called }) => called !== '/user');
+    const onNotes = forge.calls.filter(({ path: called }) => called.includes('/notes'));
     expect(onNotes.map(({ method }) => method)).toEqual(['GET', 'POST', 'GET', 'PUT']);
     expect(readFileSync(path.join(folder, 'plan.md'), 'utf8')).toContain('10.1.0.0/16');
     expect(JSON.parse(readFileSync(path.join(folder, 'plan.json'), 'utf8'))).toMatchObject({ summary: { create: 1 } });
@@ -1082,6 +1106,20 @@ describe('the GitLab template', () => {
       3,
       expect.stringContaining('10.40.0.0/24 tcp 443 → 0.0.0.0/0 tcp 443'),
     ]);
+  });
+
+  it('leaves the note about a newer commit alone where an older job runs again', async () => {
+    const job = { ...request, RECONCILE_TOKEN: apiToken, CI_MERGE_REQUEST_TARGET_BRANCH_NAME: 'main' };
+    forge.request = { sha: 'b'.repeat(40), target_branch: 'main' };
+    for (const [head, notes] of [
+      [{ CI_COMMIT_SHA: 'a'.repeat(40) }, 1],
+      [{ CI_COMMIT_SHA: 'b'.repeat(40), CI_MERGE_REQUEST_TARGET_BRANCH_NAME: 'other' }, 1],
+      [{ CI_COMMIT_SHA: 'c'.repeat(40), CI_MERGE_REQUEST_SOURCE_BRANCH_SHA: 'b'.repeat(40) }, 2],
+    ] as const) {
+      const ran = await run('gitlab', environment({ ...job, ...head }), folder);
+      expect([ran.code, ran.output.includes('The comment was not written: ')]).toEqual([0, notes === 1]);
+      expect(forge.comments).toHaveLength(notes);
+    }
   });
 
   it('keeps one note for each folder of a project', async () => {
