@@ -156,11 +156,7 @@ export interface RunFacts {
 
 /** The one table of exit codes, for every command, one-shot or watching: the first row that applies counts. */
 export const exitTable = [
-  {
-    code: exitCodes.invalid,
-    when: (facts) => facts.invalid,
-    meaning: 'manifests have errors; nothing was written',
-  },
+  { code: exitCodes.invalid, when: (facts) => facts.invalid, meaning: 'manifests have errors; nothing was written' },
   { code: exitCodes.refused, when: (facts) => facts.refused, meaning: 'refused by a guard, test or window; went back' },
   {
     code: exitCodes.partial,

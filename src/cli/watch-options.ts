@@ -24,10 +24,7 @@ export const watchOptions = {
 
   listen: { kind: 'text', value: 'HOST:PORT', help: 'serve the page, /healthz, /readyz, /metrics and /api' },
   listenHost: { kind: 'list', value: 'NAME', help: 'further Host names it is addressed by' },
-  listenTokenFile: {
-    kind: 'path',
-    help: 'token for the page, /metrics and /api; required beyond loopback',
-  },
+  listenTokenFile: { kind: 'path', help: 'token for the page, /metrics and /api; required beyond loopback' },
   listenTlsCert: { kind: 'path', help: 'certificate chain (PEM) for --listen' },
   listenTlsKey: { kind: 'path', help: 'its private key (PEM)' },
   webhookListen: { kind: 'text', value: 'HOST:PORT', help: 'serve POST /webhook, which starts a pass' },

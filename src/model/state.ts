@@ -81,8 +81,7 @@ export function listBoundaries(
   after: number,
   until = Number.POSITIVE_INFINITY,
 ): readonly Boundary[] {
-  const timed = [...rules.filter(hasTimes), ...upcoming];
-  return timed.flatMap((rule): readonly Boundary[] => {
+  return [...rules.filter(hasTimes), ...upcoming].flatMap((rule): readonly Boundary[] => {
     const { notBefore = Number.NaN, expires = Number.NaN } = rule;
     const both = [{ rule, what: 'begins', at: notBefore } as const, { rule, what: 'ends', at: expires } as const];
     return both.filter(({ at }) => at > after && at <= until);

@@ -68,8 +68,7 @@ export function indexRules<T extends Ruled>(items: readonly T[]): RuleIndex<T> {
       const own = users.map((user) => lanesOf(user)[lane]?.items ?? []);
       const keyOf = (rules: readonly T[]) =>
         rules.map(({ rule }) => formatRuleKey({ ...rule, userId: null })).join('\n');
-      const distinct = keepFirst(own, keyOf).flat();
-      return laneIndex(distinct.sort(compare));
+      return laneIndex(keepFirst(own, keyOf).flat().sort(compare));
     });
   return { scopes, lanesOf, ownLane, users };
 }

@@ -48,8 +48,7 @@ export function createUsers(clock: SimulatorClock, events: TableEvents, seeds: r
     },
     /** E-mail addresses are compared without case. */
     byEmail(email: string): StoredUser | undefined {
-      const wanted = email.toLowerCase();
-      return all().find((user) => user.email.toLowerCase() === wanted);
+      return all().find((user) => user.email.toLowerCase() === email.toLowerCase());
     },
   };
 }

@@ -103,6 +103,35 @@ describe('reconcile init', () => {
     expect(run.out.includes('give --forge github or --forge gitlab')).toBe(file === null);
   });
 
+  it.each([
+    [
+      'the default branch of origin',
+      { 'refs/remotes/origin/HEAD': 'ref: refs/remotes/origin/trunk', HEAD: 'ref: refs/heads/x' },
+    ],
+    ['the branch that is checked out', { HEAD: 'ref: refs/heads/trunk' }],
+    ['main, where Git keeps refs in a table', { HEAD: 'ref: refs/heads/.invalid' }],
+    ['main, where a commit is checked out', { HEAD: '1'.repeat(40) }],
+  ])('the workflow applies pushes to %s', async (what, files: Readonly<Record<string, string>>) => {
+    for (const [name, text] of Object.entries(files)) world.write(`fw/.git/${name}`, `${text}\n`);
+    await world.cli(['init', 'fw', '--forge', 'github']);
+    const branch = what.startsWith('main') ? 'main' : 'trunk';
+    expect(parse(world.read('fw/.github/workflows/firezone.yml')).on.push).toEqual({ branches: [branch] });
+  });
+
+  it('writes no workflow below the top of a repository, where no forge reads it, and says what to do', async () => {
+    world.write('mono/.git/HEAD', 'ref: refs/heads/main\n');
+    for (const forge of ['github', 'gitlab'])
+      expect(await world.cli(['init', 'mono/infra/fw', '--forge', forge])).toMatchObject({
+        code: 1,
+        err: expect.stringMatching(
+          /infra\/fw lies in the repository .*mono, [\s\S]*hint: run `reconcile init` there, or first `git init`/,
+        ),
+      });
+    expect(existsSync(join(world.folder, 'mono/infra'))).toBe(false);
+    expect((await world.cli(['init', 'mono/infra/fw', '--example'])).code).toBe(0);
+    expect((await world.cli(['init', 'mono', '--example', '--forge', 'github'])).code).toBe(0);
+  });
+
   it('overwrites no file, and adds nothing to manifests that are there', async () => {
     world.write('fw/README.md', 'mine\n');
     world.write(

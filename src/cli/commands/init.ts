@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
+import { listRepositories } from '../../adapters/source/work-tree.ts';
 import type { ExportedFile } from '../../desired/export.ts';
 import { findSecretHost, type SecretBinding } from '../../model/configuration.ts';
 import { escapeControls } from '../../model/printable.ts';
@@ -7,7 +8,7 @@ import { hasErrors } from '../../model/problem.ts';
 import { renderProblems } from '../../report/problems.ts';
 import { version } from '../../version.ts';
 import { findServer } from '../approval.ts';
-import { type Answer, exitCodes, type Invocation } from '../command.ts';
+import { type Answer, exitCodes, type Invocation, makeFailure } from '../command.ts';
 import { runPass } from '../pass-run.ts';
 import { examineServer, renderExamination } from './doctor.ts';
 import { addSchemas, describeSecrets, exportServer, listOtherManifests, writeExported } from './export.ts';
@@ -26,8 +27,13 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const folder = resolve(terminal.cwd, operands[0] ?? '.');
   const server = findServer(settings) ?? 'https://vpn.example.com';
   const path = join(folder, policy);
-  const written = relative(terminal.cwd, path) || '.';
-  const place = { folder, path, written, server, forge: readForge(settings.forge, folder) };
+  const [top = folder] = settings.forge === null ? [] : listRepositories(folder);
+  if (top !== folder) {
+    const summary = `${folder} lies in the repository ${top}, and a forge reads workflows at the top alone`;
+    throw makeFailure('usage', summary, 'run `reconcile init` there, or first `git init` in this folder');
+  }
+  const forge = settings.forge ?? readForge(folder);
+  const place = { folder, path, written: relative(terminal.cwd, path) || '.', server, forge };
   return settings.example ? initExample(invocation, place) : initFromServer(invocation, place);
 }
 
@@ -76,21 +82,24 @@ async function writeMissing(place: Place, manifests: readonly ExportedFile[], bi
   return `${escapeControls(folder)}\n${lines.join('')}`;
 }
 
-/** The forge asked for, or the one of the repository's remote `origin`; null where neither says. */
-function readForge(wanted: Forge | null, folder: string): Forge | null {
-  if (wanted !== null) return wanted;
-  const file = join(folder, '.git/config');
-  const config = existsSync(file) ? readFileSync(file, 'utf8') : '';
-  const host = /\[remote "origin"\][^[]*?\n\s*url\s*=\s*(?:\w+:\/\/)?(?:[^@/\s]*@)?([^/:\s]+)/.exec(config)?.[1] ?? '';
+/** The forge of the repository's remote `origin`; null where that does not say. */
+function readForge(folder: string): Forge | null {
+  const remote = /\[remote "origin"\][^[]*?\n\s*url\s*=\s*(?:\w+:\/\/)?(?:[^@/\s]*@)?([^/:\s]+)/;
+  const host = remote.exec(readGitFiles(folder))?.[1] ?? '';
   return host.includes('github') ? 'github' : host.includes('gitlab') ? 'gitlab' : null;
 }
 
+/** Git's settings of a repository, the default branch of `origin`, and the branch checked out (`.invalid`: kept elsewhere). */
+function readGitFiles(folder: string): string {
+  const files = ['config', 'refs/remotes/origin/HEAD', 'HEAD'].map((name) => join(folder, '.git', name));
+  return files.map((file) => (existsSync(file) ? readFileSync(file, 'utf8') : '')).join('\n');
+}
+
 function filesAround(place: Place, bindings: readonly SecretBinding[]): readonly ExportedFile[] {
-  const { server, forge } = place;
   return [
     { path: 'settings.yaml', text: settingsText(place, bindings) },
-    ...(forge === 'github' ? [{ path: '.github/workflows/firezone.yml', text: githubWorkflow(server) }] : []),
-    ...(forge === 'gitlab' ? [{ path: '.gitlab-ci.yml', text: gitlabJobs(server) }] : []),
+    ...(place.forge === 'github' ? [{ path: '.github/workflows/firezone.yml', text: githubWorkflow(place) }] : []),
+    ...(place.forge === 'gitlab' ? [{ path: '.gitlab-ci.yml', text: gitlabJobs(place) }] : []),
     { path: '.pre-commit-config.yaml', text: hooks },
     { path: 'README.md', text: readme(place) },
   ];
@@ -110,11 +119,12 @@ ${bound === '' ? '' : `# Where client secrets may go. Their values are never in 
 const home = 'OWNER/firezone-reconcile';
 const ownerNote = '# Replace OWNER by the home of your copy of reconcile.';
 
-function githubWorkflow(server: string): string {
+function githubWorkflow({ folder, server }: Place): string {
+  const branch = /^ref: refs\/(?:remotes\/origin|heads)\/([^.\n].*)$/m.exec(readGitFiles(folder))?.[1] ?? 'main';
   return `name: firezone
 on:
   pull_request: {types: [opened, synchronize, reopened, edited]}
-  push: {branches: [main]}
+  push: {branches: [${JSON.stringify(branch)}]}
 permissions: {contents: read, pull-requests: write}
 concurrency: {group: "firezone-\${{ github.ref }}", cancel-in-progress: false}
 jobs:
@@ -133,7 +143,7 @@ jobs:
 `;
 }
 
-function gitlabJobs(server: string): string {
+function gitlabJobs({ server }: Place): string {
   return `${ownerNote} Set RECONCILE_TOKEN as a protected, masked variable.
 include:
   - {project: ${home}, ref: v${version}, file: ci/gitlab.yml}
