@@ -33,6 +33,9 @@ export async function runJob(job) {
   const { prepared, planOnly, token, snapshot, baseUrl, caFile, path, forAll = '', forApply, output, words } = job;
   if (command === undefined) throw new Error('reconcile is not built: run npm ci && npm run build');
   tellUnused(job);
+  // The step before gets it as a flag in single quotes.
+  if (process.env.RECONCILE_VALUES?.includes("'"))
+    throw new Error('a quote in RECONCILE_VALUES: name the file in the settings');
   const { base, names, settings, variables } = prepared;
   const offline = planOnly && token === '';
   const hasSnapshot = snapshot !== '' && existsSync(snapshot);

@@ -930,6 +930,11 @@ describe('the Action', () => {
     const ran = await run('github', { ...environment(fork, { INPUT_PATH: 'environments' }), ...variables }, clone);
     expect([ran.code, ran.output]).toEqual([3, expect.stringContaining('10.40.0.0/24 tcp 443 → 0.0.0.0/0 tcp 443')]);
     expect(summary()).toContain('`--overlay=production` `--values=ops/the values.yaml`');
+    const quoted = { ...environment(fork), RECONCILE_VALUES: "ops/it's.yaml", RECONCILE_FAIL_ON: 'opens' };
+    expect(await run('github', quoted, folder)).toMatchObject({
+      code: 1,
+      output: expect.stringContaining('a quote in'),
+    });
     const cut = { ...variables, GITHUB_BASE_REF: 'gone', RECONCILE_FAIL_ON: 'opens' };
     const ended = await run('github', { ...environment(fork, { INPUT_PATH: 'environments' }), ...cut }, clone);
     expect([ended.code, ended.output]).toEqual([1, expect.stringMatching(/^::error::.*fetch-depth: 0/)]);

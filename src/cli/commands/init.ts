@@ -124,7 +124,7 @@ function githubWorkflow({ folder, server }: Place): string {
   return `name: firezone
 on:
   pull_request: {types: [opened, synchronize, reopened, edited]}
-  push: {branches: [${JSON.stringify(branch)}]}
+  push: {branches: [${JSON.stringify(branch)}]} # the default branch
 permissions: {contents: read, pull-requests: write}
 concurrency: {group: "firezone-\${{ github.ref }}", cancel-in-progress: false}
 jobs:
