@@ -124,7 +124,7 @@ describe('reconcile init', () => {
       expect(await world.cli(['init', 'mono/infra/fw', '--forge', forge])).toMatchObject({
         code: 1,
         err: expect.stringMatching(
-          /infra\/fw lies in the repository .*mono, [\s\S]*hint: run `reconcile init` there, or first `git init`/,
+          /infra\/fw lies in the repository .*mono, [\s\S]*hint: run `reconcile init` there, or first `git init mono\/infra\/fw`/,
         ),
       });
     expect(existsSync(join(world.folder, 'mono/infra'))).toBe(false);

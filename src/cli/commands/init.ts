@@ -30,7 +30,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const [top = folder] = settings.forge === null ? [] : listRepositories(folder);
   if (top !== folder) {
     const summary = `${folder} lies in the repository ${top}, and a forge reads workflows at the top alone`;
-    throw makeFailure('usage', summary, 'run `reconcile init` there, or first `git init` in this folder');
+    throw makeFailure('usage', summary, `run \`reconcile init\` there, or first \`git init ${operands[0] ?? '.'}\``);
   }
   const forge = settings.forge ?? readForge(folder);
   const place = { folder, path, written: relative(terminal.cwd, path) || '.', server, forge };
