@@ -5,7 +5,7 @@ import { Leadership } from './leadership.ts';
 import { describeStandby } from './lease.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { createAnnouncer } from './observer.ts';
-import { describeConditions, isInForce, type PassEnding, showWorse, type Verdict, waits } from './pass-ending.ts';
+import { describeConditions, isInForce, type PassEnding, showWorse, type Verdict } from './pass-ending.ts';
 import { logPass } from './pass-log.ts';
 import { viewRecord } from './record.ts';
 import { explainSourceError, type RevisionSelection } from './revision-selection.ts';
@@ -194,16 +194,8 @@ export class Loop {
   /** Takes back what nobody confirmed, and looks again at once: a newer revision may wait. */
   async #takeBack(lead: Leadership, revision: string) {
     const run = await runBack(lead, revision);
-    const { lastGood } = lead.history;
-    const beside = lastGood !== null && waits(run) ? await lead.runner.runTimes(lead.order(lastGood), 'ends') : null;
     const complaint = await lead.triedBack(revision, run);
-    const outcomes = [...run.outcomes, ...(beside?.outcomes ?? [])];
-    return {
-      ...run,
-      complaint,
-      outcomes,
-      verdict: isInForce(run.verdict) ? { ...run.verdict, waitMs: 0 } : run.verdict,
-    };
+    return { ...run, complaint, verdict: isInForce(run.verdict) ? { ...run.verdict, waitMs: 0 } : run.verdict };
   }
 
   async #conclude(leadership: Leadership, ended: PassEnding) {

@@ -9,7 +9,6 @@ import { createGapClock } from './observer.ts';
 import type { PassRun, Verdict } from './pass-ending.ts';
 import { addVerdict, findUnfinished, isInForce, joinRuns, judge, mayBeOnePart, waits } from './pass-ending.ts';
 import { logDrift, logFailures, logInternalError, logTimes, logUnknownRules } from './pass-log.ts';
-import { isAlone } from './record.ts';
 import type { StatusBoard } from './status-board.ts';
 
 /** Runs passes for one loop, each plan past the controller's own gate. */
@@ -114,8 +113,10 @@ const forbids = new Set<Refusal['code']>([
 ]);
 
 /** Whether the revision is in effect already, and asks for what it asked for then: what differs from that is drift. */
-function isDriftOf({ content, back, record, base }: PassOrder, desired: DesiredState | null): boolean {
-  if (back !== undefined || !isAlone(content.revision, record)) return false;
+export function isDriftOf({ content, back, record, base }: PassOrder, desired: DesiredState | null): boolean {
+  if (back !== undefined || content.revision !== record.appliedRevision) return false;
+  // What was written of another one since is ours.
+  if (content.revision !== record.inForceRevision) return false;
   return desired === null || isInEffect(desired, record.appliedDesired, base);
 }
 

@@ -73,11 +73,6 @@ export function recordGivenUp(earlier: readonly string[], revision: string): rea
   return [...earlier.filter((one) => one !== revision), revision].slice(-mostGivenUp);
 }
 
-/** Whether this revision is applied, and nothing of another one since. */
-export function isAlone(revision: string, { appliedRevision, inForceRevision }: LoopRecord): boolean {
-  return revision === appliedRevision && revision === inForceRevision;
-}
-
 /** What the status shows of the revisions that a record names. */
 export function viewRecord({ appliedRevision: applied, appliedAt, failed, givenUp, stuckRevision }: LoopRecord) {
   return { applied, appliedAt, failed: [...failed, ...givenUp], stuck: stuckRevision };

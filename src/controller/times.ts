@@ -7,7 +7,7 @@ import type { PassOrder } from './gate.ts';
 import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { lacksUsers, type PassEnding, type PassRun, pickWorst, waits } from './pass-ending.ts';
-import { isAlone } from './record.ts';
+import { isDriftOf } from './pass-runner.ts';
 
 /**
  * One pass over a content, and the times of the revision in force as a plan of their own where they would wait with it:
@@ -29,7 +29,7 @@ export async function runWithTimes(
   const { base, runner, record } = lead;
   const now = clock.wallTime();
   let inForce = base;
-  const isReported = settings().onDrift === 'report' && isAlone(content.revision, record);
+  const isReported = settings().onDrift === 'report' && isDriftOf(lead.order(content), null);
   const runKnown = async (of: SourceContent, part: TimesPart, held = 0, newer: Partial<PassOrder> = {}) => {
     // What the server took in part, or what was applied under other settings, is in no base.
     if (base === null || of.revision !== record.appliedRevision) inForce = await build(of, lead.record.agreedAt);
@@ -138,17 +138,20 @@ export function makeAgenda(end: PassEnding, base: DesiredState | null, now: numb
 export async function runBack(lead: Leadership, revision: string): Promise<PassRun & Pick<PassEnding, 'content'>> {
   const { history, runner } = lead;
   const content = history.lastGood;
-  const first = content === null ? null : await runner.run({ ...lead.order(content), back: 'confirmed' });
-  const back = first === null ? 'before' : 'rest';
-  const rest = await runner.run({ ...lead.order({ revision, files: [] }), back, begin: null });
-  if (first === null) return { ...rest, content };
+  const takeBack = (back: 'before' | 'rest') =>
+    runner.run({ ...lead.order({ revision, files: [] }), back, begin: null });
+  if (content === null) return { ...(await takeBack('before')), content };
+  const first = await runner.run({ ...lead.order(content), back: 'confirmed' });
+  const rest = await takeBack('rest');
   const { desired = null, problems = [] } = first.result ?? {};
   if (rest.result?.failure?.code === 'no-record') {
-    const summary = `What ${content?.revision.slice(0, 12)} leaves alone may be as that revision left it: nothing here recorded it.`;
+    const summary = `What ${content.revision.slice(0, 12)} leaves alone may be as that revision left it: nothing here recorded it.`;
     const left = makeError('not-gone-back', summary, 'Look at the server.');
     return { ...first, content, result: first.result && { ...first.result, problems: [...problems, left] } };
   }
-  const outcomes = [...first.outcomes, ...rest.outcomes];
+  // As long as that does not get through, what is confirmed ends by itself.
+  const ends = waits(rest) ? [await runner.runTimes(lead.order(content), 'ends')] : [];
+  const outcomes = [first, rest, ...ends].flatMap((one) => one.outcomes);
   // What the content asks for is not what the rest was made from.
   const result = rest.result && { ...rest.result, desired, problems: [...problems, ...rest.result.problems] };
   // The rest puts back the rules of users who are there, whatever else of that content is wrong now.
