@@ -134,24 +134,25 @@ export function agreedAtOf(state: DesiredState | null): Partial<LoopRecord> {
 /** The ends of a pass that leave its revision stuck; all but the first may have written. */
 const sticking: ReadonlySet<ConditionReason> = new Set(['Refused', 'ApplyFailed', 'NotConverging', 'NotConfirmed']);
 
-/** What a record keeps of the end of a pass: a revision that failed or is stuck, and how much drift was left alone. */
-export function recordEnding(
-  { failed, drift, appliedRevision, stuckRevision }: LoopRecord,
-  { verdict, complaint, content, result, outcomes = [] }: PassEnding,
-): Pick<LoopRecord, 'failed' | 'drift' | 'stuckRevision'> {
+/** Which revision is stuck after a pass. Of one that waits, or cannot be read, nothing new is known. */
+export function findStuck(record: LoopRecord, { verdict, complaint, content, outcomes = [] }: PassEnding) {
   const { kind, reason, revision = content?.revision ?? null } = complaint ?? verdict;
-  const isLost = kind === 'terminal' && (reason === 'ApplyFailed' || reason === 'NotConverging');
-  const isNew = revision !== null && revision !== appliedRevision && complaint === undefined;
   const hasFailed = kind !== 'good' && outcomes.some(({ outcome }) => outcome === 'failed' || outcome === 'unknown');
   const isStuck = sticking.has(reason) || (hasFailed && complaint === undefined);
-  // Of a revision that waits, or cannot be read, nothing new is known.
-  const tried = isStuck ? revision : complaint === undefined ? null : stuckRevision;
-  const left = verdict.reason === 'DriftReported' ? (result?.plan?.steps.length ?? 0) : drift;
-  return {
-    failed: isLost && isNew ? recordGivenUp(failed, revision) : failed,
-    stuckRevision: tried === appliedRevision ? null : tried,
-    drift: verdict.kind === 'good' ? 0 : left,
-  };
+  const stuck = isStuck ? revision : complaint === undefined ? null : record.stuckRevision;
+  return stuck === record.appliedRevision ? null : stuck;
+}
+
+/** What a record keeps of the end of a pass: a revision that failed, and how much drift was left alone. */
+export function recordEnding(
+  { failed, drift, appliedRevision }: LoopRecord,
+  { verdict: { kind, reason }, complaint, content, result }: PassEnding,
+): Pick<LoopRecord, 'failed' | 'drift'> {
+  const revision = content?.revision;
+  const isLost = kind === 'terminal' && (reason === 'ApplyFailed' || reason === 'NotConverging');
+  const isNew = revision !== undefined && revision !== appliedRevision && complaint === undefined;
+  const left = reason === 'DriftReported' ? (result?.plan?.steps.length ?? 0) : drift;
+  return { failed: isLost && isNew ? recordGivenUp(failed, revision) : failed, drift: kind === 'good' ? 0 : left };
 }
 
 /** Where secrets were sent, as far as a record holds it. */

@@ -64,7 +64,7 @@ function createTenure({ identity, durationMs, clock, logger, onChange, onOverlap
     /** What is sent must also have been answered or given up before the end. */
     mayWrite: () => leftMs() > durationMs / 4,
     signal: () => held.signal,
-    /** Who was found to hold it, for `heldMs` from when it was last seen to be renewed (monotonic, ms): another that is silent may be dead. */
+    /** Who was found to hold it for `heldMs`, last renewed then (monotonic, ms): another that is silent may be dead. */
     saw(holder: string | null, renewedAt: number, heldMs: number): void {
       tenure.holder = holder !== identity && clock.now() - renewedAt > heldMs / 4 ? null : holder;
     },
