@@ -128,7 +128,7 @@ export function findChanges(before: DesiredState, after: DesiredState, stays: re
 /** The traffic that differs at this time (ms since 1970) between rules that have times, and what differs later; null: too many looks. */
 export function compareTimes({ kept, left, changed, isNew }: ReturnType<typeof findChanges>, at: number) {
   const users = new Set([...kept, ...left, ...changed].flatMap(({ rule }) => rule.userId ?? []));
-  const all = { before: [...kept, ...left], after: [...kept, ...changed], users: [...users] };
+  const all = { before: [...kept, ...left], after: [...kept, ...changed], users };
   const sides = selectNear(all, [...left, ...changed]);
   const effect = computeEffectAt(sides, at);
   if (!isNew) return { effect, later: findLaterEffects(sides, at, effect) };
@@ -141,12 +141,12 @@ export function compareTimes({ kept, left, changed, isNew }: ReturnType<typeof f
 interface Sides {
   readonly before: readonly DesiredRule[];
   readonly after: readonly DesiredRule[];
-  readonly users: readonly string[];
+  readonly users: ReadonlySet<string>;
 }
 
 function computeEffectAt({ before, after, users }: Sides, time: number): Effect {
   const rulesOf = (side: readonly DesiredRule[]): readonly Rule[] => selectRulesAt(side, time).map(({ rule }) => rule);
-  return computeOwnEffect([rulesOf(before)], rulesOf(after), users);
+  return computeOwnEffect([rulesOf(before)], rulesOf(after), [...users]);
 }
 
 /** Looks at rules for all times at which one begins or ends, at most; a rule's traffic counts as ten, as do 100 characters of it. */
@@ -155,7 +155,6 @@ const mostLooks = 5_000_000;
 /** What differs later: an entry for each time after `at` from which the difference is another. Null: it takes too many looks at a rule. */
 function findLaterEffects(sides: Sides, at: number, now: Effect): readonly LaterEffect[] | null {
   const rules = [...sides.before, ...sides.after];
-  const users = new Set(sides.users);
   const later: LaterEffect[] = [];
   const turns = groupBy(listBoundaries({ rules }, at), (one) => one.at);
   let [then, last, looks] = [at, turns.size === 0 ? '' : JSON.stringify(now), 0];
@@ -171,7 +170,7 @@ function findLaterEffects(sides: Sides, at: number, now: Effect): readonly Later
     const effect = computeEffectAt(sides, from);
     const text = JSON.stringify(effect);
     looks += text.length / 10;
-    if (text !== last) later.push({ from, effect, users });
+    if (text !== last) later.push({ from, effect, users: sides.users });
     last = text;
   }
   return later;

@@ -54,14 +54,14 @@ export function findUnnamedPort<T extends Ruled>(index: RuleIndex<T>, packet: Po
   return port <= getLastPort(packet.protocol) ? port : 1;
 }
 
-/** Exactly the traffic that a rule decides, and what it would decide were it the only one. */
-export type RuleTraffic = Readonly<Record<'decides' | 'alone', readonly Traffic[]>>;
+/** Exactly the traffic that a rule decides, and what it would decide were it the only one; and the users whom both tell apart. */
+export type RuleTraffic = Readonly<Record<'decides' | 'alone', readonly Traffic[]>> & Pick<RuleIndex<Ruled>, 'users'>;
 
 /** Explains one rule of the index: for nobody's devices and those of every user with a rule. */
 export function explainRule<T extends Ruled>(index: RuleIndex<T>, rule: T): RuleTraffic {
   const [own, earlier] = [0b01, 0b10];
   const bitOf = (item: T): number => (item === rule ? own : compareDeciding(item.rule, rule.rule) < 0 ? earlier : 0);
-  const collected = collectTraffic<T, number, keyof RuleTraffic>({
+  const collected = collectTraffic<T, number, 'decides' | 'alone'>({
     index,
     within: [rule],
     nothing: 0,
@@ -71,7 +71,7 @@ export function explainRule<T extends Ruled>(index: RuleIndex<T>, rule: T): Rule
     classesOf: (bits) => (bits === own ? ['decides', 'alone'] : bits === (own | earlier) ? ['alone'] : []),
   });
   const trafficOf = renderTraffic(collected, index.users);
-  return { decides: trafficOf('decides'), alone: trafficOf('alone') };
+  return { decides: trafficOf('decides'), alone: trafficOf('alone'), users: index.users };
 }
 
 function removalsOf<T extends Ruled>({ verdict, rule, overridden }: Decision<T>): readonly T[] | null {

@@ -62,7 +62,9 @@ export function intersectPorts(a: PortSet, b: PortSet): PortSet {
   return out;
 }
 
+/** The very set `a` where there is nothing to take from it. */
 export function subtractPorts(a: PortSet, b: PortSet): PortSet {
+  if (b.length === 0) return a;
   if (isSamePorts(a, b)) return [];
   const starts = [Number.NEGATIVE_INFINITY, ...b.map(({ high }) => high + 1)];
   const others = starts.map((low, at) => ({ low, high: (b[at]?.low ?? Number.POSITIVE_INFINITY) - 1 }));

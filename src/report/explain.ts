@@ -93,14 +93,9 @@ export function makePacketMembers({ packet, ports, explanation }: PacketReport):
   };
 }
 
-/** What a rule decides, and what it would decide alone. `users`: all with rules of their own. */
-export function renderRuleReport(
-  rule: NamedRule,
-  traffic: RuleTraffic,
-  users: readonly string[],
-  names: UserNames,
-): string {
-  const people = makePeople(users, { userNames: names });
+/** What a rule decides, and what it would decide alone. */
+export function renderRuleReport(rule: NamedRule, traffic: RuleTraffic, names: UserNames): string {
+  const people = makePeople(traffic.users, { userNames: names });
   const [decides, alone] = [formatTraffic(traffic.decides, people), formatTraffic(traffic.alone, people)];
   const same = decides.join() === alone.join();
   const first = decides.length === 0 ? 'decides nothing: other rules always come first' : 'decides';

@@ -3,7 +3,7 @@ import { formatInstant } from '../model/instant.ts';
 import { escapeControls, joinSome } from '../model/printable.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { listBoundaries } from '../model/state.ts';
-import type { Change, Plan } from '../plan/plan.ts';
+import type { Change, LaterEffect, Plan } from '../plan/plan.ts';
 import type { Effect, Traffic } from '../policy/traffic.ts';
 import type { UserNames } from '../policy/words.ts';
 import { chooseSymbol, describeChange, formatLabel, formatWhy } from './change-words.ts';
@@ -193,34 +193,29 @@ function showChange(change: Change, name: string, names: UserNames, at: number |
 /** What is opened and closed now, and from each of the first later times on. */
 function listTraffic({ effect, later = [] }: Plan, people: People, lines: number): readonly TrafficPart[] {
   const left = later.length - lines;
+  const partOf = ({ from, effect: differs, users: withRules }: LaterEffect): TrafficPart =>
+    trafficPart(`From ${formatInstant(from)}: `, differs, { ...people, withRules }, lines);
   const more = { headline: `and from ${count(left, 'later time')} on: the JSON output has all`, lines: [], left: 0 };
   return [
     trafficPart(later.length === 0 ? '' : 'Now: ', effect, people, lines),
-    ...later
-      .slice(0, lines)
-      .map(({ from, effect: then, users }) =>
-        trafficPart(`From ${formatInstant(from)}: `, then, { ...people, withRules: users }, lines),
-      ),
+    ...later.slice(0, lines).map(partOf),
     ...(left > 0 ? [more] : []),
   ];
 }
 
 function trafficPart(when: string, effect: Effect, people: People, lines: number): TrafficPart {
   const isWhole = lines === Number.POSITIVE_INFINITY;
-  const opens = describeTraffic(effect.opens, people, isWhole);
-  const closes = describeTraffic(effect.closes, people, isWhole);
-  const all = [...opens.map((line) => entryOf('opens', line)), ...closes.map((line) => entryOf('closes', line))];
+  const entriesOf = (label: TrafficEntry['label']): readonly TrafficEntry[] =>
+    describeTraffic(effect[label], people, isWhole).map((line) => ({ ...line, label, text: formatTrafficLine(line) }));
+  const [opens, closes] = [entriesOf('opens'), entriesOf('closes')];
+  const all = [...opens, ...closes];
   const nothing = when === '' ? 'No traffic changes.' : 'no traffic changes.';
   const headline = `${when}${all.length === 0 ? nothing : `opens ${whomText(opens)}; closes ${whomText(closes)}`}`;
   return { headline, lines: all.slice(0, lines), left: Math.max(0, all.length - lines) };
 }
 
-function entryOf(label: TrafficEntry['label'], line: TrafficLine): TrafficEntry {
-  return { label, text: formatTrafficLine(line), who: line.who, what: line.what };
-}
-
 /** `nothing`, `for everyone and for bob`; of many the first, with a count for the rest. */
-function whomText(lines: readonly TrafficLine[]): string {
+function whomText(lines: readonly TrafficEntry[]): string {
   const all = [...new Set(lines.map(({ who }) => who))].map((who) => `for ${who}`);
   if (all.length === 0) return 'nothing';
   return all.length <= 5 ? joinWords(all) : joinSome(all, 3);

@@ -174,5 +174,7 @@ it('a user whom only rules that begin later name is protected from then on, as n
   expect(codesOf(plan('own=accept 10.9.0.0/24 @alice'))).toEqual(['protected-traffic']);
   const others = plan('open=accept 10.9.0.0/24', 'own=drop 10.9.0.0/24 @alice');
   expect(codesOf(others)).toEqual([]);
-  expect(renderPlan(reportOf(others), { color: false })).toMatch(/From 1970-01-01T00:00:00.005Z: opens for everyone but user 00000000;/);
+  expect(renderPlan(reportOf(others), { color: false })).toMatch(
+    /From 1970-01-01T00:00:00.005Z: opens for everyone but user 00000000;/,
+  );
 });

@@ -27,7 +27,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
     const rule = findNamedRule(asked ?? '', subject);
     const traffic = explainRule(index, rule);
     return {
-      text: () => renderRuleReport(rule, traffic, index.users, userNames),
+      text: () => renderRuleReport(rule, traffic, userNames),
       document: () => renderDocument(makeRuleMembers(rule, traffic), problems),
       notes,
     };

@@ -47,14 +47,13 @@ function selectionOf({ destination, protocol, ports, user }: Protected): Selecti
   return { user: user === undefined ? 'any' : user, destination, protocols: asked, ports: ports ?? everyPort };
 }
 
-function refuse(protection: Protected, verb: string, packet: string): Refusal {
-  const summary = `Protected traffic to ${describe(protection)} ${verb}, for example ${packet}.`;
+function refuse({ destination, protocol, ports }: Protected, verb: string, packet: string): Refusal {
+  const what = [destination.text, protocol ?? '', ports === null ? '' : formatPortRange(ports)]
+    .filter(Boolean)
+    .join(' ');
+  const summary = `Protected traffic to ${what} ${verb}, for example ${packet}.`;
   const hint = 'Change the manifests so that this traffic keeps its verdict, or `protect` in the settings.';
   return { code: 'protected-traffic', summary, hint };
-}
-
-function describe({ destination, protocol, ports }: Protected): string {
-  return [destination.text, protocol ?? '', ports === null ? '' : formatPortRange(ports)].filter(Boolean).join(' ');
 }
 
 /** Policy tests that the rules after the plan do not pass, and those that must always hold and do not on the way. */

@@ -35,9 +35,9 @@ export function lintRuleReach(linted: Linted): readonly Finding[] {
 
 /** The rules that stay when all with an end have ended: nobody should delete one of them because of others that end. */
 function selectLasting(linted: Linted): Linted {
-  const all = [...linted.rules, ...(linted.desired.upcoming ?? [])];
-  const rules = all.filter(({ expires }) => expires === undefined);
-  if (rules.length === all.length && all.length === linted.rules.length) return linted;
+  const { rules: present, upcoming = [], at } = linted.desired;
+  if (at === undefined) return linted;
+  const rules = [...present, ...upcoming].filter(({ expires }) => expires === undefined);
   const index = indexRules(rules);
   return { ...linted, rules, index, leaders: findLeaders(index) };
 }
@@ -53,8 +53,7 @@ function nothingDropped(rules: readonly DesiredRule[]): Finding | null {
 
 function neverDecides(rule: DesiredRule, linted: Linted): Finding {
   const single = forestalling(rule, linted);
-  const all = single === null ? samples(rule, linted).flatMap(([other]) => other ?? []) : [single];
-  const shadows = [...new Set(all)];
+  const shadows = [...new Set(single === null ? samples(rule, linted).flatMap(([other]) => other ?? []) : [single])];
   const related = shadows.map((other) => ({ place: other.place, note: `${quoteName(other)} decides instead` }));
   const { place } = rule;
   if (single !== null && single.rule.action === 'accept' && getRank(single.rule) === getRank(rule.rule) - 1) {
@@ -65,7 +64,7 @@ function neverDecides(rule: DesiredRule, linted: Linted): Finding {
     return { code: 'drop-under-accept', place, summary, hint, related };
   }
   const names = shadows.map(quoteName).join(' and ') || 'other rules';
-  const summary = `${quoteName(rule)} never decides anything: ${names} always ${all.length > 1 ? 'come' : 'comes'} first.`;
+  const summary = `${quoteName(rule)} never decides anything: ${names} always ${shadows.length === 1 ? 'comes' : 'come'} first.`;
   const hint = 'Delete the rule, or narrow those before it; `reconcile explain --rule NAME` shows what it decides.';
   return { code: 'never-decides', place, summary, hint, related };
 }

@@ -89,16 +89,14 @@ function classesOf(traffic: readonly Traffic[], budget: Budget): readonly Source
     `${protocol} ${formatPortsKey(ports ?? [])} ${getOrMake(texts, destinations, () => destinations.join(' '))}`;
   const byUser = groupBy(traffic, ({ user }) => user);
   const alike = groupBy(byUser, ([, own]) => own.map(keyOf).join('\n'));
-  const unread = new Set<string | null>();
-  const classes = [...alike.values()].flatMap((members): readonly SourceTraffic[] => {
-    const users = new Set(members.map(([user]) => user));
-    const own = members[0]?.[1] ?? [];
-    budget.networks -= own.reduce((sum, { destinations }) => sum + destinations.length, 0);
-    if (budget.networks >= 0) return [{ users, pieces: piecesOf(own) }];
-    for (const user of users) unread.add(user);
-    return [];
+  const read = groupBy(alike.values(), ([first]) => {
+    for (const { destinations } of first?.[1] ?? []) budget.networks -= destinations.length;
+    return budget.networks < 0 ? null : first;
   });
-  return unread.size === 0 ? classes : [...classes, { users: unread, pieces: null }];
+  return [...read].map(([first, members]) => ({
+    users: new Set(members.flat().map(([user]) => user)),
+    pieces: first === null ? null : piecesOf(first?.[1] ?? []),
+  }));
 }
 
 /** One source's traffic as ascending stretches of addresses, each with all its protocols. */
@@ -162,27 +160,23 @@ function* stretchesOf(spans: readonly Span[]): Generator<Interval & { readonly a
 
 /** The traffic of one stretch by the classes that have it. */
 function splitByClasses(active: ReadonlySet<Span>, budget: Pick<Budget, 'looks'>): ReadonlyMap<string, Protocols> {
-  let parts: { readonly members: number[]; readonly protocols: Protocols }[] = [];
+  let parts: { readonly key: string; readonly protocols: Protocols }[] = [];
   for (const [index, own] of [...groupBy(active, (span) => span.index)].sort(([a], [b]) => a - b)) {
     let left = uniteProtocols(own);
     const next: typeof parts = [];
-    for (const part of parts) {
-      const { members, protocols } = part;
+    for (const { key, protocols } of parts) {
       const both = intersectPorts(protocols, left);
       const only = subtractPorts(protocols, left);
       left = subtractPorts(left, protocols);
-      const isCut = both.length > 0 && only.length > 0;
-      if (isCut) next.push({ members: [...members, index], protocols: both }, { members, protocols: only });
-      else next.push(part);
-      if (only.length === 0) members.push(index);
-      budget.looks -= both === protocols ? 1 : 10 * (protocols.length + left.length) + (isCut ? members.length : 0);
+      if (both.length > 0) next.push({ key: `${key} ${index}`, protocols: both });
+      if (only.length > 0) next.push({ key, protocols: only });
+      budget.looks -= both === protocols ? 1 : 10 * (protocols.length + left.length);
     }
-    if (left.length > 0) next.push({ members: [index], protocols: left });
+    if (left.length > 0) next.push({ key: String(index), protocols: left });
     parts = next;
     budget.looks -= own.length;
   }
-  const byKey = groupBy(parts, ({ members }) => members.join(' '));
-  return new Map([...byKey].map(([key, same]) => [key, uniteProtocols(same)]));
+  return new Map([...groupBy(parts, ({ key }) => key)].map(([key, same]) => [key, uniteProtocols(same)]));
 }
 
 function uniteProtocols(parts: readonly { readonly protocols: Protocols }[]): Protocols {

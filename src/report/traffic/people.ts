@@ -27,8 +27,8 @@ const mostNamed = 6;
 
 export function collectPeople(plan: Plan | null, report: Pick<RunReport, 'userNames' | 'groups'>): People {
   const withRules = collectNamedUsers(plan?.changes ?? []);
-  const { names, groups } = makePeople([...withRules, ...(plan?.later?.[0]?.users ?? [])], report);
-  return { names, groups, withRules, budget: makeBudget() };
+  const users = [...withRules, ...(plan?.later?.[0]?.users ?? [])];
+  return { ...makePeople(users, report), withRules, budget: makeBudget() };
 }
 
 /** People with rules of their own: names from the manifests, else as many characters of the UUID as tell two of them apart. */
