@@ -150,22 +150,22 @@ export function verdictHistory(
     const commit: Commit = { id, time, parents: parents ?? before, author: '', subject: '' };
     return { commit, version: state && { ...state, commit, rules: listAllRules(state) } };
   });
-  const last = read.findLast(({ version }) => version !== null)?.version;
-  if (!last) throw new TypeError('verdictHistory: the manifests of every version have errors');
-  const { port, ...source } = readPacket('verdictHistory: `packet`', asked, last);
-  if (port === null && source.protocol !== 'other') throw new TypeError('verdictHistory: `packet` needs a `port`');
-  const packet = { ...source, port: port ?? 0 };
   const commits = read.map(({ commit }) => commit);
   const timeline = makeTimeline(commits, now);
   const moments = read.flatMap(({ commit, version }) => timeline.add(commit, version));
+  const newest = timeline.newest();
+  if (newest === null) throw new TypeError('verdictHistory: the manifests of every version have errors');
+  const { port, ...source } = readPacket('verdictHistory: `packet`', asked, newest);
+  if (port === null && source.protocol !== 'other') throw new TypeError('verdictHistory: `packet` needs a `port`');
+  const packet = { ...source, port: port ?? 0 };
   const side = ({ verdict, rule }: VerdictChange['before']) => ({ verdict, rule: rule?.name ?? null });
   return {
-    verdict: decideAt(last, now, packet).verdict,
+    verdict: decideAt(newest, now, packet).verdict,
     changes: [...moments, ...timeline.end()].flatMap((moment): readonly VerdictEntry[] => {
       const change = findVerdictChange(moment, packet);
       if (change === null) return [];
-      const { cause, time, commit, before, after } = change;
-      return [{ cause, time, id: commit.id, before: side(before), after: side(after) }];
+      const { cause, time, commits, before, after } = change;
+      return commits.slice(0, 1).map(({ id }) => ({ cause, time, id, before: side(before), after: side(after) }));
     }),
     skipped: read.flatMap(({ commit, version }) => (version === null ? [commit.id] : [])),
   };

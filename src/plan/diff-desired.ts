@@ -5,7 +5,7 @@ import { createTouches } from '../model/intervals.ts';
 import { formatCount } from '../model/printable.ts';
 import { type DesiredRule, findDifferences, formatRuleKey, type Rule, selectRulesAt } from '../model/rule.ts';
 import { type DesiredState, listBoundaries } from '../model/state.ts';
-import { computeOwnEffect } from '../policy/effect.ts';
+import { computeEffect } from '../policy/effect.ts';
 import type { Effect } from '../policy/traffic.ts';
 import { decideRules } from './decide.ts';
 import { decideConfiguration } from './decide-configuration.ts';
@@ -146,7 +146,7 @@ interface Sides {
 
 function computeEffectAt({ before, after, users }: Sides, time: number): Effect {
   const rulesOf = (side: readonly DesiredRule[]): readonly Rule[] => selectRulesAt(side, time).map(({ rule }) => rule);
-  return computeOwnEffect([rulesOf(before)], rulesOf(after), [...users]);
+  return computeEffect(rulesOf(before), rulesOf(after), [...users]);
 }
 
 /** Looks at rules for all times at which one begins or ends, at most; a rule's traffic counts as ten, as do 100 characters of it. */

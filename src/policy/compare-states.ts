@@ -4,14 +4,12 @@ import type { Ruled, RuleIndex } from './rule-index.ts';
 import type { Traffic } from './traffic.ts';
 import { getRank, getVerdict, noRank, type Rank } from './verdict.ts';
 
-/** A question about several states of the rules at once. The index holds every rule that is in any of them. */
+/** A question about two states of the rules at once. The index holds every rule that is in either of them. */
 export interface Comparison<T extends Ruled, C> {
   readonly index: RuleIndex<T>;
-  /** How many states, at most 30. */
-  readonly states: number;
   /** Bit i is set when the item is in state i. */
   readonly statesOf: (item: T) => number;
-  /** Only addresses and ports that one of these items names are compared; usually the items that are not in every state. */
+  /** Only addresses and ports that one of these items names are compared; usually the items that are not in both. */
   readonly within: readonly T[];
   /** The class of packets that these states accept (bit i: state i); null where they are not asked about. */
   readonly classify: (accepts: number) => C | null;
@@ -19,15 +17,15 @@ export interface Comparison<T extends Ruled, C> {
 
 /** The exact traffic of each class, for nobody and every user with a rule in the index. */
 export function compareStates<T extends Ruled, C>(comparison: Comparison<T, C>): (one: C) => readonly Traffic[] {
-  const { index, states, statesOf, within, classify } = comparison;
+  const { index, statesOf, within, classify } = comparison;
   const collected = collectTraffic<T, readonly (Rank | typeof noRank)[], C>({
     index,
     within,
-    nothing: new Array<typeof noRank>(states).fill(noRank),
+    nothing: [noRank, noRank],
     keyOf: ({ rule }) => getRank(rule),
     add: (outer, items) => {
       let ranks: (Rank | typeof noRank)[] | null = null;
-      for (let i = 0; i < states; i++) {
+      for (let i = 0; i < 2; i++) {
         const item = items.find((one) => (statesOf(one) >>> i) & 1);
         const rank = item === undefined ? noRank : getRank(item.rule);
         if (rank >= (outer[i] as number)) continue;

@@ -3,7 +3,7 @@ import { getOrMake } from '../model/group-by.ts';
 import type { PortRange } from '../model/port-range.ts';
 import type { Rule } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
-import { computeOwnEffect } from './effect.ts';
+import { computeEffect } from './effect.ts';
 import { intersectPorts } from './port-set.ts';
 import type { Traffic } from './traffic.ts';
 
@@ -27,8 +27,8 @@ export function computeReach(
     return part === undefined ? theirs : restrictTraffic(theirs, part);
   };
   const asked = [...(users ?? [])];
-  const { opens } = computeOwnEffect([dropAll], rules, asked);
-  return { accepted: select(opens), dropped: select(computeOwnEffect([[]], rules, asked).closes) };
+  const { opens } = computeEffect(dropAll, rules, asked);
+  return { accepted: select(opens), dropped: select(computeEffect([], rules, asked).closes) };
 }
 
 const dropAll = ([4, 6] as const).map((family): Rule => {

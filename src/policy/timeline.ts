@@ -1,4 +1,5 @@
 import type { Commit } from '../model/commit.ts';
+import { collectReachable, groupBy } from '../model/group-by.ts';
 import { type DesiredRule, formatRuleKey, hasTimes, selectRulesAt } from '../model/rule.ts';
 import { type DesiredState, listBoundaries } from '../model/state.ts';
 import { type Decision, decideAmong } from './decide-packet.ts';
@@ -10,18 +11,19 @@ export interface Version extends Pick<DesiredState, 'userNames' | 'groups'> {
   readonly rules: readonly DesiredRule[];
 }
 
-/** A moment at which verdicts may change: a commit, or a time at which rules of the branch's newest commit begin or end. */
+/** A moment at which verdicts may change: a commit of the branch itself, or a time at which rules of its newest one begin or end. */
 export interface Moment {
   readonly cause: 'commit' | 'time';
   readonly time: number;
-  /** Rules in force before: of each version that the commit follows. */
-  readonly before: readonly (readonly DesiredRule[])[];
+  /** Rules in force before and afterwards. */
+  readonly before: readonly DesiredRule[];
   readonly after: readonly DesiredRule[];
   readonly version: Version;
-  /** The commit itself; of a time, the one that set this rule's times. */
-  readonly commitOf: (rule: DesiredRule) => Commit;
+  /** The commit, then those it merged that added or removed one of these rules; of a time, those that set it for one of them. */
+  readonly commitsOf: (rules: readonly DesiredRule[]) => readonly Commit[];
 }
 
+/** What the branch itself is from a time on. */
 interface Known {
   readonly version: Version;
   readonly time: number;
@@ -29,54 +31,77 @@ interface Known {
   readonly setBy: ReadonlyMap<string, Commit>;
 }
 
-/** The timeline of the last of these commits (parents before children), with the moments until `now`. */
+/** A commit yet to be merged, or that cannot be read, and the rules that it added or removed. */
+interface Step {
+  readonly commit: Commit;
+  readonly changed: ReadonlySet<string>;
+}
+
+/** The timeline of the last of these commits (parents before children) and its first parents, with the moments until `now`. */
 export function makeTimeline(commits: readonly Commit[], now: number) {
-  const mainline = mainlineOf(commits);
-  const times = new Map<string, number>();
-  const known = new Map<string, readonly Known[]>();
+  const firstParents = new Map(commits.map(({ id, parents }) => [id, parents.slice(0, 1)]));
+  const head = commits.slice(-1).map(({ id }) => id);
+  const mainline = collectReachable(head, (id) => firstParents.get(id) ?? []);
   const lastChild = new Map(commits.flatMap(({ id, parents }) => parents.map((parent) => [parent, id])));
+  const rulesAt = new Map<string, Version['rules']>();
+  const steps = new Map<string, Step>();
+  let newest: Known | null = null;
   return {
-    /** The moments up to this commit, in order. Null: it cannot be read, and its children are compared with its parents. */
+    /** The newest version of the branch itself that can be read. */
+    newest: (): Version | null => newest?.version ?? null,
+    /** The moments up to this commit, in order. Null: it cannot be read, and its children are compared with its first parent. */
     add(commit: Commit, version: Version | null): readonly Moment[] {
       const { id, parents } = commit;
+      const former = rulesAt.get(parents[0] ?? '') ?? [];
+      for (const parent of parents) if (lastChild.get(parent) === id) rulesAt.delete(parent);
+      const rules = version?.rules ?? former;
+      rulesAt.set(id, rules);
+      if (version === null || !mainline.has(id)) {
+        steps.set(id, { commit, changed: new Set(listDifferent(former, rules).map(timesKey)) });
+        return [];
+      }
       // Not before what it follows, whatever the clocks of its authors said, and not in the future.
-      const earliest = parents.reduce((latest, parent) => Math.max(latest, times.get(parent) ?? latest), commit.time);
-      const time = Math.min(earliest, now);
-      times.set(id, time);
-      const from = [...new Set(parents.flatMap((parent) => known.get(parent) ?? []))];
-      const first = known.get(parents[0] ?? '')?.[0];
-      for (const parent of parents) if (lastChild.get(parent) === id) known.delete(parent);
-      known.set(id, version === null ? from : [{ version, time, setBy: settersOf(version, from) }]);
-      if (version === null) return [];
-      const passed = first === undefined || !mainline.has(id) ? [] : boundariesOf(first, time);
-      if (from.some((one) => one.version.rules === version.rules)) return passed;
-      const before = from.length === 0 ? [[]] : from.map((one) => selectRulesAt(one.version.rules, time));
-      const after = selectRulesAt(version.rules, time);
-      return [...passed, { cause: 'commit', time, before, after, version, commitOf: () => commit }];
+      const time = Math.min(Math.max(newest?.time ?? commit.time, commit.time), now);
+      const passed = newest === null ? [] : boundariesOf(newest, time);
+      const merged = takeSteps(parents, steps);
+      newest = { version, time, setBy: settersOf(version, newest?.setBy, merged) };
+      if (rules === former) return passed;
+      const sides = { before: selectRulesAt(former, time), after: selectRulesAt(rules, time) };
+      const commitsOf: Moment['commitsOf'] = (asked) => {
+        const keys = asked.map(timesKey);
+        const own = merged.filter(({ changed }) => keys.some((key) => changed.has(key)));
+        return [commit, ...own.map((step) => step.commit)];
+      };
+      return [...passed, { cause: 'commit', time, ...sides, version, commitsOf }];
     },
     /** The moments from the newest commit until now. */
-    end(): readonly Moment[] {
-      const last = known.get(commits.at(-1)?.id ?? '')?.[0];
-      return last === undefined ? [] : boundariesOf(last, now);
-    },
+    end: (): readonly Moment[] => (newest === null ? [] : boundariesOf(newest, now)),
   };
 }
 
-/** The newest commit, its first parent, and so on: what the branch itself was at any time. */
-function mainlineOf(commits: readonly Commit[]): ReadonlySet<string> {
-  const firstParent = new Map(commits.map(({ id, parents }) => [id, parents[0]]));
-  const line = new Set<string>();
-  for (let id = commits.at(-1)?.id; id !== undefined && !line.has(id); id = firstParent.get(id)) line.add(id);
-  return line;
+/** Takes out these commits and what they follow, parents before children. */
+function takeSteps(last: readonly string[], steps: Map<string, Step>): readonly Step[] {
+  const ids = collectReachable(last, (id) => steps.get(id)?.commit.parents ?? []);
+  const taken = [...ids].reverse().flatMap((id) => steps.get(id) ?? []);
+  for (const id of ids) steps.delete(id);
+  return taken;
 }
 
 function timesKey({ rule, notBefore, expires }: DesiredRule): string {
   return `${formatRuleKey(rule)} ${notBefore} ${expires}`;
 }
 
-function settersOf({ rules, commit }: Version, from: readonly Known[]): ReadonlyMap<string, Commit> {
+/** The rules that only one of the two holds, wherever it is written. Those of unchanged files are one object in both. */
+export function listDifferent(before: Version['rules'], after: Version['rules']): readonly DesiredRule[] {
+  const [left, right] = [new Set(before), new Set(after)];
+  const moved = [...before.filter((one) => !right.has(one)), ...after.filter((one) => !left.has(one))];
+  return [...groupBy(moved, timesKey).values()].flatMap((same) => (same.length === 1 ? same : []));
+}
+
+function settersOf({ rules, commit }: Version, earlier: Known['setBy'] | undefined, merged: readonly Step[]) {
   const keys = rules.filter(hasTimes).map(timesKey);
-  return new Map(keys.map((key) => [key, from.find(({ setBy }) => setBy.has(key))?.setBy.get(key) ?? commit]));
+  const setterOf = (key: string): Commit => merged.find(({ changed }) => changed.has(key))?.commit ?? commit;
+  return new Map(keys.map((key) => [key, earlier?.get(key) ?? setterOf(key)]));
 }
 
 /** The times after this version and up to another at which its rules begin or end. */
@@ -88,28 +113,26 @@ function boundariesOf({ version, time: from, setBy }: Known, until: number): rea
     .map((time) => ({
       cause: 'time',
       time,
-      before: [selectRulesAt(version.rules, time - 1)],
+      before: selectRulesAt(version.rules, time - 1),
       after: selectRulesAt(version.rules, time),
       version,
-      commitOf: (rule) => setBy.get(timesKey(rule)) ?? version.commit,
+      commitsOf: (rules) => [...new Set(rules.map((rule) => setBy.get(timesKey(rule)) ?? version.commit))],
     }));
 }
 
 export interface VerdictChange extends Pick<Moment, 'cause' | 'time'> {
-  readonly commit: Commit;
+  readonly commits: readonly Commit[];
   readonly before: Decision<DesiredRule>;
   readonly after: Decision<DesiredRule>;
 }
 
-/** How the packet's verdict changes at a moment: it is that of none of the versions before. Null: it does not. */
+/** How the packet's verdict changes at a moment. Null: it does not. */
 export function findVerdictChange(moment: Moment, packet: Packet): VerdictChange | null {
-  const { cause, time, before, after, version, commitOf } = moment;
-  const now = decideAmong(after, packet);
-  const earlier = before.map((rules) => decideAmong(rules, packet));
-  const [first] = earlier;
-  if (first === undefined || earlier.some(({ verdict }) => verdict === now.verdict)) return null;
-  const rule = first.rule?.expires === time ? first.rule : now.rule;
-  return { cause, time, commit: rule === null ? version.commit : commitOf(rule), before: first, after: now };
+  const [before, after] = [decideAmong(moment.before, packet), decideAmong(moment.after, packet)];
+  if (before.verdict === after.verdict) return null;
+  const deciding = new Set([before.rule, after.rule]);
+  const turning = listDifferent(moment.before, moment.after).filter((rule) => deciding.has(rule));
+  return { cause: moment.cause, time: moment.time, commits: moment.commitsOf(turning), before, after };
 }
 
 /** What a version decides of a packet at a time. */

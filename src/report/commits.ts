@@ -1,8 +1,7 @@
-import type { Commit } from '../model/commit.ts';
 import { formatInstant } from '../model/instant.ts';
 import { escapeControls } from '../model/printable.ts';
-import { computeOwnEffect } from '../policy/effect.ts';
-import type { Moment, VerdictChange } from '../policy/timeline.ts';
+import { computeEffect } from '../policy/effect.ts';
+import { listDifferent, type Moment, type VerdictChange } from '../policy/timeline.ts';
 import type { Packet } from '../policy/verdict.ts';
 import { describePacket, type UserNames } from '../policy/words.ts';
 import { formatDecider, makeNamedMembers, makePacketDocument } from './explain.ts';
@@ -12,8 +11,7 @@ import { makePeople } from './traffic/people.ts';
 import { makeEffectDocument } from './traffic-json.ts';
 
 /** A moment as it is told: the commits behind it, what stands below it, the last cells of its rows, and its members for machines. */
-interface Entry extends Pick<Moment, 'cause' | 'time'> {
-  readonly commits: readonly Commit[];
+interface Entry extends Pick<VerdictChange, 'cause' | 'time' | 'commits'> {
   readonly lines: () => readonly string[];
   readonly rows: () => readonly (readonly string[])[];
   readonly members: Readonly<Record<string, unknown>>;
@@ -28,13 +26,13 @@ export function tellBlame(blame: {
   readonly from: string | null;
 }): TableAnswer {
   const { packet, names, verdict, changes, from } = blame;
-  const entries = changes.map(({ commit, before, after, ...moment }): Entry => {
+  const entries = changes.map(({ before, after, ...moment }): Entry => {
     const [then, now] = [before, after].map(({ verdict, rule }) => {
       const named = rule && { ...rule, id: null };
       return { text: formatDecider(named, names), members: { verdict, rule: named && makeNamedMembers(named) } };
     });
     return {
-      ...{ ...moment, commits: [commit] },
+      ...moment,
       lines: () => [`${before.verdict} → ${after.verdict}`, `before  ${then?.text}`, `after   ${now?.text}`],
       rows: () => [[after.verdict, then?.text ?? '', now?.text ?? '']],
       members: { before: then?.members, after: now?.members },
@@ -52,15 +50,13 @@ export function tellBlame(blame: {
 }
 
 /** What a moment opened and closed; null: nothing. */
-export function tellTraffic({ cause, time, before, after, version, commitOf }: Moment): Entry | null {
-  const [then, now] = [before.map((rules) => rules.map(({ rule }) => rule)), after.map(({ rule }) => rule)];
-  const effect = computeOwnEffect(then, now);
+export function tellTraffic({ cause, time, before, after, version, commitsOf }: Moment): Entry | null {
+  const [then, now] = [before.map(({ rule }) => rule), after.map(({ rule }) => rule)];
+  const effect = computeEffect(then, now);
   if (effect.opens.length === 0 && effect.closes.length === 0) return null;
-  const users = [...then.flat(), ...now].flatMap(({ userId }) => userId ?? []);
+  const users = [...then, ...now].flatMap(({ userId }) => userId ?? []);
   const people = makePeople(users, version);
-  // Of a time, those that set it for a rule.
-  const turning = version.rules.filter(({ notBefore, expires }) => notBefore === time || expires === time);
-  const commits = cause === 'commit' ? [version.commit] : [...new Set(turning.map(commitOf))];
+  const commits = commitsOf(listDifferent(before, after));
   const rows = () =>
     Object.entries(effect).flatMap(([word, traffic]) => formatTraffic(traffic, people).map((line) => [word, line]));
   const lines = () => rows().map(([word = '', line]) => `${word.padEnd(8)}${line}`);

@@ -16,8 +16,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/adapters/clock.ts';
 import type { Terminal } from '../../src/cli/command.ts';
 import { runCli } from '../../src/cli/run.ts';
-import { effectBetween, explain, verdicts } from '../../src/index.ts';
-import { contains, type Network, parseNetwork } from '../../src/model/address.ts';
+import { effectBetween, explain } from '../../src/index.ts';
 import { makeTrafficDocument } from '../../src/report/traffic-json.ts';
 import { runs } from '../property/runs.ts';
 
@@ -88,7 +87,12 @@ const question = ['net', '--destination', packet.destination, '--protocol', 'tcp
 
 const closed = 'action: drop, destination: 10.0.0.0/8';
 const open = 'action: accept, destination: 10.1.0.0/16, port_type: tcp, port_range: 443';
-const rules = [closed, open, 'action: drop, destination: 10.1.2.3', 'action: accept, destination: 10.1.2.0/24'];
+const rules = [
+  closed,
+  `${open}, expires: 2026-01-01T05:30:00Z`,
+  'action: drop, destination: 10.1.2.3',
+  'action: accept, destination: 10.1.2.0/24, notBefore: 2026-01-01T06:30:00Z',
+];
 const anyRules = fc.subarray(rules, { minLength: 0 });
 
 /** What one commit does to the files of the commit before, and what it merges. */
@@ -153,87 +157,40 @@ function policyOf({ files }: Made): Manifests | null {
   }
 }
 
-/** What a history is, told by the library: of each commit of HEAD's its policy, and those of what it follows that can be read. */
-function toldOf(made: readonly Made[]) {
-  const policies = made.map(policyOf);
-  const readable = (n: number): readonly number[] =>
-    policies[n] === null ? (made[n]?.parents ?? []).flatMap(readable) : [n];
-  const reached = new Set<number>();
-  const reach = (n: number): void => {
-    if (reached.has(n)) return;
-    reached.add(n);
-    made[n]?.parents.forEach(reach);
-  };
-  reach(made.length - 1);
-  return [...reached].map((n) => {
-    const parents = [...new Set((made[n]?.parents ?? []).flatMap(readable))];
-    return {
-      n,
-      policy: policies[n] ?? null,
-      from: parents.length === 0 ? [before] : parents.map((k) => policies[k] ?? before),
-    };
+/** What the branch itself was, told by the library: its first parents that can be read, oldest first, each with the time from which it counts. */
+function mainlineOf(made: readonly Made[]) {
+  const line: number[] = [];
+  for (let n: number | undefined = made.length - 1; n !== undefined; n = made[n]?.parents[0]) line.unshift(n);
+  return line.flatMap((n) => {
+    const policy = policyOf(made[n] as Made);
+    return policy === null ? [] : [{ n, policy, at: begin + n * 3_600_000 }];
   });
 }
 
-/** The commits whose verdict is that of none of the commits before them which can be read. */
-function blamable(told: ReturnType<typeof toldOf>): readonly number[] {
-  const verdictOf = (manifests: Manifests): string => explain({ manifests, packet }).verdict;
-  return told.flatMap(({ n, policy, from }) =>
-    policy !== null && from.every((one) => verdictOf(one) !== verdictOf(policy)) ? [n] : [],
-  );
-}
-
-const packets = ['10.1.2.3', '10.1.2.4', '10.1.3.1', '10.2.0.1', '11.0.0.1'].flatMap((destination) =>
-  [443, 80].map((port) => ({ destination, protocol: 'tcp' as const, port })),
-);
-
-/** The packets that a policy lets through, or does not, where all of those before it did otherwise. */
-function turned(to: 'accept' | 'drop', policy: Manifests, from: readonly Manifests[]): readonly string[] {
-  const now = verdicts({ manifests: policy, packets });
-  const then = from.map((manifests) => verdicts({ manifests, packets }));
-  const isTurned = (_: unknown, k: number): boolean => now[k] === to && then.every((one) => one[k] !== to);
-  return packets.filter(isTurned).map(({ destination, port }) => `${destination} ${port}`);
-}
-
-function packetsIn(traffic: Logged['changes'][number]['opens']): readonly string[] {
-  const holds = ({ destination, port }: (typeof packets)[number]): boolean =>
-    traffic.some(
-      ({ destinations, protocol, ports }) =>
-        protocol === 'tcp' &&
-        (ports === null || ports.some((text) => isBetween(port, text))) &&
-        destinations.some((network) => contains(networkOf(network), networkOf(destination))),
-    );
-  return packets.filter(holds).map(({ destination, port }) => `${destination} ${port}`);
-}
-
-function isBetween(port: number, range: string): boolean {
-  const [low = 0, high = low] = range.split('-').map(Number);
-  return low <= port && port <= high;
-}
-
-function networkOf(text: string): Network {
-  const parsed = parseNetwork(text);
-  if (!parsed.ok) throw new Error(text);
-  return parsed.value.network;
+/** All that HEAD holds. */
+function reachableOf(made: readonly Made[]): readonly number[] {
+  const reached = new Set([made.length - 1]);
+  for (const n of reached) for (const parent of made[n]?.parents ?? []) reached.add(parent);
+  return [...reached];
 }
 
 interface Answered {
   readonly verdict: string;
-  readonly changes: readonly { commits: { id: string }[]; before: { verdict: string }; after: { verdict: string } }[];
+  readonly changes: readonly {
+    readonly cause: string;
+    readonly commits: { id: string }[];
+    readonly before: { verdict: string };
+    readonly after: { verdict: string };
+  }[];
   readonly problems: readonly { summary: string }[];
-}
-
-interface LoggedTraffic {
-  readonly destinations: readonly string[];
-  readonly protocol: string;
-  readonly ports: readonly string[] | null;
 }
 
 interface Logged {
   readonly changes: readonly {
+    readonly cause: string;
     readonly commits: readonly { readonly id: string }[];
-    readonly opens: readonly LoggedTraffic[];
-    readonly closes: readonly LoggedTraffic[];
+    readonly opens: readonly unknown[];
+    readonly closes: readonly unknown[];
   }[];
 }
 
@@ -243,7 +200,7 @@ it.each([
   ['', 5],
   [' (long)', runs(200)],
 ])(
-  'blame names the commits whose verdict differs from their parents’, and log what each opened and closed%s',
+  'blame names what changed the branch’s own verdict, each change beginning where the one before ended, and log what each opened and closed%s',
   async (_, numRuns) => {
     await fc.assert(
       fc.asyncProperty(fc.array(anyEdit, { minLength: 1, maxLength: 12 }), async (edits) => {
@@ -251,35 +208,37 @@ it.each([
         const made = historyOf(edits);
         const ids = commit(made, where);
         mkdirSync(join(where, 'net'));
-        const told = toldOf(made);
-        fc.pre(told.some(({ policy }) => policy !== null && policy !== before));
+        const line = mainlineOf(made);
+        fc.pre(line.some(({ policy }) => policy !== before));
         const answer = await cli(['blame', ...question, '--output', 'json'], { cwd: where });
         expect(answer.code).toBe(0);
-        const { changes, problems } = JSON.parse(answer.out) as Answered;
-        const blamed = changes.map(({ commits }) => commits[0]?.id ?? '');
-        expect(byText(blamed)).toEqual(byText(blamable(told).map((n) => ids[n] ?? '')));
-        const broken = told.flatMap(({ n, policy }) => (policy === null ? [ids[n]?.slice(0, 12) ?? ''] : []));
+        const { verdict, changes, problems } = JSON.parse(answer.out) as Answered;
+        const chain = [verdict, ...changes.map((one) => one.before.verdict)];
+        expect(chain).toEqual([...changes.map((one) => one.after.verdict), 'accept']);
+        expect(verdict).toBe(explain({ manifests: line.at(-1)?.policy ?? before, packet }).verdict);
+        const byCommit = ({ cause }: { readonly cause: string }): boolean => cause === 'commit';
+        const former = (k: number): Manifests => line[k - 1]?.policy ?? before;
+        const blamed = line.filter(({ policy, at }, k) => {
+          const [then, now] = [former(k), policy].map((manifests) => explain({ manifests, packet, at }).verdict);
+          return then !== now;
+        });
+        expect(byText(changes.filter(byCommit).map(({ commits }) => commits[0]?.id ?? ''))).toEqual(
+          byText(blamed.map(({ n }) => ids[n] ?? '')),
+        );
+        const broken = reachableOf(made).flatMap((n) =>
+          policyOf(made[n] as Made) === null ? [ids[n]?.slice(0, 12) ?? ''] : [],
+        );
         expect(byText(problems.map(({ summary }) => /commit ([0-9a-f]{12})/.exec(summary)?.[1] ?? summary))).toEqual(
           byText(broken),
         );
         const log = JSON.parse((await cli(['log', 'net', '--output', 'json'], { cwd: where })).out) as Logged;
-        const logged = new Map(log.changes.map((change) => [change.commits[0]?.id ?? '', change]));
-        expect(logged.size).toBe(log.changes.length);
-        for (const { n, policy, from } of told) {
-          const { opens = [], closes = [] } = logged.get(ids[n] ?? '') ?? {};
-          const [only] = from;
-          if (policy === null || only === undefined) expect([opens, closes]).toEqual([[], []]);
-          else if (from.length === 1) {
-            const effect = effectBetween({ manifests: only }, { manifests: policy });
-            expect([opens, closes]).toEqual([
-              effect.opens.map(makeTrafficDocument),
-              effect.closes.map(makeTrafficDocument),
-            ]);
-          } else {
-            expect(packetsIn(opens)).toEqual(turned('accept', policy, from));
-            expect(packetsIn(closes)).toEqual(turned('drop', policy, from));
-          }
-        }
+        const logged = log.changes.filter(byCommit);
+        const told = line.flatMap(({ n, policy, at }, k) => {
+          const effect = effectBetween({ manifests: former(k), at }, { manifests: policy, at });
+          if (effect.opens.length + effect.closes.length === 0) return [];
+          return [[ids[n], effect.opens.map(makeTrafficDocument), effect.closes.map(makeTrafficDocument)]];
+        });
+        expect(logged.map(({ commits, opens, closes }) => [commits[0]?.id, opens, closes]).reverse()).toEqual(told);
       }),
       { numRuns },
     );
@@ -406,26 +365,72 @@ describe('a history', () => {
     expect([same.code, same.err]).toEqual([0, expect.stringContaining('[same-values]')]);
   });
 
-  it('counts a merge only for what it changes by itself', async () => {
+  it('names a merge for all that it changes, and the commits of its branch that changed it', async () => {
     mkdirSync(join(folder, 'net'));
-    const [, , , merge = ''] = commit([
-      { files: { 'net/a.yaml': rulesText('a', [closed]) }, parents: [] },
-      { files: { 'net/a.yaml': rulesText('a', [closed]), 'net/b.yaml': rulesText('b', [open]) }, parents: [0] },
-      { files: { 'net/a.yaml': rulesText('a', [closed]), README: '' }, parents: [0] },
+    const main = { 'net/a.yaml': rulesText('a', [closed]) };
+    const branch = { 'net/b.yaml': rulesText('b', [open]) };
+    const [, , request = '', , , merge = ''] = commit([
+      { files: main, parents: [] },
+      { files: { ...main, 'net/c.yaml': rulesText('c', ['action: drop, destination: 10.9.9.9']) }, parents: [0] },
+      { files: { ...main, ...branch }, parents: [1] },
+      { files: { ...main, ...branch, README: '' }, parents: [2] },
+      { files: { ...main, README: 'main' }, parents: [0] },
       {
-        files: {
-          'net/a.yaml': rulesText('a', [closed, 'action: accept, destination: 10.9.9.9']),
-          'net/b.yaml': rulesText('b', [open]),
-        },
-        parents: [2, 1],
+        files: { 'net/a.yaml': rulesText('a', [closed, 'action: accept, destination: 10.9.9.9']), ...branch },
+        parents: [4, 3],
       },
     ]);
     const log = JSON.parse((await cli(['log', 'net', '--output', 'json'])).out) as Logged;
     expect(log.changes[0]).toMatchObject({
-      commits: [{ id: merge }],
-      opens: [{ destinations: ['10.9.9.9'] }, { destinations: ['10.9.9.9'] }, { destinations: ['10.9.9.9'] }],
+      commits: [{ id: merge }, { id: request }],
+      opens: expect.arrayContaining([expect.objectContaining({ destinations: ['10.9.9.9'] })]),
       closes: [],
     });
+    expect(log.changes).toHaveLength(2);
+    const { out } = await cli(['blame', ...question]);
+    expect(out).toContain(`${merge.slice(0, 12)}  A: commit 5; ${request.slice(0, 12)}  A: commit 2\n`);
+  });
+
+  const incident = { at: '2026-11-03T00:00:00Z', files: { 'net/a.yaml': rulesText('a', [closed]) } };
+  it.each([
+    ['ended before its merge', `${open}, expires: 2026-11-05`, ['2026-01-01T00:00:00Z']],
+    ['began before it', `${open}, notBefore: 2026-11-05`, ['2026-11-10T00:00:00Z', '2026-01-01T00:00:00Z']],
+  ])('counts a rule of a branch that %s from the merge on', async (_, rule, when) => {
+    mkdirSync(join(folder, 'net'));
+    commit([
+      { files: incident.files, parents: [] },
+      { files: { 'net/a.yaml': rulesText('a', [closed, rule]) }, parents: [0], at: '2026-11-02T00:00:00Z' },
+      { ...incident, files: { ...incident.files, README: '' }, parents: [0] },
+      { files: { 'net/a.yaml': rulesText('a', [closed, rule]) }, parents: [2, 1], at: '2026-11-10T00:00:00Z' },
+    ]);
+    const clock = vi.spyOn(systemClock, 'wallTime').mockReturnValue(Date.parse('2026-11-20T00:00:00Z'));
+    try {
+      for (const asked of [
+        ['blame', ...question],
+        ['log', 'net'],
+      ]) {
+        const { changes } = JSON.parse((await cli([...asked, '--output', 'json'])).out) as {
+          changes: { at: string }[];
+        };
+        expect(changes.map(({ at }) => at)).toEqual(when);
+      }
+    } finally {
+      clock.mockRestore();
+    }
+  });
+
+  it('names the merge that opens again what main closed meanwhile, with the author of the rule', async () => {
+    mkdirSync(join(folder, 'net'));
+    const base = { 'net/a.yaml': rulesText('a', [closed, 'action: accept, destination: 10.1.0.0/16']) };
+    const branch = { 'net/b.yaml': rulesText('b', [open]) };
+    const [, request, , merge] = commit([
+      { files: base, parents: [] },
+      { files: { ...base, ...branch }, parents: [0] },
+      { files: incident.files, parents: [0] },
+      { files: { ...incident.files, ...branch }, parents: [2, 1] },
+    ]);
+    const { changes } = JSON.parse((await cli(['blame', ...question, '--output', 'json'])).out) as Answered;
+    expect(changes[0]).toMatchObject({ commits: [{ id: merge }, { id: request }], after: { verdict: 'accept' } });
   });
 
   it('needs a packet, a work tree, a commit and all of the history', async () => {

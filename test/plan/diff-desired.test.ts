@@ -7,7 +7,7 @@ import { wholeScope } from '../../src/model/state.ts';
 import { diffDesired } from '../../src/plan/diff-desired.ts';
 import { defaultPlanOptions } from '../../src/plan/input.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
-import { computeOwnEffect } from '../../src/policy/effect.ts';
+import { computeEffect } from '../../src/policy/effect.ts';
 import { renderPlan } from '../../src/report/text.ts';
 import { worldArbitrary } from '../property/order-world.ts';
 import { runs } from '../property/runs.ts';
@@ -76,7 +76,7 @@ it('what differs at a later time is what the rules of that time differ in, and e
         // Where there was no rule before, what is put in force now is what differs later.
         const former =
           isNew && time > 3 && plan.later?.some(({ from }) => from <= time) ? rulesAt(after, 3) : rulesAt(before, time);
-        expect(told).toEqual(computeOwnEffect([former], rulesAt(after, time), users));
+        expect(told).toEqual(computeEffect(former, rulesAt(after, time), users));
       }
       // So does a plan of the one after the other, whatever is live.
       const input = planInput({}, { desired: stateOf(after), base: stateOf(before) });

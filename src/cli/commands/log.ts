@@ -41,9 +41,9 @@ export async function runBlame(invocation: Invocation): Promise<Answer> {
   const id = settings.origins.has('user') ? await findUserIn(invocation, user ?? '') : null;
   const packet = { ...asked, port: port ?? 0, user: id };
   const find = (moment: Moment) => findVerdictChange(moment, packet);
-  return await answerFromHistory(invocation, path, find, (changes, last, now) => {
-    const verdict = last && decideAt(last, now, packet).verdict;
-    return tellBlame({ packet, names: last?.userNames ?? new Map(), verdict, changes, from: settings.since });
+  return await answerFromHistory(invocation, path, find, (changes, newest, now) => {
+    const verdict = newest && decideAt(newest, now, packet).verdict;
+    return tellBlame({ packet, names: newest?.userNames ?? new Map(), verdict, changes, from: settings.since });
   });
 }
 
@@ -59,12 +59,12 @@ async function findUserIn(invocation: Invocation, user: string): Promise<string>
   return findNamedUser(user, names);
 }
 
-/** Tells what `find` sees since `--since`, the newest first. Commits that cannot be read are named; `last` is the newest other one. */
+/** Tells what `find` sees since `--since`, the newest first. Commits that cannot be read are named. */
 async function answerFromHistory<C>(
   invocation: Invocation,
   directory: string,
   find: (moment: Moment) => C | null,
-  tell: (changes: readonly C[], last: Version | null, now: number) => TableAnswer,
+  tell: (changes: readonly C[], newest: Version | null, now: number) => TableAnswer,
 ): Promise<Answer> {
   const { settings, terminal } = invocation;
   requireGit(terminal.env, 'a history needs git', 'unset it');
@@ -81,14 +81,13 @@ async function answerFromHistory<C>(
     found.push(moments.flatMap((moment) => (moment.time < since ? [] : (find(moment) ?? []))));
   const outside = settings.values.filter((file) => findInWorkTree(directory, file) === null);
   const skipped: Problem[] = [];
-  let [last, done, held]: [Version | null, number, number] = [null, 0, 0];
+  let [done, held] = [0, 0];
   await tellProgress(terminal, async (say) => {
     for await (const { commit, files, content } of contents) {
       say(`reading commits: ${++done} of ${commits.length}`);
       const version = content.ok ? await readVersion(commit, content.value, files) : content;
       if (version.ok && content.ok && content.value.files.length > 0) held++;
-      if (version.ok) last = version.value;
-      else skipped.push(skippedCommit(commit, version.error));
+      if (!version.ok) skipped.push(skippedCommit(commit, version.error));
       look(timeline.add(commit, version.ok ? version.value : null));
     }
   }).catch((error: unknown) => {
@@ -101,7 +100,7 @@ async function answerFromHistory<C>(
   }
   look(timeline.end());
   const problems = [...outside.map((file) => tellSame(directory, file)), ...skipped];
-  const answer = answerWithTable(tell(found.flat().reverse(), last, now), problems);
+  const answer = answerWithTable(tell(found.flat().reverse(), timeline.newest(), now), problems);
   return { ...answer, notes: (color) => renderProblems(problems, color) };
 }
 

@@ -86,7 +86,6 @@ function droppedThroughout({ before, after }: ExposureInput): readonly Traffic[]
   const items = [...before.map((rule) => ({ rule, states: 0b01 })), ...after.map((rule) => ({ rule, states: 0b10 }))];
   const trafficOf = compareStates({
     index: indexRules(items),
-    states: 2,
     statesOf: ({ states }) => states,
     within: items,
     classify: (accepts) => (accepts === 0 ? 'dropped' : null),
