@@ -106,6 +106,18 @@ describe.skipIf(!isAsked)(`the chart by the real helm${isAsked ? '' : ' (skipped
     expect(byKind(template(example('one-server'), options))).toEqual(byKind(other));
   });
 
+  it('has probes and scrapes by https where the sidecar serves it', () => {
+    const file = path.join(scratch, 'tls.yaml');
+    const tls = { listenTlsCert: '/run/reconcile/tls.crt', listenTlsKey: '/run/reconcile/tls.key' };
+    writeFileSync(file, JSON.stringify({ settings: tls, serviceMonitor: { enabled: true } }));
+    const schemes = (...values: readonly string[]): readonly string[] =>
+      [...JSON.stringify(template(example('one-server'), ...values)).matchAll(/"scheme":"(\w+)"/g)].map(
+        ([, scheme = '']) => scheme,
+      );
+    expect(schemes()).toEqual([]);
+    expect(schemes(file).toSorted()).toEqual(['HTTPS', 'HTTPS', 'HTTPS', 'https']);
+  });
+
   it('gives each shard its targets, their Leases and its Secret, and no Lease of another', () => {
     const resources = template(example('fleet'));
     const named = (kind: string, name: string) =>
