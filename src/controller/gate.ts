@@ -77,7 +77,7 @@ export class Gate {
     const endsRules = plan.steps.some(({ change }) => plan.changes[change]?.origin === 'expired');
     if (stalled !== null && !endsRules && steps.every((step) => stalled.steps.has(step))) return stalled.verdict;
     if (isDrift) {
-      const changed = `the live state was changed by others: ${steps.length} writes would undo it`;
+      const changed = `the live state was changed by others; writes that would undo it: ${steps.length}`;
       if (onDrift === 'report') return held('DriftReported', changed);
       const fight = this.#findFight(steps, clock.now());
       if (fight !== null) return fight;
@@ -105,7 +105,7 @@ export class Gate {
       return Math.max(longest, (times.at(-1) ?? now) + pauseMs - now);
     }, 0);
     if (waitMs === 0) return null;
-    const message = `another writer keeps undoing ${fought.length} corrections (${fought[0]}); the next one waits`;
+    const message = `corrections that another writer keeps undoing: ${fought.length} (${fought[0]}); the next one waits`;
     return held('Fighting', message, waitMs);
   }
 

@@ -84,7 +84,7 @@ export function chooseHeadline(status: Status): Headline {
   const usual: Headline = { detail: Ready.message, advice: null, command: null, tone: 'bad', text };
   const base = { ...usual, ...headlines[Ready.reason], ...approvalOf(status) };
   if (Stalled.reason === 'BadSettings') {
-    const advice = 'Correct them, and send the process:';
+    const advice = 'Correct flags and variables with a restart. Correct a file, and send the process:';
     return { ...usual, text: 'The settings cannot be used', detail: Stalled.message, advice, command: 'SIGHUP' };
   }
   if (progress !== null)

@@ -739,7 +739,11 @@ describe('the loop', () => {
     fake.answer = () => ({ kind: 'apply', plan: planOf(['+10.0.0.1']) });
     await fake.clock.until(() => fake.requests.length === 3);
     expect(fake.applied).toEqual([]);
-    expect(ready(fake)).toMatchObject({ status: 'False', reason: 'DriftReported' });
+    expect(ready(fake)).toMatchObject({
+      status: 'False',
+      reason: 'DriftReported',
+      message: expect.stringContaining('undo it: 1'),
+    });
     expect(fake.loop.status().drift).toBe(1);
     expect(stalled(fake).status).toBe('False');
     fake.settings = defaultSettings;
@@ -785,6 +789,7 @@ describe('the loop', () => {
     await fake.clock.until(() => fake.requests.length === 1);
     fake.answer = () => ({ kind: 'apply', plan: planOf(['+10.0.0.1']) });
     await fake.clock.until(() => ready(fake).reason === 'Fighting');
+    expect(ready(fake).message).toMatch(/^corrections that another writer keeps undoing: 1 \(/);
     expect(fake.applied.length).toBe(3);
     expect(fake.loop.status().fights).toBe(1);
     const from = fake.clock.now();

@@ -104,7 +104,7 @@ describe('the headline', () => {
     const { text, advice, command } = chooseHeadline({ ...status, conditions: { ...status.conditions, Stalled } });
     expect([text, advice, command]).toEqual([
       'The settings cannot be used',
-      expect.stringContaining('Correct'),
+      expect.stringMatching(/flags and variables with a restart/),
       'SIGHUP',
     ]);
   });
