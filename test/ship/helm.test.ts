@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Ajv } from 'ajv';
@@ -51,9 +51,9 @@ describe.skipIf(!isAsked)(`the chart by the real helm${isAsked ? '' : ' (skipped
   afterAll(() => rmSync(scratch, { recursive: true }));
   const example = (name: string): string => path.join(chart, `examples/${name}.yaml`);
 
-  function run(verb: readonly string[], values: readonly string[]) {
+  function run(verb: readonly string[], values: readonly string[], folder = chart) {
     const flags = values.flatMap((file) => ['--values', file]);
-    return spawnSync(helm, [...verb, chart, '--kube-version', '1.32.0', ...flags], { encoding: 'utf8' });
+    return spawnSync(helm, [...verb, folder, '--kube-version', '1.32.0', ...flags], { encoding: 'utf8' });
   }
 
   function template(...values: readonly string[]): readonly Resource[] {
@@ -116,6 +116,22 @@ describe.skipIf(!isAsked)(`the chart by the real helm${isAsked ? '' : ' (skipped
       );
     expect(schemes()).toEqual([]);
     expect(schemes(file).toSorted()).toEqual(['HTTPS', 'HTTPS', 'HTTPS', 'https']);
+  });
+
+  it('notes each Secret once, however many shards share it', () => {
+    const file = path.join(scratch, 'shared.yaml');
+    const shards = ['eu', 'us'].map((region) => ({ name: region, labels: { region } }));
+    writeFileSync(file, JSON.stringify({ shards }));
+    // Only an install, which needs a cluster, prints the notes.
+    const copy = path.join(scratch, 'chart');
+    cpSync(chart, copy, { recursive: true });
+    writeFileSync(
+      path.join(copy, 'templates/notes.yaml'),
+      'kind: Notes\ntext: {{ include (print .Template.BasePath "/NOTES.txt") . | toJson }}\n',
+    );
+    const verb = ['template', 'firezone-reconcile', '--show-only', 'templates/notes.yaml'];
+    const { stdout } = run(verb, [example('fleet'), file], copy);
+    expect((parse(stdout) as { text: string }).text.match(/get secret .*/g)).toEqual(['get secret firezone-reconcile']);
   });
 
   it('gives each shard its targets, their Leases and its Secret, and no Lease of another', () => {
