@@ -223,6 +223,18 @@ export const elsewhere: readonly Elsewhere[] = [
     evidence: "linesOf('docs/how-to/deploy.md')",
   },
   {
+    line: 'git check-attr -a FILE',
+    reason: 'asks git alone; what it lists is refused, as a test of the first step in CI shows',
+    test: 'test/ship/review.test.ts',
+    evidence: 'p_1/.gitattributes',
+  },
+  {
+    line: 'cp -a HOST-FORMER HOST-HASH',
+    reason: 'has a name for each folder that only its owner knows; a test shows which folder a scope has',
+    test: 'test/cli/first-minute.test.ts',
+    evidence: 'by default in a folder of its own for each scope',
+  },
+  {
     line: 'npm ci && npm run build',
     reason: installs,
     test: '.ci/run',

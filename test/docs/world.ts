@@ -87,6 +87,7 @@ function makeTemplate(): Template {
   chmodSync(join(folder, 'token'), 0o600);
   write('secrets/token', `${token}\n`);
   git('init', '-q', '-b', 'main', '--template=');
+  git('init', '-q', '-b', 'main', '--template=', 'fresh'); // a forge reads workflows at a repository's top alone
   git('add', 'policy');
   git('commit', '-q', '-m', 'As it was applied');
   rmSync(join(folder, '.git/logs'), { recursive: true });
