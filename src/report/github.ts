@@ -3,7 +3,7 @@ import type { Problem } from '../model/problem.ts';
 import type { Change } from '../plan/plan.ts';
 import { chooseSymbol, describeChange, formatLabel } from './change-words.ts';
 import { addFailedSteps } from './failed-steps.ts';
-import { leftOpenTitle, listLeftOpen } from './page.ts';
+import { listLeftOpen } from './page.ts';
 import { stripRoot } from './problems.ts';
 import type { RunReport } from './run-report.ts';
 
@@ -15,7 +15,7 @@ export function renderGithub(report: RunReport): string {
   const { plan, root } = report;
   const problems = addFailedSteps(report);
   const open = listLeftOpen(report);
-  const leftOpen = open.length === 0 ? [] : [command('error', { title: 'left open' }, [leftOpenTitle, ...open])];
+  const leftOpen = open.length === 0 ? [] : [command('error', { title: 'left open' }, open)];
   const refusals = (report.approved ? [] : (plan?.refusals ?? [])).map(({ code, summary, hint }) =>
     command('error', { title: `refused: ${code}` }, [summary, `hint: ${hint}`]),
   );
@@ -32,10 +32,7 @@ export function renderGithub(report: RunReport): string {
 const levels = { error: 'error', warning: 'warning', note: 'notice' } as const;
 
 function problemCommand({ severity, code, summary, hint, place }: Problem, root: string | null): string {
-  const where =
-    place === undefined
-      ? {}
-      : { file: stripRoot(place.file, root), line: String(place.line), col: String(place.column) };
+  const where = place && { file: stripRoot(place.file, root), line: String(place.line), col: String(place.column) };
   const lines = hint === undefined ? [summary] : [summary, `hint: ${hint}`];
   return command(levels[severity], { ...where, title: code }, lines);
 }

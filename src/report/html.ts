@@ -14,7 +14,6 @@ import { pageScript, pageStyle } from './html-assets.ts';
 import { drawExposure, drawTraffic, type Markup } from './html-pictures.ts';
 import {
   formatRevision,
-  leftOpenTitle,
   listLeftOpen,
   makePlanPage,
   type PlanPage,
@@ -105,9 +104,10 @@ export function writePolicy(style: string, script: string): string {
 
 /** Of an apply whose gaps could not be closed this is read first. */
 function leftOpenSection(report: RunReport): Markup {
-  const lines = listLeftOpen(report).map((text) => html`<li>${text}</li>`);
-  if (lines.length === 0) return '';
-  return html`<section class="refused"><h2>${leftOpenTitle}</h2><ul>${lines}</ul></section>`;
+  const [title, ...traffic] = listLeftOpen(report);
+  if (title === undefined) return '';
+  const lines = traffic.map((text) => html`<li>${text}</li>`);
+  return html`<section class="refused"><h2>${title}</h2><ul>${lines}</ul></section>`;
 }
 
 /** What a plan opens and closes, on the way too, and its changes. */

@@ -1,16 +1,10 @@
 import { getOrMake } from '../model/group-by.ts';
 import { escapeControls, shortenText } from '../model/printable.ts';
+import { hasErrors } from '../model/problem.ts';
 import type { Plan } from '../plan/plan.ts';
 import { addFailedSteps } from './failed-steps.ts';
 import type { PagePart } from './on-the-way.ts';
-import {
-  leftOpenTitle,
-  listLeftOpen,
-  makePlanPage,
-  type PlanPage,
-  type ShownChange,
-  type TrafficPart,
-} from './page.ts';
+import { listLeftOpen, makePlanPage, type PlanPage, type ShownChange, type TrafficPart } from './page.ts';
 import { joinSections } from './paint.ts';
 import { formatPlace, stripRoot } from './problems.ts';
 import type { RunReport } from './run-report.ts';
@@ -83,8 +77,9 @@ function title(report: RunReport): string {
 
 /** Of an apply whose gaps could not be closed this is what must be read, if nothing else is. */
 function leftOpenSection(report: RunReport, limit: number): string {
-  const lines = listLeftOpen(report).map((text) => `- ${quoteCode(text)}`);
-  return lines.length === 0 ? '' : [`**${leftOpenTitle}:**`, '', ...listFirst(lines, limit)].join('\n');
+  const [title, ...traffic] = listLeftOpen(report);
+  const lines = traffic.map((text) => `- ${quoteCode(text)}`);
+  return title === undefined ? '' : [`**${title}:**`, '', ...listFirst(lines, limit)].join('\n');
 }
 
 function refusalText(report: RunReport, { refusals }: Plan): string {
@@ -94,11 +89,8 @@ function refusalText(report: RunReport, { refusals }: Plan): string {
     : report.comparison === undefined
       ? '**Refused: nothing will be written.**'
       : '**Refused:**';
-  return [
-    head,
-    '',
-    ...refusals.map(({ summary, hint }) => `- ${escapeProse(summary)}  \n  Hint: ${escapeProse(hint)}`),
-  ].join('\n');
+  const lines = refusals.map(({ summary, hint }) => `- ${escapeProse(summary)}  \n  Hint: ${escapeProse(hint)}`);
+  return [head, '', ...lines].join('\n');
 }
 
 function trafficSection(traffic: TrafficPart): string {
@@ -107,10 +99,8 @@ function trafficSection(traffic: TrafficPart): string {
 }
 
 function listingLines({ lines, left }: TrafficPart | PagePart): readonly string[] {
-  return withLeft(
-    lines.map(({ label, text }) => `- **${label}** ${quoteCode(text)}`),
-    left,
-  );
+  const shown = lines.map(({ label, text }) => `- **${label}** ${quoteCode(text)}`);
+  return withLeft(shown, left);
 }
 
 function problemSection(report: RunReport, limit: number): string {
@@ -121,11 +111,7 @@ function problemSection(report: RunReport, limit: number): string {
       place === undefined ? '' : `${quoteCode(formatPlace({ ...place, file: stripRoot(place.file, report.root) }))} `;
     return `- **${severity}** ${where}${escapeProse(summary)} (${name})${hint === undefined ? '' : `  \n  Hint: ${escapeProse(hint)}`}`;
   });
-  return folded(
-    `Problems (${problems.length})`,
-    listFirst(lines, limit),
-    problems.some(({ severity }) => severity === 'error'),
-  );
+  return folded(`Problems (${problems.length})`, listFirst(lines, limit), hasErrors(problems));
 }
 
 function onTheWaySection({ onTheWay }: PlanPage): string {

@@ -71,18 +71,12 @@ export function makePlanPage(report: RunReport, plan: Plan, lines: number): Plan
 }
 
 function titleOf({ server, root, planned, revision, base, comparison }: RunReport): readonly string[] {
-  if (comparison !== undefined) {
-    return [`Changes from ${comparison.from} to ${comparison.to}`, ...(root === null ? [] : [root])].map(
-      escapeControls,
-    );
-  }
   const isNamed = revision !== null && revision !== root;
   const source = planned ?? (isNamed ? `${root ?? 'manifests'} at ${formatRevision(revision)}` : root);
-  return [
-    server === null ? 'Plan' : `Plan for ${server}`,
-    ...(source === null ? [] : [source]),
-    ...(base === null ? [] : [`compared with ${base}`]),
-  ].map(escapeControls);
+  const title = comparison
+    ? [`Changes from ${comparison.from} to ${comparison.to}`, root]
+    : [server === null ? 'Plan' : `Plan for ${server}`, source, base === null ? null : `compared with ${base}`];
+  return title.filter((part) => part !== null).map(escapeControls);
 }
 
 /** `4df71eb (main)` of a commit, twelve characters of a digest of content. */
@@ -221,12 +215,13 @@ function whomText(lines: readonly TrafficEntry[]): string {
   return all.length <= 5 ? joinWords(all) : joinSome(all, 3);
 }
 
-export const leftOpenTitle = 'LEFT OPEN: rules that should drop this traffic are missing, or may be';
+const leftOpenTitle = 'LEFT OPEN: rules that should drop this traffic are missing, or may be';
 
-/** Traffic that an apply whose gaps could not be closed left open: every format says it first. */
+/** A title, and the traffic that an apply whose gaps could not be closed left open: every format says it first. Empty without any. */
 export function listLeftOpen(report: RunReport): readonly string[] {
   const { apply, plan } = report;
-  return apply === null ? [] : formatTraffic(apply.leftOpen, collectPeople(plan, report));
+  const lines = apply === null ? [] : formatTraffic(apply.leftOpen, collectPeople(plan, report));
+  return lines.length === 0 ? [] : [leftOpenTitle, ...lines];
 }
 
 /** The traffic's lines without a plan's frame, for what an apply left open, or an explanation. */

@@ -38,13 +38,10 @@ function renderRecords([head = [], ...rows]: Table): string {
 /** Never longer than a comment may be. */
 export function renderTableMarkdown([head = [], ...rest]: Table, title?: string): string {
   const row = (cells: readonly string[]): string => `| ${cells.map((cell) => escapeProse(cell)).join(' | ')} |`;
-  const above = [
-    ...(title === undefined ? [] : [`### ${title}`, '']),
-    row(head),
-    `|${head.map(() => '---|').join('')}`,
-  ];
+  const above = title === undefined ? [] : [`### ${title}`, ''];
+  const heads = [row(head), `|${head.map(() => '---|').join('')}`];
   const rows = rest.map(row);
-  return fitComment((limit) => `${[...above, ...listFirst(rows, limit)].join('\n')}\n`);
+  return fitComment((limit) => `${[...above, ...heads, ...listFirst(rows, limit)].join('\n')}\n`);
 }
 
 /** RFC 4180. A cell that a spreadsheet would take for a formula begins with an apostrophe. */

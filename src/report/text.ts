@@ -3,14 +3,7 @@ import { escapeControls } from '../model/printable.ts';
 import type { Refusal } from '../plan/plan.ts';
 import { addFailedSteps } from './failed-steps.ts';
 import type { PagePart } from './on-the-way.ts';
-import {
-  leftOpenTitle,
-  listLeftOpen,
-  makePlanPage,
-  type SetOfChanges,
-  type ShownChange,
-  type TrafficPart,
-} from './page.ts';
+import { listLeftOpen, makePlanPage, type SetOfChanges, type ShownChange, type TrafficPart } from './page.ts';
 import { createPaint, joinSections, measureLongest, type Paint, wrapText } from './paint.ts';
 import { formatLine, formatPlace, renderProblems } from './problems.ts';
 import type { Display, RunReport } from './run-report.ts';
@@ -46,9 +39,9 @@ export function renderApply(report: RunReport, { color, width }: Display): strin
   const { apply, plan } = report;
   if (apply === null || plan === null) return '';
   const paint = createPaint(color);
-  const left = listLeftOpen(report).map((text) => `  ${text}`);
+  const [leftOpen, ...traffic] = listLeftOpen(report);
   const sections = [
-    left.length === 0 ? '' : [paint('error', leftOpenTitle), ...left].join('\n'),
+    leftOpen === undefined ? '' : [paint('error', leftOpen), ...traffic.map((text) => `  ${text}`)].join('\n'),
     renderProblems(addFailedSteps({ ...report, problems: apply.problems }), color).trimEnd(),
     paint(apply.end === 'converged' ? 'strong' : 'error', summariseApply(apply, plan)),
   ];
@@ -136,9 +129,6 @@ function refusalsText(refusals: readonly Refusal[], report: RunReport, paint: Pa
     ...(related ?? []).map(({ place, note }) => `      ${formatPlace(place)} ${escapeControls(note)}`),
     `      ${paint('note', 'hint:')} ${escapeControls(hint)}`,
   ]);
-  const approve =
-    report.digest === null || report.approved
-      ? []
-      : [`  To apply exactly this plan anyway: --approve ${report.digest}`];
-  return [title, ...lines, ...approve].join('\n');
+  const approve = `  To apply exactly this plan anyway: --approve ${report.digest}`;
+  return [title, ...lines, ...(report.digest === null || report.approved ? [] : [approve])].join('\n');
 }
