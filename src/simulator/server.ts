@@ -29,7 +29,7 @@ export async function startSimulator(options: SimulatorOptions) {
   let exit: (reason: string) => void = () => {};
   const filter = connectFilter(options, tables, (reason) => exit(reason));
   const faults = createFaults(options.random ?? Math.random, () => store.listBody());
-  const admin = (request: RawRequest): HttpAnswer => answerAdmin({ faults, filter: filter.view, users }, request);
+  const admin = (request: RawRequest): HttpAnswer => answerAdmin(request, faults, filter.view, users);
   const exchanges = createExchanges({
     answer: (request) => answerRequest(tables, request),
     faults,
@@ -74,28 +74,21 @@ export async function startSimulator(options: SimulatorOptions) {
   };
 }
 
-/** What the pages outside `/v0` show and switch; the same objects as a test has in its hands. */
-interface AdminParts {
-  readonly faults: Faults;
-  readonly filter: PacketFilterView;
-  readonly users: UserStore;
-}
-
-/** Answers a request below `/admin`; undefined when the path is none of its own. */
-function answerAdmin(parts: AdminParts, request: RawRequest): HttpAnswer {
+/** Answers a request below `/admin`, by the same objects as a test has in its hands. */
+function answerAdmin(request: RawRequest, faults: Faults, filter: PacketFilterView, users: UserStore): HttpAnswer {
   const url = new URL(request.target, 'http://simulator');
   const [, page = '', argument] = url.pathname.split('/').filter((segment) => segment !== '');
   switch (`${request.method} ${page}`) {
     case 'GET verdict':
-      return verdict(parts, url.searchParams);
+      return verdict(filter, users, url.searchParams);
     case 'GET filter':
-      return json(200, { state: parts.filter.state(), elements: parts.filter.elements().map(showElement) });
+      return json(200, { state: filter.state(), elements: filter.elements().map(showElement) });
     case 'GET faults':
-      return json(200, parts.faults.list());
+      return json(200, faults.list());
     case 'POST faults':
-      return setFault(parts, request);
+      return setFault(faults, request);
     case 'DELETE faults':
-      parts.faults.clear(argument === undefined ? undefined : Number(argument));
+      faults.clear(argument === undefined ? undefined : Number(argument));
       return { status: 204 };
     default:
       return json(404, { error: 'no such page: there are verdict, filter and faults' });
@@ -110,18 +103,18 @@ function showElement({ id, userId, action, network, ports, shown }: RuleRow): Re
 
 const protocols = ['tcp', 'udp', 'icmp', 'other'] as const;
 
-function verdict(parts: AdminParts, query: URLSearchParams): HttpAnswer {
+function verdict(filter: PacketFilterView, users: UserStore, query: URLSearchParams): HttpAnswer {
   const destination = query.get('destination') ?? '';
   const protocol = protocols.find((name) => name === (query.get('protocol') ?? 'other'));
   const port = query.get('port');
   const named = query.get('user');
-  const user = named === null ? null : findUser(parts.users, named);
+  const user = named === null ? null : findUser(users, named);
   if (parseAddress(destination) === undefined) return json(422, { error: 'destination must be an address' });
   if (protocol === undefined) return json(422, { error: `protocol must be one of ${protocols.join(', ')}` });
   if (port !== null && !/^[0-9]{1,5}$/.test(port)) return json(422, { error: 'port must be a number' });
   if (user === undefined) return json(422, { error: `no user ${named}` });
   const packet = { user: user?.id ?? null, destination, protocol, ...(port === null ? {} : { port: Number(port) }) };
-  return json(200, { ...packet, verdict: parts.filter.verdict(packet) });
+  return json(200, { ...packet, verdict: filter.verdict(packet) });
 }
 
 /** By id, by e-mail address, or by the part before its `@`. */
@@ -133,11 +126,10 @@ function findUser(users: UserStore, name: string): StoredUser | undefined {
   );
 }
 
-function setFault(parts: AdminParts, request: RawRequest): HttpAnswer {
+function setFault(faults: Faults, request: RawRequest): HttpAnswer {
   const parsed = faultSetting.safeParse(bodyOf(request));
   if (!parsed.success) return json(422, { error: prettifyError(parsed.error) });
-  const number = parts.faults.inject(parsed.data);
-  return json(201, { number });
+  return json(201, { number: faults.inject(parsed.data) });
 }
 
 function bodyOf(request: RawRequest): unknown {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { EventEmitter } from 'node:events';
-import { appendFileSync, closeSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { appendFileSync, closeSync, existsSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { makeClock } from './clock.ts';
 import { createConfiguration } from './configuration/store.ts';
 import type { Configuration, StoredUser, TableEvents } from './events.ts';
@@ -100,13 +100,8 @@ function keepInFile(path: string, { rules, users, configuration, events }: DataF
 }
 
 function readLines(path: string, load: (line: Line) => void): void {
-  let text: string;
-  try {
-    text = readFileSync(path, 'utf8');
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return;
-    throw error;
-  }
+  if (!existsSync(path)) return;
+  const text = readFileSync(path, 'utf8');
   // What follows the last line break was cut off while it was written.
   for (const [index, line] of text.split('\n').slice(0, -1).entries()) {
     try {

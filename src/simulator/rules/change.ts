@@ -1,7 +1,6 @@
 import { blank, type Cast, castString, invalidMessage } from '../cast.ts';
 import { ServerCrash } from '../crash.ts';
 import { isMap, type JsonTerm, parseJson, type TermMap } from '../http/json.ts';
-import type { FieldErrors } from '../http/response.ts';
 import { readUuid } from '../uuid.ts';
 import { castInet, storeInet } from './inet.ts';
 import { castPorts, formatPorts, storePorts } from './ports.ts';
@@ -21,12 +20,8 @@ export const noRule: RuleValues = {
   user_id: null,
 };
 
-export type CastRule =
-  | { readonly ok: true; readonly values: RuleValues; readonly changed: ReadonlySet<Field> }
-  | { readonly ok: false; readonly errors: FieldErrors };
-
 /** Casts the sent fields over the present values; without port rules, ports are dropped (recordings/port_rules_unsupported). */
-export function castRule(present: RuleValues, sent: TermMap, portRules: boolean): CastRule {
+export function castRule(present: RuleValues, sent: TermMap, portRules: boolean) {
   const values: { -readonly [F in Field]: RuleValues[F] } = { ...present };
   const errors: Record<string, string[]> = {};
   const changed = new Set<Field>();
@@ -50,7 +45,7 @@ export function castRule(present: RuleValues, sent: TermMap, portRules: boolean)
   const required: Field[] = ['action', 'destination'];
   if (values.port_range !== null || values.port_type !== null) required.push('port_range', 'port_type');
   for (const field of required) if (values[field] === null) errors[field] ??= [blank];
-  return Object.keys(errors).length > 0 ? { ok: false, errors } : { ok: true, values, changed };
+  return Object.keys(errors).length > 0 ? ({ ok: false, errors } as const) : ({ ok: true, values, changed } as const);
 }
 
 function castOneOf<const W extends string>(words: readonly W[]): (term: Sent) => Cast<W> {
