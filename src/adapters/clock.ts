@@ -11,10 +11,8 @@ export const systemClock: Clock = {
   random: () => Math.random(),
   async sleep(ms, signal) {
     if (signal?.aborted) return;
-    try {
-      await wait(Math.min(ms, longestMs), undefined, signal === undefined ? {} : { signal });
-    } catch (error) {
+    await wait(Math.min(ms, longestMs), undefined, signal === undefined ? {} : { signal }).catch((error: unknown) => {
       if (!signal?.aborted) throw error;
-    }
+    });
   },
 };

@@ -1,7 +1,7 @@
 import { appendFileSync, constants } from 'node:fs';
 import { open, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { replaceError } from '../model/result.ts';
+import { attempt, replaceError } from '../model/result.ts';
 import { shareRuns } from '../model/share-runs.ts';
 import type { JournalEntry } from '../ports.ts';
 import { makeFolder } from './make-folder.ts';
@@ -51,13 +51,8 @@ export async function openJournal(path: string, wallTime: () => number) {
     appendFileSync(file.fd, text);
     [ends, isCut] = ['', false];
   };
-  const flush = (): void => {
-    try {
-      if (ends !== '') append('');
-    } catch {
-      // They go with the line that follows, which says whether the file can be written.
-    }
-  };
+  // Ends that cannot be written go with the line that follows, which says whether the file can be.
+  const flush = (): void => attempt(() => (ends === '' ? undefined : append('')), undefined);
   const setAside = async (): Promise<void> => {
     const old = file;
     const stat = await old.stat();

@@ -6,17 +6,12 @@ export async function makeFolder(folder: string, mode = 0o777): Promise<void> {
   if (await isFolder(folder)) return;
   const parent = path.dirname(folder);
   if (parent !== folder) await makeFolder(parent, mode);
-  try {
-    await mkdir(folder, { mode });
-  } catch (error) {
+  await mkdir(folder, { mode }).catch(async (error: unknown) => {
     if (!(await isFolder(folder))) throw error; // another process may have made it
-  }
+  });
 }
 
 async function isFolder(folder: string): Promise<boolean> {
-  try {
-    return (await stat(folder)).isDirectory();
-  } catch {
-    return false; // making it says why
-  }
+  const found = await stat(folder).catch(() => null); // making it says why
+  return found?.isDirectory() === true;
 }

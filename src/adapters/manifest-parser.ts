@@ -4,13 +4,7 @@ import { availableParallelism } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
-import {
-  type ParsedFiles,
-  type ParseFiles,
-  type ParseOptions,
-  refuseAll,
-  selectManifestFiles,
-} from '../desired/parse-files.ts';
+import { type ParseFiles, type ParseOptions, refuseAll, selectManifestFiles } from '../desired/parse-files.ts';
 import { type FileManifests, refuseFile } from '../manifest/manifest.ts';
 import { type ReadOptions, readManifests } from '../manifest/read-manifests.ts';
 import { makeError } from '../model/problem.ts';
@@ -61,7 +55,7 @@ export function createManifestParser(
 ): ParseFiles {
   let latest: ReadonlyMap<string, FileManifests> = new Map();
   let before: ReadonlyMap<string, FileManifests> = new Map();
-  let last: ParsedFiles = { files: [], manifests: [] };
+  let last: Awaited<ReturnType<ParseFiles>> = { files: [], manifests: [] };
   const remembered = (file: SourceFile): FileManifests | undefined =>
     latest.get(keyOf(file)) ?? before.get(keyOf(file));
   // One set of files at a time: whoever asks for the same meanwhile finds it parsed.

@@ -57,15 +57,11 @@ export function storeRecord(text: RecordText, logger: Logger, seal: Seal | null)
 export function storeRecordIn(folder: string, logger: Logger): RecordStore {
   const file = path.join(folder, 'record.json');
   const read = (): Promise<string | null> => readStateFile(file, largest).catch(replaceError('ENOENT', null));
-  const write = async (text: string): Promise<boolean> => {
-    try {
-      await replaceFile(file, text, 0o600, 'replaced');
-      return true;
-    } catch (error) {
-      logger.warn('The state file cannot be written', { file, code: getErrorCode(error) });
-      return false;
-    }
+  const tellUnwritten = (error: unknown): false => {
+    logger.warn('The state file cannot be written', { file, code: getErrorCode(error) });
+    return false;
   };
+  const write = (text: string) => replaceFile(file, text, 0o600, 'replaced').then(() => true, tellUnwritten);
   return storeRecord({ read, write }, logger, null);
 }
 
