@@ -7,14 +7,7 @@ import { suggest } from '../manifest/suggest.ts';
 import { compareProblems, type Problem } from '../model/problem.ts';
 import { Failure, makeFailure } from './command.ts';
 import { readNamedFile } from './read-file.ts';
-import {
-  describeWanted,
-  type Fleet,
-  fleetSchema,
-  nestedSchema,
-  type SettingsFile,
-  settingsSchema,
-} from './settings-schema.ts';
+import { describeWanted, fleetSchema, nestedSchema, type SettingsFile, settingsSchema } from './settings-schema.ts';
 
 const largest = 1_000_000;
 
@@ -36,7 +29,7 @@ export function makeFleetSchema(): object {
 }
 
 /** Reads the operator's list of targets (YAML); throws as `readSettingsFile` does. */
-export function readFleetFile(path: string): Fleet {
+export function readFleetFile(path: string) {
   const document = readDocument(path, 'fleet file', 'check --fleet');
   if (document === null) throw makeFailure('bad-setting', `the fleet file ${path} is empty`, 'write `targets:` in it');
   const { root, place } = document;

@@ -1,11 +1,5 @@
 import { canonicalizeNetwork } from '../model/canonicalize-network.ts';
-import type {
-  ConfigurationFields,
-  LiveConfiguration,
-  Logo,
-  OidcProvider,
-  SamlProvider,
-} from '../model/configuration.ts';
+import type { ConfigurationFields, LiveConfiguration, OidcProvider, SamlProvider } from '../model/configuration.ts';
 import { fail, isObject, ok, type Result } from '../model/result.ts';
 import { Secret } from '../model/secret.ts';
 import { unwrapData } from './live-rules.ts';
@@ -84,10 +78,10 @@ const samlProvider = members<SamlProvider>({
   auto_create_users: boolean,
 });
 
-const readLogo = optional(members<Logo>({ url: optional(text), data: optional(text), type: optional(text) }));
+const readLogo = optional(members({ url: optional(text), data: optional(text), type: optional(text) }));
 
 /** No logo is `{}`, null, or all members null (observed: recordings/configuration_body); all three mean null here. */
-const logo: Read<Logo | null> = (value, where) => {
+const logo: Read<ConfigurationFields['logo']> = (value, where) => {
   const read = readLogo(value, where);
   return read?.url === null && read.data === null && read.type === null ? null : read;
 };

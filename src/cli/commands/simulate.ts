@@ -31,14 +31,12 @@ export async function run({ settings, terminal }: Invocation): Promise<Answer> {
   return { exit: 0 };
 }
 
-async function start(options: SimulatorOptions): Promise<Simulator> {
-  try {
-    return await startSimulator(options);
-  } catch (error) {
+function start(options: SimulatorOptions): Promise<Simulator> {
+  return startSimulator(options).catch((error: unknown) => {
     if (getErrorCode(error) === 'EADDRINUSE')
       throw makeFailure('usage', `another process listens on port ${options.port}; choose another with --listen`);
     throw makeFailure('usage', `the simulator cannot start: ${textOf(error)}`);
-  }
+  });
 }
 
 function optionsOf(settings: Settings, token: string): SimulatorOptions {
