@@ -28,10 +28,7 @@ export function tellDrift({ changes, at = 0 }: Plan, names: UserNames, hasBase: 
   const verb = hasBase ? 'drifted' : `${words.verb(number)} from these manifests`;
   return {
     hasDrift: number > 0,
-    headline:
-      number === 0
-        ? `reconcile drift: ${hasBase ? 'none' : 'no difference'}`
-        : `reconcile drift: ${count(number, 'object')} ${verb}`,
+    headline: `reconcile drift: ${number === 0 ? words.nothing : `${count(number, 'object')} ${verb}`}`,
     text(color: boolean): string {
       if (number === 0) return `${words.none}\n${since}`;
       const paint = createPaint(color);
@@ -77,6 +74,7 @@ const driftWords = {
   'only-live': 'only on the server',
   'missing-live': 'gone from the server',
   'changed-live': 'changed on the server',
+  nothing: 'none',
   none: 'No drift: the server holds what was applied.',
   heading: 'Drift, from what was applied to what is live:',
   verb: (_: number) => 'drifted',
@@ -85,6 +83,7 @@ const differenceWords = {
   'only-live': 'only on the server',
   'missing-live': 'not on the server',
   'changed-live': 'different on the server',
+  nothing: 'no difference',
   none: 'No difference: the server holds what these manifests say.',
   heading: 'The server differs from these manifests (with --base REF, drift is told from your edits):',
   verb: (number: number) => (number === 1 ? 'differs' : 'differ'),

@@ -71,13 +71,9 @@ export function formatValue(value: FieldValue): string {
   if (isSecret(value)) return '(secret)';
   if (typeof value === 'string') return value === '' ? '""' : shorten(escapeControls(value));
   if (Array.isArray(value)) return value.length === 0 ? '[]' : `[${value.map(formatValue).join(', ')}]`;
-  if (typeof value === 'object') {
-    return `{${Object.entries(value)
-      .filter(([, member]) => member !== null)
-      .map(([name, member]) => `${name}: ${formatValue(member)}`)
-      .join(', ')}}`;
-  }
-  return String(value);
+  if (typeof value !== 'object') return String(value);
+  const members = Object.entries(value).filter(([, member]) => member !== null);
+  return `{${members.map(([name, member]) => `${name}: ${formatValue(member)}`).join(', ')}}`;
 }
 
 function shorten(text: string): string {

@@ -33,11 +33,7 @@ export function linkCommit({ url }: Forge, revision: string | null): string | nu
 }
 
 /** The line of a file of a commit; null where there is no commit, or no file below the manifests' directory. */
-export function linkPlace(
-  { url, folder }: Forge,
-  revision: string | null,
-  place: Pick<Place, 'file' | 'line'>,
-): string | null {
+export function linkPlace({ url, folder }: Forge, revision: string | null, place: Place): string | null {
   const [commit] = commitIn.exec(revision ?? '') ?? [];
   const parts = [...folder.split('/'), ...place.file.split('/')].filter((part) => part !== '' && part !== '.');
   if (commit === undefined || place.file.startsWith('/') || parts.includes('..')) return null;

@@ -53,10 +53,8 @@ export function drawExposure({ steps, exposure }: Plan): Markup {
   });
   const words = html`<text x="8" y="14">first of ${steps.length} requests</text><text x="600" y="14">last</text>`;
   const axis = html`<line class="grid" x1="8" y1="20" x2="648" y2="20"/>${words}`;
-  return frame('When something is open (filled) or cut off (hollow), from the first request to the last', size, [
-    axis,
-    ...rows,
-  ]);
+  const label = 'When something is open (filled) or cut off (hollow), from the first request to the last';
+  return frame(label, size, [axis, ...rows]);
 }
 
 function frame(label: string, size: Readonly<Record<'width' | 'height', number>>, parts: readonly Markup[]): Markup {

@@ -84,13 +84,10 @@ function leftOpenSection(report: RunReport, limit: number): string {
 
 function refusalText(report: RunReport, { refusals }: Plan): string {
   if (refusals.length === 0) return '';
-  const head = report.approved
-    ? '**Refused by a guard, and approved by its digest:**'
-    : report.comparison === undefined
-      ? '**Refused: nothing will be written.**'
-      : '**Refused:**';
+  const refused = report.comparison === undefined ? 'Refused: nothing will be written.' : 'Refused:';
+  const head = report.approved ? 'Refused by a guard, and approved by its digest:' : refused;
   const lines = refusals.map(({ summary, hint }) => `- ${escapeProse(summary)}  \n  Hint: ${escapeProse(hint)}`);
-  return [head, '', ...lines].join('\n');
+  return [`**${head}**`, '', ...lines].join('\n');
 }
 
 function trafficSection(traffic: TrafficPart): string {

@@ -36,11 +36,8 @@ export function describeExposures(plan: Plan, people: People, lines: number): Pa
     return { label, text: `${time}${text}, ${during}` };
   });
   const left = Math.max(0, all.length - lines) + Math.max(0, plan.exposure.length - mostExposures);
-  const headline =
-    moments === 1
-      ? `one moment, about ${durationText(longest)}`
-      : `${moments} moments, each up to ${durationText(longest)}`;
-  return { headline, lines: all.slice(0, lines), left };
+  const which = moments === 1 ? 'one moment, about' : `${moments} moments, each up to`;
+  return { headline: `${which} ${durationText(longest)}`, lines: all.slice(0, lines), left };
 }
 
 /** Exposures of the same kind while the same thing happens: one entry for 45 addresses. */

@@ -41,7 +41,7 @@ describe('links to a forge', () => {
   it('lead to files of a commit below the manifests alone', () => {
     const forge = findForge('https://github.com/team/policy') ?? { url: '', folder: '' };
     const at = (file: string, revision: string | null = commit): string | null =>
-      linkPlace(forge, revision, { file, line: 1 });
+      linkPlace(forge, revision, { file, line: 1, column: 1 });
     expect([at('/etc/passwd'), at('../x'), at('a.yaml', 'sha256:0'), at('a.yaml', null)]).toEqual([
       null,
       null,
