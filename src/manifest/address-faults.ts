@@ -126,9 +126,7 @@ export function describeHostBits({ network, written }: ParsedNetwork): Unplaced 
 
 /** The problem of a text that is no port range; its code is `port-` and the fault. */
 export function describePortFault(fault: PortFault, bounds: PortRange): Unplaced {
-  const sentence =
-    fault === 'bounds'
-      ? { summary: 'This port is out of bounds.', hint: `Ports are ${bounds.low} to ${bounds.high} on this server.` }
-      : portSentences[fault];
+  const hint = `Ports are ${bounds.low} to ${bounds.high} on this server.`;
+  const sentence = fault === 'bounds' ? { summary: 'This port is out of bounds.', hint } : portSentences[fault];
   return { code: `port-${fault}`, severity: 'error', ...sentence };
 }

@@ -50,18 +50,17 @@ function unlessDefault(names: readonly string[], allOf: readonly object[]): obje
 /** Of two fields of a rule for one thing only one is written, and ports have a type. */
 export const ruleConstraints = [...excludeEachOther('user_id', 'user', 'group'), ...together];
 
+const destinationFields = ['destination', 'destinations'];
+
 /** The same of a rule of a set, and of what its rules have by default. */
 export const setFieldConstraints = [
   ...excludeEachOther('user_id', 'user', 'group', 'users'),
-  ...excludeEachOther('destination', 'destinations'),
+  ...excludeEachOther(...destinationFields),
 ];
 
 /** What the rules of a set must have unless its defaults do. */
 export const setConstraints = [
   unlessDefault(['port_type', 'port_range'], together),
   unlessDefault(['action'], [requireAll('action')]),
-  unlessDefault(
-    ['destination', 'destinations'],
-    [{ anyOf: ['destination', 'destinations'].map((one) => requireAll(one)) }],
-  ),
+  unlessDefault(destinationFields, [{ anyOf: destinationFields.map((one) => requireAll(one)) }]),
 ];

@@ -79,10 +79,7 @@ function decodeTemplate(decoding: Decoding, source: TemplateSource): RuleTemplat
   return { name, place, action: action.value as Action, destinations, ports, users, ...source.notes };
 }
 
-function decodeDestinations(
-  decoding: Decoding,
-  { spec, defaults }: TemplateSource,
-): OneOrList<DestinationReference> | null {
+function decodeDestinations(decoding: Decoding, { spec, defaults }: TemplateSource) {
   if (!oneOf(decoding, spec, ['destination', 'destinations'])) return null;
   const inherits = findChild(spec, 'destination') === undefined && findChild(spec, 'destinations') === undefined;
   const holder = inherits ? defaults : spec;

@@ -19,9 +19,8 @@ export function findSuppressions(file: string, text: string) {
       if (problems.length > mostProblems) break;
       const summary = 'This comment switches a finding off without saying which, or why.';
       const hint = 'Write `# reconcile-ignore: CODE reason`.';
-      problems.push(
-        makeError('ignore-without-reason', summary, hint, { file, line: index + 1, column: content.indexOf('#') + 1 }),
-      );
+      const place = { file, line: index + 1, column: content.indexOf('#') + 1 };
+      problems.push(makeError('ignore-without-reason', summary, hint, place));
       continue;
     }
     const line = wholeFile !== undefined ? null : (covered[index] ?? index + 1);
@@ -45,12 +44,9 @@ function coveredLines(lines: readonly string[]): readonly number[] {
 export function applySuppressions(problems: readonly Problem[], suppressions: readonly Suppression[]) {
   if (suppressions.length === 0) return problems;
   const covered = new Set(suppressions.map(({ file, code, line }) => keyOf(file, code, line)));
-  return problems.filter(
-    ({ severity, code, place }) =>
-      severity === 'error' ||
-      place === undefined ||
-      !(covered.has(keyOf(place.file, code, null)) || covered.has(keyOf(place.file, code, place.line))),
-  );
+  const isCovered = ({ code, place }: Problem): boolean =>
+    place !== undefined && [null, place.line].some((line) => covered.has(keyOf(place.file, code, line)));
+  return problems.filter((problem) => problem.severity === 'error' || !isCovered(problem));
 }
 
 function keyOf(file: string, code: string, line: number | null): string {

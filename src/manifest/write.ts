@@ -1,4 +1,4 @@
-import { apiVersion, type Kind } from './manifest.ts';
+import { apiVersion, isList, type Kind } from './manifest.ts';
 
 /** A value to be written as YAML. */
 export type Yaml =
@@ -75,11 +75,6 @@ function inline(value: Yaml): string {
   if (value instanceof Flow) return inline(value.value);
   if (value === null || typeof value !== 'object') return String(value);
   if (isList(value)) return `[${value.map(inline).join(', ')}]`;
-  return `{${membersOf(value)
-    .map(([key, member]) => `${quoteYaml(key)}: ${inline(member)}`)
-    .join(', ')}}`;
-}
-
-function isList(value: Yaml): value is readonly Yaml[] {
-  return Array.isArray(value);
+  const members = membersOf(value).map(([key, member]) => `${quoteYaml(key)}: ${inline(member)}`);
+  return `{${members.join(', ')}}`;
 }

@@ -77,11 +77,8 @@ function parseGroup(field: string): readonly number[] {
 export function printAddress(address: Address): string {
   if (address.family === 4) return address.parts.join('.');
   const [first = 0, zone = 0, ...rest] = address.parts;
-  const hex = address.parts
-    .slice(0, 6)
-    .map((part) => part.toString(16))
-    .join(':');
-  if (hex === '0:0:0:0:0:0' || hex === '0:0:0:0:0:ffff') return dottedTail(address.parts);
+  const head = address.parts.slice(0, 6).join(':');
+  if (head === '0:0:0:0:0:0' || head === `0:0:0:0:0:${0xffff}`) return dottedTail(address.parts);
   return isZoned(first) && zone !== 0 ? `${compress([first, 0, ...rest])}%0${zone}` : compress(address.parts);
 }
 
