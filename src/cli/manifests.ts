@@ -129,11 +129,7 @@ export async function buildOperand(invocation: Invocation, command: string): Pro
 }
 
 /** Builds single files: names that they do not define are one note. `root`: what secret files are relative to. */
-export async function buildFiles(
-  invocation: Invocation,
-  manifests: readonly NamedManifest[],
-  root: string,
-): Promise<OfflineBuild> {
+export async function buildFiles(invocation: Invocation, manifests: readonly NamedManifest[], root: string) {
   // Below a directory a hidden file or one of another ending is no manifest; one that was named is.
   const shownAs = new Map<string, string>();
   const files = manifests.map(({ shown, bytes }, index) => {

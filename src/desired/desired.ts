@@ -48,9 +48,8 @@ const assembled = new WeakMap<ParsedFiles, { readonly given: readonly unknown[];
 
 function assembleAnew({ files, manifests }: ParsedFiles, users: KnownUsers | null, context: DesiredContext): Desired {
   const { layered, names, rules, problems } = expandManifests(manifests, users, context);
-  const attachments = new Map(
-    files.filter(({ path }) => !isManifestPath(path)).map(({ path, bytes }) => [path, bytes]),
-  );
+  const others = files.filter(({ path }) => !isManifestPath(path));
+  const attachments = new Map(others.map(({ path, bytes }) => [path, bytes]));
   const written = layered.manifests.find((one) => one.kind === 'Configuration');
   const configuration = written === undefined ? null : buildConfiguration(written, { context, problems, attachments });
   const known = new Map<number, readonly DesiredRule[]>();

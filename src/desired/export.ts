@@ -61,9 +61,7 @@ export function exportRules(live: readonly LiveRule[], users: ExportUsers): read
 }
 
 /** E-mail addresses by user id that a manifest can name: with an `@`, no space around it, and one user only. */
-export function findNameableEmails(
-  users: readonly { readonly id: string; readonly email: string }[],
-): ReadonlyMap<string, string> {
+export function findNameableEmails(users: readonly { readonly id: string; readonly email: string }[]) {
   const byEmail = groupBy(users, ({ email }) => email.toLowerCase());
   return new Map(
     users
@@ -111,12 +109,8 @@ function portEntries(type: string, rules: readonly Rule[], names: Set<string>): 
     const name = makeUnique([type, ...shown, ...more].join('-'), names);
     const destinations = destinationsField(groups.flatMap((group) => group.slice(0, 1)));
     const [only = null, ...others] = ranges.map(writePorts);
-    return {
-      name,
-      ...destinations,
-      port_type: type,
-      port_range: others.length === 0 ? only : new Flow([only, ...others]),
-    };
+    const port_range = others.length === 0 ? only : new Flow([only, ...others]);
+    return { name, ...destinations, port_type: type, port_range };
   });
 }
 

@@ -82,9 +82,8 @@ function readAddresses(value: unknown, family: Family): FilterElement | null {
   const whole = typeof addr === 'string' && typeof len === 'number' ? `${addr}/${len}` : value;
   const low = readNetwork(getPath(value, 'range', '0') ?? whole, family);
   const high = readNetwork(getPath(value, 'range', '1') ?? whole, family);
-  return low === null || high === null || low.first > high.last
-    ? null
-    : { first: low.first, last: high.last, ports: null };
+  if (low === null || high === null || low.first > high.last) return null;
+  return { first: low.first, last: high.last, ports: null };
 }
 
 function readNetwork(text: unknown, family: Family): Network | null {
