@@ -1,7 +1,13 @@
 import { posix } from 'node:path';
 import type { ConfigurationManifest, SecretSource } from '../manifest/manifest.ts';
 import { decodeText } from '../manifest/read-manifests.ts';
-import { type DesiredConfiguration, findSecretHost, mapSecrets, type OidcProvider } from '../model/configuration.ts';
+import {
+  type DesiredConfiguration,
+  findSecretHost,
+  mapSecrets,
+  type OidcProvider,
+  unifyLineEnds,
+} from '../model/configuration.ts';
 import { compareText, makeError, makeNote, type Place, type Problem } from '../model/problem.ts';
 import { reveal, Secret } from '../model/secret.ts';
 import type { DesiredContext } from './context.ts';
@@ -27,8 +33,7 @@ export function buildConfiguration(
     if ('client_secret' in provider) return source.from === 'file' ? Secret.of(text.replace(/\r?\n$/, '')) : secret;
     const fault = checkSamlMetadata(text);
     if (fault !== null) resolution.problems.push(makeError('invalid-saml-metadata', fault, samlHint, source.place));
-    // As XML parsers read it (XML 1.0, 2.11): a checkout on Windows ends lines otherwise than its commit.
-    return source.from === 'file' ? Secret.of(text.replace(/\r\n?/g, '\n')) : secret;
+    return Secret.of(unifyLineEnds(text));
   });
   const references = (fields.openid_connect_providers ?? []).flatMap((one) => listReferences(one, resolution));
   return { name, place, fields: built, places, references };

@@ -1,5 +1,11 @@
 import { canonicalizeNetwork } from '../model/canonicalize-network.ts';
-import type { ConfigurationFields, LiveConfiguration, OidcProvider, SamlProvider } from '../model/configuration.ts';
+import {
+  type ConfigurationFields,
+  type LiveConfiguration,
+  type OidcProvider,
+  type SamlProvider,
+  unifyLineEnds,
+} from '../model/configuration.ts';
 import { fail, isObject, ok, type Result } from '../model/result.ts';
 import { Secret } from '../model/secret.ts';
 import { unwrapData } from './live-rules.ts';
@@ -70,7 +76,7 @@ const samlProvider = members<SamlProvider>({
   id: text,
   label: text,
   base_url: filledText,
-  metadata: secret,
+  metadata: (value, where) => (value instanceof Secret ? value : Secret.of(unifyLineEnds(text(value, where)))),
   sign_requests: orNull(boolean),
   sign_metadata: orNull(boolean),
   signed_assertion_in_resp: orNull(boolean),

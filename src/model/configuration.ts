@@ -108,6 +108,11 @@ export type ConfigurationPlaces = Partial<
 /** A secret by its name in a reference, and where it may be sent: a provider's id, and the `findSecretHost` its discovery document. */
 export type SecretBinding = Readonly<Record<'name' | 'provider' | 'host', string>>;
 
+/** SAML metadata as XML parsers read it (XML 1.0, 2.11): a checkout on Windows, and a form in a browser, end lines otherwise. */
+export function unifyLineEnds(metadata: string): string {
+  return metadata.replace(/\r\n?/g, '\n');
+}
+
 /** The host of a discovery document, with `http://` before one without TLS, where a secret could be read on the way. */
 export function findSecretHost(uri: string): string | null {
   if (!URL.canParse(uri)) return null;

@@ -219,7 +219,7 @@ describe('quoteYaml', () => {
   });
 });
 
-const metadata = '<md:EntityDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata" entityID="CANARY-saml"/>\r\n';
+const metadata = '<md:EntityDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata" entityID="CANARY-saml"/>\n';
 const fields: ConfigurationFields = {
   allow_unprivileged_device_configuration: true,
   allow_unprivileged_device_management: null,

@@ -196,12 +196,30 @@ describe('the Configuration', () => {
   };
   const recordedOne = recorded('GET', /^\/v0\/configuration$/)[0] as { data: Record<string, unknown> };
 
+  const samlProvider = {
+    id: 'okta',
+    label: 'Okta',
+    base_url: null,
+    sign_requests: true,
+    sign_metadata: true,
+    signed_assertion_in_resp: true,
+    signed_envelopes_in_resp: true,
+    auto_create_users: true,
+  };
+
   test('secrets are secrets from the first moment', () => {
     const provider = { ...oidc, client_secret: 'canary-5b1' };
     const decoded = decodeLiveConfiguration({ data: { ...recordedOne.data, openid_connect_providers: [provider] } });
     expect(inspect(decoded, { depth: 9 })).not.toContain('canary');
     const secret = decoded.ok ? decoded.value.fields.openid_connect_providers[0]?.client_secret : undefined;
     expect(secret === undefined ? undefined : reveal(secret)).toBe('canary-5b1');
+  });
+
+  test('SAML metadata has the line ends of a file in Git, though a form in a browser sends others', () => {
+    const saml = { ...samlProvider, metadata: '<a>\r\n<b/>\r</a>' };
+    const decoded = decodeLiveConfiguration({ data: { ...recordedOne.data, saml_identity_providers: [saml] } });
+    const secret = decoded.ok ? decoded.value.fields.saml_identity_providers[0]?.metadata : undefined;
+    expect(secret === undefined ? undefined : reveal(secret)).toBe('<a>\n<b/>\n</a>');
   });
 
   test('a field of another type is named without its value', () => {
