@@ -25,21 +25,50 @@ export function findOrder(ordering: Ordering, effort: number): readonly number[]
 }
 
 /** Canonical order but for the gaps, which come last, one after the other: as users' deletes do where nothing collides. */
-function putGapsLast({ size, gaps }: Ordering): readonly number[] {
-  const classes = new Int32Array(size);
-  for (const [gap, { openers, closers }] of gaps.entries())
-    for (const operation of [...openers, ...closers]) classes[operation] = gap + 1;
-  return [...classes.keys()].sort((a, b) => (classes[a] as number) - (classes[b] as number) || a - b);
+function putGapsLast(ordering: Ordering): readonly number[] {
+  const { gapOf } = prepareWalk(ordering);
+  return [...gapOf.keys()].sort((a, b) => (gapOf[a] as number) - (gapOf[b] as number) || a - b);
 }
 
 /** Windows of 8 operations get their best order; then single operations move by up to 16 places (docs/adr/0006). */
 export function searchOrder(ordering: Ordering, canonical: readonly number[], effort: number): readonly number[] {
-  const search = new WindowSearch(ordering, canonical, effort);
-  for (let pass = 0, idle = 0; idle < 2 && !search.isSpent; pass++) {
-    const better = search.pass({ ...reordering, first: 2 * (pass % 2) }) || search.pass(moves);
+  const order = [...canonical];
+  const walk = prepareWalk(ordering);
+  /** Windows of which no better order is known, by place and content: they are not looked at again. */
+  const settled = new Set<string>();
+  let left = effort;
+  const improveWindow = (now: readonly number[], { improve, weighs }: Pass, done: ReadonlySet<number>) => {
+    const window = now.toSorted((a, b) => a - b);
+    const inner = windowOrdering(walk, done, window);
+    const current = now.map((operation) => window.indexOf(operation));
+    const cost = measureCost(inner, current);
+    left -= now.reduce((sum, operation) => sum + (walk.regionsOf[operation]?.length ?? 0), now.length);
+    if (isUnbeatable(inner, cost)) return null;
+    left -= inner.regions.length * weighs;
+    return improve(inner, current, cost)?.map((index) => window[index] as number) ?? null;
+  };
+  /** Whether any window got a better order. */
+  const run = (pass: Pass): boolean => {
+    const done = new Set(order.slice(0, pass.first));
+    let improved = false;
+    for (let from = pass.first; from + 1 < order.length && left > 0; from += pass.stride) {
+      const now = order.slice(from, from + pass.width);
+      const place = `${from} ${now.join()}`;
+      if (!settled.has(place)) {
+        const better = improveWindow(now, pass, done);
+        if (better === null) settled.add(place);
+        else order.splice(from, now.length, ...better);
+        improved ||= better !== null;
+      }
+      for (const operation of order.slice(from, from + pass.stride)) done.add(operation);
+    }
+    return improved;
+  };
+  for (let pass = 0, idle = 0; idle < 2 && left > 0; pass++) {
+    const better = run({ ...reordering, first: 2 * (pass % 2) }) || run(moves);
     idle = better ? 0 : idle + 1;
   }
-  return search.order;
+  return order;
 }
 
 /** Looks at windows of `width` operations, `stride` apart, for a better order of each. */
@@ -85,53 +114,6 @@ function isValid({ needs }: Ordering, order: readonly number[]): boolean {
     done.add(operation);
     return (needs[operation] ?? []).every((need) => done.has(need));
   });
-}
-
-class WindowSearch {
-  readonly order: number[];
-  readonly #walk: Walkable;
-  /** Windows of which no better order is known, by place and content: they are not looked at again. */
-  readonly #settled = new Set<string>();
-  #left: number;
-
-  constructor(ordering: Ordering, initial: readonly number[], effort: number) {
-    this.order = [...initial];
-    this.#walk = prepareWalk(ordering);
-    this.#left = effort;
-  }
-
-  get isSpent(): boolean {
-    return this.#left <= 0;
-  }
-
-  /** Whether any window got a better order. */
-  pass(pass: Pass): boolean {
-    const done = new Set(this.order.slice(0, pass.first));
-    let improved = false;
-    for (let from = pass.first; from + 1 < this.order.length && !this.isSpent; from += pass.stride) {
-      const now = this.order.slice(from, from + pass.width);
-      const place = `${from} ${now.join()}`;
-      if (!this.#settled.has(place)) {
-        const better = this.#improve(now, pass, done);
-        if (better === null) this.#settled.add(place);
-        else this.order.splice(from, now.length, ...better);
-        improved ||= better !== null;
-      }
-      for (const operation of this.order.slice(from, from + pass.stride)) done.add(operation);
-    }
-    return improved;
-  }
-
-  #improve(now: readonly number[], { improve, weighs }: Pass, done: ReadonlySet<number>): readonly number[] | null {
-    const window = now.toSorted((a, b) => a - b);
-    const inner = windowOrdering(this.#walk, done, window);
-    const current = now.map((operation) => window.indexOf(operation));
-    const cost = measureCost(inner, current);
-    this.#left -= now.reduce((sum, operation) => sum + (this.#walk.regionsOf[operation]?.length ?? 0), now.length);
-    if (isUnbeatable(inner, cost)) return null;
-    this.#left -= inner.regions.length * weighs;
-    return improve(inner, current, cost)?.map((index) => window[index] as number) ?? null;
-  }
 }
 
 /** The ordering of some operations alone: those in `done` are done, all others come later. */
