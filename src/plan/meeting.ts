@@ -28,16 +28,12 @@ export function eachMeeting<T>(
       if ((asked || isAsked(outer)) && meets(rule, ruleOf(outer))) visit(outer, inner);
     }
   };
-  eachLevel(
-    items,
-    (item) => ruleOf(item).destination,
-    (level, enclosing) => {
-      for (const inner of level.items) for (const outer of enclosing) visitAmong(outer, outer.items.length, inner);
-      for (let position = 1; position < level.items.length; position++) {
-        visitAmong(level, position, level.items[position] as T);
-      }
-    },
-  );
+  for (const { level, enclosing } of listLevels(items, (item) => ruleOf(item).destination)) {
+    for (const inner of level.items) for (const outer of enclosing) visitAmong(outer, outer.items.length, inner);
+    for (let position = 1; position < level.items.length; position++) {
+      visitAmong(level, position, level.items[position] as T);
+    }
+  }
 }
 
 type Finders = ReturnType<typeof findersOf>;
@@ -130,22 +126,18 @@ interface Level<T> {
   readonly items: readonly T[];
 }
 
-/** Visits the items by network, each with the earlier networks that enclose it, outermost first (`enclosing` is reused). */
-function eachLevel<T>(
-  items: readonly T[],
-  networkOf: (item: T) => Network,
-  visit: (level: Level<T>, enclosing: readonly Level<T>[]) => void,
-): void {
+/** The items by network, each with the earlier networks that enclose it, outermost first (`enclosing` is reused). */
+function* listLevels<T>(items: readonly T[], networkOf: (item: T) => Network) {
   const sorted = items.toSorted((a, b) => compareNetworks(networkOf(a), networkOf(b)));
-  const stack: Level<T>[] = [];
+  const enclosing: Level<T>[] = [];
   for (let from = 0; from < sorted.length; ) {
     const network = networkOf(sorted[from] as T);
     let to = from + 1;
     while (to < sorted.length && compareNetworks(networkOf(sorted[to] as T), network) === 0) to++;
-    while (stack.length > 0 && !contains((stack.at(-1) as Level<T>).network, network)) stack.pop();
-    const level = { network, items: sorted.slice(from, to) };
-    visit(level, stack);
-    stack.push(level);
+    while (enclosing.length > 0 && !contains((enclosing.at(-1) as Level<T>).network, network)) enclosing.pop();
+    const level: Level<T> = { network, items: sorted.slice(from, to) };
+    yield { level, enclosing };
+    enclosing.push(level);
     from = to;
   }
 }

@@ -57,18 +57,14 @@ interface Region {
   /** The best rank among the rules that stay. */
   readonly kept: number;
   /** The rules that operations add or remove, by rank; none ranks behind `kept`. */
-  readonly changing: readonly Item[];
+  readonly entries: readonly Item[];
 }
 
 /** The traffic of a component on which two operations or more bear, by `classesOf`. `byMatchSet`: other rules that match count too. */
 export function collectRegions<C>(
   { operations, kept }: Surroundings,
   byMatchSet: boolean,
-  classesOf: (region: {
-    readonly kept: number;
-    readonly entries: readonly Entry[];
-    readonly matchSet: number;
-  }) => readonly C[],
+  classesOf: (region: Region) => readonly C[],
 ): CollectedTraffic<C> {
   const marks = new Map<string, number>();
   const matchSets = new Map<number, number>();
@@ -83,27 +79,26 @@ export function collectRegions<C>(
   return collectTraffic<Item, Region, C>({
     index: indexRules([...kept.map((rule) => itemOf(rule, -1, false)), ...changed]),
     within: changed,
-    nothing: { matchSet: 0, kept: noRank, changing: [] },
+    nothing: { matchSet: 0, kept: noRank, entries: [] },
     keyOf: ({ rank }) => rank,
     add: (outer, items) => addItems(outer, items, matchSets),
     describe: ({ rank, operation, added, mark }) => `${rank} ${operation} ${added} ${mark}`,
-    classesOf: ({ matchSet, kept: rank, changing }) =>
-      areSeveral(changing) ? classesOf({ matchSet, kept: rank, entries: changing }) : [],
+    classesOf: (region) => (areSeveral(region.entries) ? classesOf(region) : []),
   });
 }
 
 /** `matchSets` numbers the sets by the one before and the mark that makes it another. */
 function addItems(outer: Region, items: readonly Item[], matchSets: Map<number, number>): Region {
   let { matchSet, kept } = outer;
-  const changing = [...outer.changing];
+  const entries = [...outer.entries];
   for (const item of items) {
     if (item.mark > 0) matchSet = getOrMake(matchSets, matchSet * 2 ** 22 + item.mark, () => matchSets.size + 1);
-    if (item.operation >= 0) changing.push(item);
+    if (item.operation >= 0) entries.push(item);
     else kept = Math.min(kept, item.rank);
   }
-  const relevant = changing.filter(({ rank }) => rank <= kept);
+  const relevant = entries.filter(({ rank }) => rank <= kept);
   relevant.sort((a, b) => a.rank - b.rank || a.operation - b.operation || Number(a.added) - Number(b.added));
-  return { matchSet, kept, changing: relevant };
+  return { matchSet, kept, entries: relevant };
 }
 
 /** Whether items of more than one operation are among them: else their order cannot matter. */

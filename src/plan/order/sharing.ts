@@ -2,7 +2,7 @@ import { getOrMake } from '../../model/group-by.ts';
 import type { Profile } from '../../model/profile.ts';
 import { collides } from '../../model/rule.ts';
 import { eachMeeting } from '../meeting.ts';
-import { type ChangedRule, listOperations, listRules, type Operation } from '../operations.ts';
+import { listOperations, listRules, type Operation } from '../operations.ts';
 import type { RuleChange } from '../plan.ts';
 
 const none: readonly number[] = [];
@@ -12,9 +12,6 @@ export function relate(operations: readonly Operation[], refusesCollisions: bool
   const sharing: number[] = [];
   const blockers = new Array<readonly number[]>(operations.length).fill(none);
   const found = new Map<number, number[]>();
-  const block = (removing: ChangedRule, adding: ChangedRule): void => {
-    getOrMake(found, adding.operation, () => []).push(removing.operation);
-  };
   eachMeeting(
     listRules(operations),
     ({ rule }) => rule,
@@ -22,8 +19,8 @@ export function relate(operations: readonly Operation[], refusesCollisions: bool
       if (outer.operation === inner.operation) return;
       sharing.push(outer.operation, inner.operation);
       if (!refusesCollisions || outer.added === inner.added || !collides(outer.rule, inner.rule)) return;
-      if (outer.added) block(inner, outer);
-      else block(outer, inner);
+      const [removing, adding] = outer.added ? [inner, outer] : [outer, inner];
+      getOrMake(found, adding.operation, () => []).push(removing.operation);
     },
   );
   for (const [operation, removing] of found) blockers[operation] = [...new Set(removing)].sort((a, b) => a - b);
