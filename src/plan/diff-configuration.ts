@@ -8,7 +8,6 @@ import {
   type OidcProvider,
   type SamlProvider,
 } from '../model/configuration.ts';
-import { compareText } from '../model/problem.ts';
 import { type FingerprintKey, Secret, type SecretComparison } from '../model/secret.ts';
 import type { FieldValue } from './plan.ts';
 
@@ -30,17 +29,17 @@ export function diffConfiguration(desired: DesiredConfiguration, live: LiveConfi
 type Value = ConfigurationFields[ConfigurationField];
 
 export function compareField(field: ConfigurationField, wanted: Value, live: Value): FieldState {
-  switch (field) {
-    case 'openid_connect_providers':
-    case 'saml_identity_providers':
-      return compareProviders(wanted as readonly Provider[], live as readonly Provider[]);
-    case 'default_client_allowed_ips':
-      return sameSet(wanted as readonly string[] | null, live as readonly string[] | null) ? 'same' : 'differs';
-    case 'logo':
-      return sameLogo(wanted as Logo | null, live as Logo | null) ? 'same' : 'differs';
-    default:
-      return sameValue(wanted, live) ? 'same' : 'differs';
-  }
+  if (field === 'openid_connect_providers' || field === 'saml_identity_providers')
+    return compareProviders(wanted as readonly Provider[], live as readonly Provider[]);
+  return meaningOf(field, wanted) === meaningOf(field, live) ? 'same' : 'differs';
+}
+
+/** Equal for values that mean the same to a client: allowed addresses are a set, though the server keeps their order. */
+function meaningOf(field: ConfigurationField, value: Value): string {
+  if (field === 'default_client_allowed_ips') return JSON.stringify((value as readonly string[] | null)?.toSorted());
+  if (field !== 'logo') return JSON.stringify(value);
+  const { url = null, data = null, type = null } = (value as Logo | null) ?? {};
+  return JSON.stringify([url, data, type]);
 }
 
 /** Whether a field is known to have another value now. */
@@ -76,20 +75,6 @@ function compareProvider(wanted: Provider, live: Provider): SecretComparison {
     if (state === 'unknown') result = 'unknown';
   }
   return result;
-}
-
-/** Order is kept by the server and has no meaning to a client: allowed addresses are a set. */
-function sameSet(a: readonly string[] | null, b: readonly string[] | null): boolean {
-  return sameValue(a?.toSorted(compareText) ?? null, b?.toSorted(compareText) ?? null);
-}
-
-function sameLogo(a: Logo | null, b: Logo | null): boolean {
-  return (['url', 'data', 'type'] as const).every((name) => (a?.[name] ?? null) === (b?.[name] ?? null));
-}
-
-function sameValue(a: unknown, b: unknown): boolean {
-  if (!Array.isArray(a) || !Array.isArray(b)) return a === b;
-  return a.length === b.length && a.every((value, index) => value === b[index]);
 }
 
 /** A value for display; a secret says how it compares with its counterpart on the other side, never what it is. */

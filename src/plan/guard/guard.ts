@@ -127,21 +127,13 @@ function findLostSignIn(before: ConfigurationFields, after: ConfigurationFields)
 /** Whether a way in that works now stays as it is: local sign-in, or a provider that is still the same party. */
 function keepsWayIn(before: ConfigurationFields, after: ConfigurationFields): boolean {
   if (before.local_auth_enabled === true && after.local_auth_enabled === true) return true;
-  const keepsOidc = after.openid_connect_providers.some((wanted) =>
-    before.openid_connect_providers.some(
-      (live) =>
-        live.id === wanted.id &&
-        live.client_id === wanted.client_id &&
-        live.discovery_document_uri === wanted.discovery_document_uri,
-    ),
-  );
   const entity = /\bentityID\s*=\s*["']([^"']*)["']/;
-  const keepsSaml = after.saml_identity_providers.some((wanted) =>
-    before.saml_identity_providers.some(
-      (live) => live.id === wanted.id && live.metadata.extract(entity) === wanted.metadata.extract(entity),
-    ),
-  );
-  return keepsOidc || keepsSaml;
+  const listParties = ({ openid_connect_providers: oidc, saml_identity_providers: saml }: ConfigurationFields) => [
+    ...oidc.map((one) => JSON.stringify(['oidc', one.id, one.client_id, one.discovery_document_uri])),
+    ...saml.map(({ id, metadata }) => JSON.stringify(['saml', id, metadata.extract(entity)])),
+  ];
+  const parties = listParties(before);
+  return listParties(after).some((one) => parties.includes(one));
 }
 
 /** VPN sessions of a few minutes that only administrators can begin anew cut every device off. */
