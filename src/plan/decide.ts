@@ -47,7 +47,7 @@ export function decideRules(input: PlanInput, kept: readonly DesiredRule[] = [])
     ...kept.map((desired) => makeChange('keep', 'in-sync', { desired, live: null })),
     ...matching.pairs.map((pair) => decidePair(pair, input, base)),
     ...matching.desiredOnly.map((desired) =>
-      makeChange('create', 'desired-only', { desired, live: null }, origin(desired, null, input, base)),
+      makeChange('create', 'desired-only', { desired, live: null }, origin({ desired, live: null }, input, base)),
     ),
     ...matching.liveOnly.map((live) => decideSurplus(live, matching.duplicates.has(live), input, { base, ended })),
     ...outOfScope(input),
@@ -58,7 +58,7 @@ export function decideRules(input: PlanInput, kept: readonly DesiredRule[] = [])
 function decidePair(pair: Pair, input: PlanInput, base: BaseRules | null): RuleChange {
   const { desired, live } = pair;
   if (!pair.equal) {
-    const more = { via: input.profile.ruleUpdates, ...origin(desired, live, input, base) };
+    const more = { via: input.profile.ruleUpdates, ...origin(pair, input, base) };
     return makeChange('update', 'differs', pair, more);
   }
   const { options, profile } = input;
@@ -120,7 +120,7 @@ function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, { b
   }
   if (duplicate) return makeChange('delete', 'duplicate', sides, base === null ? {} : { origin: 'drift' });
   if (expired !== undefined) return makeChange('delete', 'not-desired', sides, { origin: 'expired' });
-  return makeChange('delete', 'not-desired', sides, origin(null, live, input, base));
+  return makeChange('delete', 'not-desired', sides, origin(sides, input, base));
 }
 
 /**
@@ -135,12 +135,7 @@ function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, { b
  * | none            | in the base         | this-revision                                                 |
  * | none            | not in the base     | drift                                                         |
  */
-function origin(
-  desired: DesiredRule | null,
-  live: LiveRule | null,
-  input: PlanInput,
-  base: BaseRules | null,
-): Pick<RuleChange, 'origin'> {
+function origin({ desired, live }: Sides, input: PlanInput, base: BaseRules | null): Pick<RuleChange, 'origin'> {
   if (base === null) return {};
   if (desired !== null && base.find(desired.rule) === undefined) return { origin: 'this-revision' };
   if (live === null) return { origin: input.baseApplied === true ? 'drift' : 'earlier-not-applied' };

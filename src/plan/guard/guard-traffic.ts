@@ -90,14 +90,9 @@ export function refuseFailedTests({ input, changes, exposure }: Guarded): readon
 const mostCases = 100;
 
 function listFirst(refusals: readonly Refusal[]): readonly Refusal[] {
-  const left = refusals.slice(mostCases).map(({ code, hint }) => {
-    return {
-      code,
-      summary: `Policy tests: ${formatCount(refusals.length - mostCases)} more cases fail likewise.`,
-      hint,
-    };
-  });
-  return [...refusals.slice(0, mostCases), ...left.slice(0, 1)];
+  const summary = `Policy tests: ${formatCount(refusals.length - mostCases)} more cases fail likewise.`;
+  const more = refusals.slice(mostCases, mostCases + 1).map(({ code, hint }) => ({ code, summary, hint }));
+  return [...refusals.slice(0, mostCases), ...more];
 }
 
 /** The rule that stands after the plan, with its change; none where it begins later. */
