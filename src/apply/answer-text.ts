@@ -1,11 +1,8 @@
 import { isObject } from '../model/result.ts';
 import type { ApiAnswer, ApiResult } from '../ports.ts';
 
-/** How a field of the server is called in a message. */
-export type NameField = (field: string) => string;
-
 /** One sentence on an answer or its absence, for a person; holds the server's field messages, cleaned and shortened. */
-export function describeAnswer(result: ApiResult, request: string, nameField: NameField = (field) => field): string {
+export function describeAnswer(result: ApiResult, request: string, nameField = (field: string) => field): string {
   return result.kind === 'no-answer' ? result.message : `${request}: ${describe(result, request, nameField)}`;
 }
 
@@ -28,8 +25,7 @@ export function isOverlap({ status, body }: ApiAnswer): boolean {
   return [...readFieldMessages(body).values()].flat().some((text) => /overlap/i.test(text));
 }
 
-function describe(answer: ApiAnswer, request: string, nameField: NameField): string {
-  const { status, body } = answer;
+function describe({ status, body }: ApiAnswer, request: string, nameField: (field: string) => string): string {
   if (status === 401) return `401, ${unauthorized(body)}`;
   if (status === 403) return '403, this token may not do this';
   if (status === 404) return '404, not found';

@@ -3,13 +3,11 @@ import {
   type ConfigurationField,
   type DesiredConfiguration,
   type LiveConfiguration,
-  type Logo,
   losesSignIn,
-  type SamlProvider,
   signInFields,
 } from '../model/configuration.ts';
 import { makeError, type Place, type Problem } from '../model/problem.ts';
-import { fail, ok } from '../model/result.ts';
+import { fail, ok, omitUndefined } from '../model/result.ts';
 import { compareField, hasChanged } from '../plan/diff-configuration.ts';
 import type { ConfigureStep, Plan } from '../plan/plan.ts';
 import type { ApiAnswer } from '../ports.ts';
@@ -141,23 +139,14 @@ function selectDiffering({ desired, fields }: ConfigureStep, live: LiveConfigura
 
 /** The fields as the API spells them; secrets stay `Secret` until the adapter makes bytes of them. */
 function bodyOf({ desired, fields }: ConfigureStep): Readonly<Record<string, unknown>> {
-  const body: Record<string, unknown> = {};
-  for (const field of fields) {
-    if (field === 'saml_identity_providers') body[field] = desired.fields[field]?.map(samlBody);
-    else if (field === 'logo') body[field] = logoBody(desired.fields[field] ?? null);
-    else body[field] = desired.fields[field];
-  }
-  return body;
-}
-
-/** A base URL that is left to the server is not sent. */
-function samlBody(provider: SamlProvider): Readonly<Record<string, unknown>> {
-  const { base_url, ...rest } = provider;
-  return base_url === null ? rest : { ...provider };
-}
-
-function logoBody(logo: Logo | null): Readonly<Record<string, unknown>> | null {
-  return logo && Object.fromEntries(Object.entries(logo).filter(([, value]) => value !== null));
+  const { logo, saml_identity_providers: saml, ...plain } = desired.fields;
+  const body = {
+    ...plain,
+    logo: logo && Object.fromEntries(Object.entries(logo).filter(([, value]) => value !== null)),
+    // A base URL that is left to the server is not sent.
+    saml_identity_providers: saml?.map((one) => omitUndefined({ ...one, base_url: one.base_url ?? undefined })),
+  };
+  return Object.fromEntries(fields.map((field) => [field, body[field]]));
 }
 
 interface PinnedField {

@@ -64,14 +64,13 @@ export async function readLive(
   const first = await readOnce(context, scope);
   if (!first.ok || !scope.rules || !hasShrunk(first.value.live.rules.length, known)) return first;
   const { clock, logger } = context;
-  logger.warn('the live list lost most of its rules; reading it again', {
-    known: known ?? 0,
-    listed: first.value.live.rules.length,
-  });
+  const listed = first.value.live.rules;
+  const told = { known: known ?? 0, listed: listed.length };
+  logger.warn('the live list lost most of its rules; reading it again', told);
   await clock.sleep(secondReadAfterMs, context.signal);
   const second = await readOnce(context, scope);
   if (!second.ok) return second;
-  const [listed, again] = [first.value.live.rules, second.value.live.rules];
+  const again = second.value.live.rules;
   const ids = new Set(listed.map(({ id }) => id));
   if (ids.size === again.length && again.every(({ id }) => ids.has(id))) return second;
   const [then, now] = [listed.length, again.length];

@@ -38,25 +38,23 @@ export async function runRound(plan: Plan, session: Session, givenUp: (step: Ste
 
 /** What can be foreseen before a gap: a create for an unknown user would fail in it. Users of live rules exist; others are asked for. */
 async function foreseeFailures(plan: Plan, groups: ReadonlyMap<string, string>, session: Session) {
-  const failures = new Map<Step, string>();
   const { context, known } = session;
   const unsure = plan.steps.filter(
     (step): step is CreateStep =>
       step.type === 'create' && groups.has(step.id) && step.rule.userId !== null && !known.hasUser(step.rule.userId),
   );
-  if (unsure.length === 0 || !context.profile.listsUsers || session.stopped() !== null) return failures;
+  if (unsure.length === 0 || !context.profile.listsUsers || session.stopped() !== null) return [];
   const users = await readUsers({ ...session.reading, signal: session.soft });
   if (!users.ok) {
     context.logger.warn('users could not be read; a gap may meet an unknown user', { reason: users.error.message });
-    return failures;
+    return [];
   }
   const ids = new Set(users.value.map(({ id }) => id));
-  for (const step of unsure) {
-    const { userId } = step.rule;
-    if (userId === null || ids.has(userId)) continue;
-    failures.set(step, `not sent: the server knows no user ${userId}, and a rule would have been deleted for it`);
-  }
-  return failures;
+  const failing = unsure.filter(({ rule }) => !ids.has(rule.userId ?? ''));
+  return failing.map((step) => {
+    const why = `not sent: the server knows no user ${step.rule.userId}, and a rule would have been deleted for it`;
+    return [step, why] as const;
+  });
 }
 
 /** The state of one round: what is in flight, and the gap that is open. */
