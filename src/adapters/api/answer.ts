@@ -1,3 +1,4 @@
+import { attempt } from '../../model/result.ts';
 import type { ApiAnswer, ApiResult, NoAnswer } from '../../ports.ts';
 import type { BaseUrl } from './base-url.ts';
 import type { RawAnswer } from './exchange.ts';
@@ -34,16 +35,14 @@ export function readAnswer(where: string, answer: RawAnswer, base: BaseUrl, pars
   if (!isOfFewParts(text)) return tooLarge;
   if (text === '') return bare;
   const bodyCounts = status < 300 || status === 404;
-  if (!isJson(first(headers['content-type']))) {
+  const isJson = /^application\/([a-z0-9.+-]+\+)?json\s*(;|$)/i.test(first(headers['content-type']) ?? '');
+  if (!isJson) {
     if (!bodyCounts) return bare;
     return lose('not-json', `the answer (${status}) is not JSON but ${kindOf(text)}; is the base URL right?`);
   }
   if (status >= 300 && text.length > 65_536) return bodyCounts ? tooLarge : bare;
-  try {
-    return { ...bare, ...parse(text) };
-  } catch {
-    return bodyCounts ? lose('torn-body', `the answer (${status}) is not complete JSON`) : bare;
-  }
+  const torn = bodyCounts ? lose('torn-body', `the answer (${status}) is not complete JSON`) : bare;
+  return attempt(() => ({ ...bare, ...parse(text) }), torn);
 }
 
 /** Only the host is told: a redirect's path and query may carry a session. */
@@ -53,10 +52,6 @@ function redirectText(location: string | undefined, base: BaseUrl): string {
   const target = new URL(location, here);
   const where = target.host === base.host ? `${target.protocol}//${target.host} itself` : target.host;
   return `the server redirects to ${where}; redirects are not followed, so give the final base URL`;
-}
-
-function isJson(contentType: string | undefined): boolean {
-  return contentType !== undefined && /^application\/([a-z0-9.+-]+\+)?json\s*(;|$)/i.test(contentType);
 }
 
 function kindOf(text: string): string {

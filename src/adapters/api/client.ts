@@ -75,13 +75,11 @@ export function createApiClient(options: ApiClientOptions): Result<ApiClient, st
     connect: { timeout: timeoutMs, ...tls },
   };
   const proxied = { ...noProxy, ...options.proxy, ...pool, requestTls: tls, proxyTls: tls, clientFactory };
-  try {
-    const proxyOrPool = () => (options.proxy ? new EnvHttpProxyAgent(proxied) : new Pool(base.value.origin, pool));
-    const { dispatcher = proxyOrPool() } = options;
+  const proxyOrPool = () => (options.proxy ? new EnvHttpProxyAgent(proxied) : new Pool(base.value.origin, pool));
+  const dispatcher = options.dispatcher ?? attempt(proxyOrPool, null);
+  if (dispatcher !== null)
     return ok(methodsOf({ base: base.value, dispatcher, token: options.token, timeoutMs, maxBodyBytes }));
-  } catch {
-    return fail('HTTPS_PROXY or HTTP_PROXY is not the address of a proxy; write it like http://proxy.example.com:3128');
-  }
+  return fail('HTTPS_PROXY or HTTP_PROXY is not the address of a proxy; write it like http://proxy.example.com:3128');
 }
 
 const noProxy = { httpsProxy: '', httpProxy: '', noProxy: '' };
