@@ -101,13 +101,11 @@ async function listManifests(root: string, limits: Limits): Promise<Pick<Walk, '
 }
 
 async function resolveRoot(root: string): Promise<string | Problem> {
-  try {
-    const real = await realpath(root);
-    if ((await stat(real)).isDirectory()) return real;
-    return noSource(root, 'it is not a directory', 'name the directory that holds the manifests');
-  } catch (error) {
-    return noSource(root, explainReason(error), 'PATH is the directory that holds the manifests (*.yaml, *.yml)');
-  }
+  const found = await resolveEntry(root);
+  if (typeof found === 'string')
+    return noSource(root, found, 'PATH is the directory that holds the manifests (*.yaml, *.yml)');
+  if (found.stats.isDirectory()) return found.real;
+  return noSource(root, 'it is not a directory', 'name the directory that holds the manifests');
 }
 
 interface Directory {

@@ -32,19 +32,15 @@ export interface ContentRequest {
 /** The manifests of a commit, and the files that they name; all of them or a problem. Throws a `RangeError` for too many folders. */
 export async function loadContent(request: ContentRequest): GitAnswer<SourceContent> {
   const { repository, settings, commit } = request;
+  const { limits } = settings;
   const [root] = await findFolders(repository, [commit], settings.path);
   if (typeof root !== 'string') {
     const summary = `${settings.path.join('/')} is not a directory in commit ${commit.slice(0, 12)}`;
     return fail(makeError('git-path-missing', summary, nothingDeleted));
   }
-  const [entries = ok({ manifests: [], links: [], json: [] })] = await listManifestEntries(
-    repository,
-    [root],
-    settings.limits,
-  );
+  const [entries = ok({ manifests: [], links: [], json: [] })] = await listManifestEntries(repository, [root], limits);
   if (!entries.ok) return entries;
-  const chosen = entries.value.manifests;
-  const { links } = entries.value;
+  const { manifests: chosen, links, json } = entries.value;
   const bad = findBadEntry([...chosen, ...links]);
   if (bad !== null) return fail(bad);
   const manifests = await readFiles(request, [...chosen, ...links]);
@@ -52,7 +48,7 @@ export async function loadContent(request: ContentRequest): GitAnswer<SourceCont
   const linked = (await findLinkedFolders(repository, settings.path, [{ commit, links }])).get(commit);
   if (linked) return fail(linked);
   if (manifests.value.length === 0)
-    return fail(makeError('no-manifests', `${noYaml}${describeJson(entries.value.json)}`, nothingDeleted));
+    return fail(makeError('no-manifests', `${noYaml}${describeJson(json)}`, nothingDeleted));
   const others: TreeEntry[] = [];
   for (const path of new Set(await settings.references(manifests.value))) {
     const parts = path.split('/');
@@ -63,7 +59,7 @@ export async function loadContent(request: ContentRequest): GitAnswer<SourceCont
   const named = await readFiles(request, others);
   if (!named.ok) return named;
   // By their names: nothing is fetched for a note.
-  const notes = entries.value.json.flatMap(({ path }) => noteJson(path, null));
+  const notes = json.flatMap(({ path }) => noteJson(path, null));
   return ok({ revision: commit, files: [...manifests.value, ...named.value], notes });
 }
 
