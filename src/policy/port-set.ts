@@ -12,21 +12,17 @@ export function getLastPort(protocol: Protocol): number {
 
 export type OpenRange = Record<'low' | 'high', number>;
 
-/** Appends ports above all that are there; they join the last range where they follow it at once. */
+/** Appends ports that begin above all others, or among the last; they join the last range where they touch it. */
 export function appendPorts(ranges: OpenRange[], low: number, high: number): void {
   const previous = ranges.at(-1);
-  if (previous !== undefined && previous.high + 1 === low) previous.high = high;
-  else ranges.push({ low, high });
+  if (previous === undefined || previous.high + 1 < low) ranges.push({ low, high });
+  else if (previous.high < high) previous.high = high;
 }
 
 /** The ports of all the ranges. */
 export function toPortSet(ranges: readonly PortRange[]): PortSet {
   const out: OpenRange[] = [];
-  for (const { low, high } of ranges.toSorted((a, b) => a.low - b.low)) {
-    const previous = out.at(-1);
-    if (previous === undefined || previous.high + 1 < low) out.push({ low, high });
-    else if (previous.high < high) previous.high = high;
-  }
+  for (const { low, high } of ranges.toSorted((a, b) => a.low - b.low)) appendPorts(out, low, high);
   return out;
 }
 

@@ -120,9 +120,16 @@ export function findNodesReaching<T extends Ruled>(
 
 const emptyLane: LaneIndex<never> = { items: [], nodes: [], parents: new Int32Array(0), named: [] };
 
+/** Of items sorted by network, all of one family. */
 function laneIndex<T extends Ruled>(items: readonly T[]): LaneIndex<T> {
   if (items.length === 0) return emptyLane;
-  const nodes = nodesOf(items);
+  const nodes: { readonly network: Network; readonly items: T[] }[] = [];
+  for (const item of items) {
+    const network = item.rule.destination;
+    const node = nodes.at(-1);
+    if (node?.network.first === network.first && node.network.prefix === network.prefix) node.items.push(item);
+    else nodes.push({ network, items: [item] });
+  }
   const parents = new Int32Array(nodes.length);
   const open: number[] = [];
   for (const [i, { network }] of nodes.entries()) {
@@ -131,18 +138,6 @@ function laneIndex<T extends Ruled>(items: readonly T[]): LaneIndex<T> {
     open.push(i);
   }
   return { items, nodes, parents, named: toIntervals(nodes.map(({ network }) => network)) };
-}
-
-/** Sorted items by network. A lane is of one family. */
-function nodesOf<T extends Ruled>(items: readonly T[]): readonly LaneNode<T>[] {
-  const nodes: { readonly network: Network; readonly items: T[] }[] = [];
-  for (const item of items) {
-    const network = item.rule.destination;
-    const node = nodes.at(-1);
-    if (node?.network.first === network.first && node.network.prefix === network.prefix) node.items.push(item);
-    else nodes.push({ network, items: [item] });
-  }
-  return nodes;
 }
 
 function chainFrom<T extends Ruled>(lane: LaneIndex<T>, start: number, address: bigint): LaneNode<T>[] {
