@@ -87,9 +87,7 @@ export function makePacketMembers({ packet, ports, explanation }: PacketReport):
     overridden: overridden.map(makeNamedMembers),
     removals: removals?.map(makeNamedMembers) ?? null,
     additions: additions.map(({ action, scope, withPorts }) => ({ action, scope, with_ports: withPorts })),
-    ...(ports === null
-      ? {}
-      : { by_port: ports.map((range) => ({ ports: formatShortPorts(range), verdict: range.verdict })) }),
+    ...(ports && { by_port: ports.map((range) => ({ ports: formatShortPorts(range), verdict: range.verdict })) }),
   };
 }
 

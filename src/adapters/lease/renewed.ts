@@ -146,10 +146,7 @@ export function keepLease(settings: LeaseSettings, store: LeaseStore): Lease {
     holder: () => (tenure.holder === identity && !mayStart() ? null : tenure.holder),
     election: contact.election,
     record: { read: () => oneAtATime(() => store.readRecord()), seen: () => seen, write },
-    release() {
-      released ??= end();
-      return released;
-    },
+    release: () => (released ??= end()),
   };
 }
 

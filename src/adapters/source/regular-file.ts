@@ -1,6 +1,6 @@
 import { type BigIntStats, closeSync, constants, fstatSync, openSync, readFileSync, readSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
-import { fail, getErrorCode, ok, type Result } from '../../model/result.ts';
+import { fail, getErrorCode, ok, type Result, replaceError } from '../../model/result.ts';
 
 /** Reads a regular file of at most `maxBytes` by a resolved path, without blocking; the error is part of a sentence. */
 export async function readRegularFile(path: string, maxBytes: number): Promise<Result<Uint8Array, string>> {
@@ -68,8 +68,7 @@ function readIfReady(descriptor: number): Buffer | null {
   try {
     return chunk.subarray(0, readSync(descriptor, chunk));
   } catch (error) {
-    if (getErrorCode(error) === 'EAGAIN') return null;
-    throw error;
+    return replaceError('EAGAIN', null)(error);
   }
 }
 

@@ -118,16 +118,15 @@ function isValid({ needs }: Ordering, order: readonly number[]): boolean {
 
 /** The ordering of some operations alone: those in `done` are done, all others come later. */
 function windowOrdering(walk: Walkable, done: ReadonlySet<number>, window: readonly number[]): Ordering {
+  const { needs, gaps: all, regions } = walk.ordering;
   const local = new Map(window.map((operation, index) => [operation, index]));
   const touched = new Set(window.flatMap((operation) => walk.regionsOf[operation] ?? []));
   const gaps = new Set(window.map((operation) => walk.gapOf[operation] ?? -1).filter((gap) => gap >= 0));
   return {
     size: window.length,
-    needs: window.map((operation) => (walk.ordering.needs[operation] ?? []).flatMap((other) => local.get(other) ?? [])),
-    gaps: [...gaps].map((gap) => windowGap(walk.ordering.gaps[gap] as GapGroup, done, local)),
-    regions: mergeRegions(
-      [...touched].map((index) => windowRegion(walk.ordering.regions[index] as RegionClass, done, local)),
-    ),
+    needs: window.map((operation) => (needs[operation] ?? []).flatMap((other) => local.get(other) ?? [])),
+    gaps: [...gaps].map((gap) => windowGap(all[gap] as GapGroup, done, local)),
+    regions: mergeRegions([...touched].map((index) => windowRegion(regions[index] as RegionClass, done, local))),
   };
 }
 

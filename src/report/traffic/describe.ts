@@ -132,9 +132,8 @@ function cutByClasses(spans: readonly Span[], budget: Pick<Budget, 'looks'>): Re
 function addPiece(pieces: Piece[], piece: Piece): void {
   const previous = pieces.at(-1);
   const goesOn =
-    previous !== undefined &&
+    previous?.last === piece.first - 1n &&
     previous.family === piece.family &&
-    previous.last + 1n === piece.first &&
     isSamePorts(previous.protocols, piece.protocols);
   if (goesOn) pieces[pieces.length - 1] = { ...previous, last: piece.last };
   else pieces.push(piece);
