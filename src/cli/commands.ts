@@ -31,9 +31,8 @@ const tables: readonly Format[] = ['text', 'json', 'csv', 'markdown', 'html'];
 /** What a command has none of: operands, options of its own, more than one thing to print. */
 const absent = { operands: '', options: [], formats: [] };
 
-const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load'> & Partial<CommandSpec>)[] = [
-  {
-    name: 'plan',
+const table: Readonly<Record<string, Pick<CommandSpec, 'summary' | 'examples' | 'load'> & Partial<CommandSpec>>> = {
+  plan: {
     summary: 'show the changes that an apply would make; never write',
     operands: 'PATH',
     options: ['at', 'snapshot', 'live', 'save', ...planningOptions, ...listGroup('apply'), ...listGroup('fleet')],
@@ -41,8 +40,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     formats: everyFormat,
     load: async () => ({ run: (await import('./commands/reconcile.ts')).runPlan }),
   },
-  {
-    name: 'apply',
+  apply: {
     summary: 'plan, ask, apply, verify; with PLAN exactly that plan',
     operands: '[PLAN] PATH',
     options: ['dryRun', ...planningOptions, ...listGroup('apply'), ...deciding, ...listGroup('fleet')],
@@ -50,16 +48,14 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     formats: everyFormat,
     load: async () => ({ run: (await import('./commands/reconcile.ts')).runApply }),
   },
-  {
-    name: 'confirm',
+  confirm: {
     summary: 'keep the apply that waits to be confirmed',
     options: [...listGroup('connection'), 'profile', 'full', ...listGroup('enforcement'), ...listGroup('apply')],
     examples: ['reconcile confirm', 'reconcile confirm --state-dir /var/lib/reconcile'],
     formats: everyFormat,
     load: () => import('./commands/confirm.ts'),
   },
-  {
-    name: 'watch',
+  watch: {
     summary: 'keep the server in line with a directory or Git branch',
     operands: '[PATH]',
     options: [...planningOptions, ...listGroup('apply'), ...listGroup('watch'), ...listGroup('fleet')],
@@ -70,8 +66,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     formats: everyFormat,
     load: () => Promise.reject(new Error('a watch answers nothing')),
   },
-  {
-    name: 'status',
+  status: {
     summary: 'show the state of a sidecar; exit 0 when it is ready',
     operands: '[URL]',
     options: ['probe', 'listenTokenFile', ...listGroup('fleet')],
@@ -79,8 +74,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     formats: answers,
     load: () => import('./commands/status.ts'),
   },
-  {
-    name: 'validate',
+  validate: {
     summary: 'check manifests, a directory or files',
     operands: 'PATH...',
     options: ['within', ...offlineOptions],
@@ -88,46 +82,40 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     formats: everyFormat,
     load: () => import('./commands/validate.ts'),
   },
-  {
-    name: 'export',
+  export: {
     summary: 'write the live state as manifests',
     options: [...listGroup('connection'), 'profile', 'out', 'force', 'rulesOnly', 'user'],
     examples: ['reconcile export --out policy', 'reconcile export --user alice@example.com'],
     load: () => import('./commands/export.ts'),
   },
-  {
-    name: 'init',
+  init: {
     summary: 'write manifests, settings, workflow and hooks for a server',
     operands: '[DIR]',
     options: [...listGroup('connection'), 'profile', 'forge', 'example'],
     examples: ['reconcile init firewall --forge github', 'reconcile init firewall --example'],
     load: () => import('./commands/init.ts'),
   },
-  {
-    name: 'build',
+  build: {
     summary: 'print the final rules, with names and overlays resolved',
     operands: 'PATH',
     options: offlineOptions,
     examples: ['reconcile build policy', 'reconcile build --overlay production policy'],
     load: () => import('./commands/build.ts'),
   },
-  {
-    name: 'fmt',
+  fmt: {
     summary: 'format manifests in place; comments are kept',
     operands: 'PATH...',
     options: ['profile', 'check'],
     examples: ['reconcile fmt policy', 'reconcile fmt --check policy'],
     load: () => import('./commands/fmt.ts'),
   },
-  {
-    name: 'schema',
+  schema: {
     summary: 'print the JSON Schema of a kind of manifest, or of `fleet`',
     operands: '[KIND]',
     examples: ['reconcile schema', 'reconcile schema RuleSet'],
     load: () => import('./commands/schema.ts'),
   },
-  {
-    name: 'test',
+  test: {
     summary: 'run the policy tests below PATH',
     operands: 'PATH',
     options: [...offlineOptions, ...listGroup('fleet')],
@@ -135,8 +123,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     formats: everyFormat,
     load: () => import('./commands/test.ts'),
   },
-  {
-    name: 'diff',
+  diff: {
     summary: 'show what changes between two revisions or folders',
     operands: 'A..B|A|DIR [PATH|DIR]',
     options: ['mergeBase', 'failOn', 'detailedExitcode', 'full', ...offlineOptions],
@@ -144,8 +131,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     formats: everyFormat,
     load: () => import('./commands/diff.ts'),
   },
-  {
-    name: 'expiring',
+  expiring: {
     summary: 'list the rules that end soon, and those that have ended',
     operands: 'PATH',
     options: ['within', ...offlineOptions],
@@ -153,8 +139,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     formats: everyFormat,
     load: () => import('./commands/expiring.ts'),
   },
-  {
-    name: 'extend',
+  extend: {
     summary: 'write a later `expires` into the manifest',
     operands: 'SET/RULE [PATH] --until DATE',
     options: ['until', 'profile', 'overlay', 'values'],
@@ -164,8 +149,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     ],
     load: () => import('./commands/extend.ts'),
   },
-  {
-    name: 'explain',
+  explain: {
     summary: 'say which rule decides a packet, or what a rule decides',
     operands: '[PATH]',
     options: ['rule', ...packetOptions, ...listGroup('connection'), ...offlineOptions],
@@ -176,8 +160,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     formats: answers,
     load: () => import('./commands/explain.ts'),
   },
-  {
-    name: 'reach',
+  reach: {
     summary: 'say who can reach what',
     operands: 'PATH',
     options: [...packetOptions, 'snapshot', ...listGroup('connection'), ...offlineOptions],
@@ -185,8 +168,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     formats: tables,
     load: () => import('./commands/reach.ts'),
   },
-  {
-    name: 'blame',
+  blame: {
     summary: "name the commits in which a packet's verdict changed",
     operands: 'PATH',
     options: ['destination', 'protocol', 'port', 'user', ...historyOptions],
@@ -197,8 +179,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     formats: tables,
     load: async () => ({ run: (await import('./commands/log.ts')).runBlame }),
   },
-  {
-    name: 'log',
+  log: {
     summary: 'say what each commit opened and closed',
     operands: 'PATH',
     options: historyOptions,
@@ -206,8 +187,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     formats: tables,
     load: () => import('./commands/log.ts'),
   },
-  {
-    name: 'history',
+  history: {
     summary: 'list earlier applies from this machine, or show one',
     operands: '[show N]',
     options: ['baseUrl', 'stateDir', 'forget'],
@@ -215,8 +195,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     formats: answers,
     load: () => import('./commands/history.ts'),
   },
-  {
-    name: 'undo',
+  undo: {
     summary: 'undo what an apply changed: the last one, or apply N',
     operands: '[N]',
     options: ['dryRun', ...listGroup('connection'), 'profile', ...undoOptions, ...listGroup('apply'), 'overrideWindow'],
@@ -224,15 +203,13 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     formats: everyFormat,
     load: () => import('./commands/undo.ts'),
   },
-  {
-    name: 'snapshot',
+  snapshot: {
     summary: 'write the live state without secrets, to plan offline',
     options: [...listGroup('connection'), 'profile', 'out', ...listGroup('fleet')],
     examples: ['reconcile snapshot --out live.json', 'reconcile plan --snapshot live.json policy'],
     load: () => import('./commands/snapshot.ts'),
   },
-  {
-    name: 'drift',
+  drift: {
     summary: 'compare the server with what was applied; exit 2: drift',
     operands: 'PATH',
     options: [...listGroup('connection'), ...listGroup('manifests'), 'base', ...listGroup('fleet')],
@@ -240,23 +217,20 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     formats: everyFormat,
     load: () => import('./commands/drift.ts'),
   },
-  {
-    name: 'doctor',
+  doctor: {
     summary: 'check connection, clock, token and stored state',
     options: [...listGroup('connection'), 'enforcement', 'netns', 'profile', 'checkDiscovery', ...listGroup('fleet')],
     examples: ['reconcile doctor', 'reconcile doctor --check-discovery'],
     formats: answers,
     load: () => import('./commands/doctor.ts'),
   },
-  {
-    name: 'completion',
+  completion: {
     summary: 'print the completion script for bash, zsh or fish',
     operands: 'SHELL',
     examples: ['source <(reconcile completion bash)', 'reconcile completion fish | source'],
     load: () => import('./commands/completion.ts'),
   },
-  {
-    name: 'simulate',
+  simulate: {
     summary: 'serve a simulated API on loopback, to try and to test',
     options: [
       ...(['simulatorListen', 'simulatorPort', 'tokenFile', 'latency', 'data'] as const),
@@ -268,13 +242,16 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     ],
     load: () => import('./commands/simulate.ts'),
   },
-  {
-    name: 'version',
+  version: {
     summary: 'print the version',
     examples: ['reconcile version', 'reconcile --version'],
     load: () => Promise.resolve({ run: () => Promise.resolve({ text: () => `${version}\n` }) }),
   },
-];
+};
 
 /** The commands with a name, in the order of `--help`. */
-export const commands: readonly CommandSpec[] = table.map((spec) => ({ ...absent, ...spec }));
+export const commands: readonly CommandSpec[] = Object.entries(table).map(([name, spec]) => ({
+  ...absent,
+  name,
+  ...spec,
+}));

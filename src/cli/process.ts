@@ -1,6 +1,7 @@
 import { closeSync, fstatSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import { isatty } from 'node:tty';
+import { attempt } from '../model/result.ts';
 import { exitCodes, replaceExitCode, type Terminal } from './command.ts';
 import { runCli } from './run.ts';
 
@@ -12,7 +13,9 @@ export async function runMain(): Promise<void> {
   process.on('uncaughtException', dieQuietly);
   const stop = new AbortController();
   const terminal = { ...terminalOf(stop.signal, stdout.write), ...handleSignals(stop) };
-  const cwd = currentDirectory();
+  const cwd = attempt(() => process.cwd(), null);
+  if (cwd === null)
+    process.stderr.write('error [usage] the current directory is not there any more\n    hint: cd to one that is\n');
   const code = cwd === null ? exitCodes.failed : await runCli(process.argv.slice(2), { ...terminal, cwd });
   await Promise.all([flushed(process.stdout), flushed(process.stderr)]);
   const failure = stdout.failure();
@@ -21,16 +24,6 @@ export async function runMain(): Promise<void> {
   // Node aborts at its end where it cannot put back a terminal that is gone.
   for (const { fd, isTTY } of [process.stdin, process.stdout, process.stderr]) if (isTTY && !isatty(fd)) closeSync(fd);
   process.exit(failure === null ? code : replaceExitCode(code));
-}
-
-/** Null, and that is said, when it was removed. */
-function currentDirectory(): string | null {
-  try {
-    return process.cwd();
-  } catch {
-    process.stderr.write('error [usage] the current directory is not there any more\n    hint: cd to one that is\n');
-    return null;
-  }
 }
 
 function terminalOf(stop: AbortSignal, stdout: Terminal['stdout']): Omit<Terminal, 'cwd'> {

@@ -59,10 +59,7 @@ const endings = {
 
 /** Secrets by name from JSON or dotenv; null for any other text. */
 export function readSecrets(text: string): ReadonlyMap<string, string> | null {
-  return text.trimStart().startsWith('{') ? readJson(text) : readDotenv(text);
-}
-
-function readJson(text: string): ReadonlyMap<string, string> | null {
+  if (!text.trimStart().startsWith('{')) return readDotenv(text);
   const secrets = decodeJsonObject(text);
   if (secrets === null) return null;
   const entries = Object.entries(secrets);

@@ -3,9 +3,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
-import type { KubernetesLeaseSettings } from '../../adapters/lease/kubernetes.ts';
 import type { LockFileSettings } from '../../adapters/lease/lock-file.ts';
 import { createSoleWriter, type Lease } from '../../controller/lease.ts';
+import { attempt } from '../../model/result.ts';
 import { type Failure, type Invocation, makeFailure, type Settings, type Terminal } from '../command.ts';
 import { createLogger } from '../logger.ts';
 import { serviceAccount } from '../manifests.ts';
@@ -37,10 +37,7 @@ export async function lookAtLease(invocation: Invocation) {
   return 'path' in place ? (await lockFile()).lookAtLockFile(place) : (await kubernetes()).lookAtKubernetesLease(place);
 }
 
-function locateLease(
-  { settings, terminal }: LeaseHolder,
-  events: LeaseEvents,
-): LockFileSettings | KubernetesLeaseSettings | null {
+function locateLease({ settings, terminal }: LeaseHolder, events: LeaseEvents) {
   const text = settings.lease;
   if (text === 'none') return null;
   const durationMs = settings.leaseDuration;
@@ -86,10 +83,8 @@ function outside(because: string): Failure {
 }
 
 function ownNamespace(tokenFile: string): string {
-  try {
-    return readFileSync(path.join(path.dirname(tokenFile), 'namespace'), 'utf8').trim();
-  } catch {
-    const hint = 'write --lease kubernetes:NAMESPACE/NAME';
-    throw makeFailure('bad-setting', 'the namespace of the lease is not known', hint);
-  }
+  const name = attempt(() => readFileSync(path.join(path.dirname(tokenFile), 'namespace'), 'utf8').trim(), null);
+  if (name !== null) return name;
+  const hint = 'write --lease kubernetes:NAMESPACE/NAME';
+  throw makeFailure('bad-setting', 'the namespace of the lease is not known', hint);
 }

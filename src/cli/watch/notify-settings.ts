@@ -2,6 +2,7 @@ import path from 'node:path';
 import { type MakeDelivery, notifyGithub, notifySlack, notifyWebhook } from '../../adapters/notify/message.ts';
 import type { NotifierSettings } from '../../adapters/notify/notifier.ts';
 import { readOperatorFile } from '../../adapters/source/regular-file.ts';
+import { attempt } from '../../model/result.ts';
 import { makeFailure } from '../command.ts';
 import type { SettingsFile } from '../settings-schema.ts';
 
@@ -20,12 +21,8 @@ function readDelivery(entry: Notify, name: string, folder: string): MakeDelivery
   const fromFile = (file: string): (() => string) => {
     const absolute = path.resolve(folder, file);
     const read = (): string => readOperatorFile(absolute, 65_536).toString('utf8').trim();
-    try {
-      read();
-    } catch {
-      throw makeFailure('bad-setting', `notify ${name}: the file ${absolute} cannot be read`);
-    }
-    return read;
+    if (attempt(read, null) !== null) return read;
+    throw makeFailure('bad-setting', `notify ${name}: the file ${absolute} cannot be read`);
   };
   const address = (url: string | undefined, file: string | undefined): (() => string) => {
     const read = file === undefined ? () => url ?? '' : fromFile(file);
