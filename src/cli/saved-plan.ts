@@ -152,28 +152,23 @@ export function compareWithSaved(
 
 function movedParts(saved: PlanDigest, now: PlanDigest, turned: string): readonly string[] {
   const manifests = turned === '' ? 'the manifests' : `what the manifests ask for now (${turned})`;
-  const names = { manifests, live: 'the live state of the server', steps: 'the steps' } as const;
-  return (['manifests', 'live', 'steps'] as const)
-    .filter((part) => saved[part] !== now[part])
-    .map((part) => names[part]);
+  const names = { manifests, live: 'the live state of the server', steps: 'the steps' };
+  return (['manifests', 'live', 'steps'] as const).flatMap((part) => (saved[part] === now[part] ? [] : names[part]));
 }
 
 /** `; not in it: …; no longer needed: …`, each shortened. */
 function difference(saved: ReadonlyMap<string, string>, plan: Plan): string {
   const now = changesOf(plan.changes);
-  const missing = (from: ReadonlyMap<string, string>, other: ReadonlyMap<string, string>): readonly string[] =>
-    [...from].filter(([key]) => !other.has(key)).map(([, label]) => label);
-  return `${some('not in it', missing(now, saved))}${some('in it, and not needed now', missing(saved, now))}`;
-}
-
-function some(words: string, labels: readonly string[]): string {
-  return labels.length === 0 ? '' : `; ${words}: ${joinSome(labels, 5)}`;
+  const list = (words: string, from: typeof saved, other: typeof saved): string => {
+    const labels = [...from].flatMap(([key, label]) => (other.has(key) ? [] : label));
+    return labels.length === 0 ? '' : `; ${words}: ${joinSome(labels, 5)}`;
+  };
+  return list('not in it', now, saved) + list('in it, and not needed now', saved, now);
 }
 
 function isDigest(value: unknown): value is PlanDigest {
   if (!isObject(value)) return false;
+  const { key, unknownSecrets } = value;
   const texts = ['plan', 'live', 'manifests', 'steps'].every((name) => typeof value[name] === 'string');
-  return (
-    texts && (value['key'] === null || typeof value['key'] === 'string') && typeof value['unknownSecrets'] === 'boolean'
-  );
+  return texts && (key === null || typeof key === 'string') && typeof unknownSecrets === 'boolean';
 }

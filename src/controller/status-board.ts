@@ -9,31 +9,28 @@ import { createStatus, nothingDue, nothingSeen, type PassView, type Status, view
 /** The status of one loop as it changes. Each change replaces it whole, so that no reader sees half of one. */
 export class StatusBoard {
   readonly #clock: LoopParts['clock'];
-  #status: Status;
+  /** Changed here alone. */
+  status: Status;
   /** When the loop last got on (monotonic, ms). */
   progressAt = 0;
 
   constructor({ clock, source, version, server }: LoopParts) {
     this.#clock = clock;
-    this.#status = createStatus(version, source.description, clock.wallTime(), server);
+    this.status = createStatus(version, source.description, clock.wallTime(), server);
     this.touch();
   }
 
-  get status(): Status {
-    return this.#status;
-  }
-
   update(change: Partial<Status>): void {
-    this.#status = { ...this.#status, ...change };
+    this.status = { ...this.status, ...change };
   }
 
   /** Replaces conditions; each one's time moves with its status only. */
   set(...updates: readonly ConditionUpdate[]): void {
-    this.update({ conditions: setConditions(this.#status.conditions, updates, this.#clock.wallTime()) });
+    this.update({ conditions: setConditions(this.status.conditions, updates, this.#clock.wallTime()) });
   }
 
   revisions(change: Partial<Status['revisions']>): void {
-    this.update({ revisions: { ...this.#status.revisions, ...change } });
+    this.update({ revisions: { ...this.status.revisions, ...change } });
   }
 
   touch(): void {
@@ -42,13 +39,13 @@ export class StatusBoard {
 
   /** Steps of plans that are made on the way count too. */
   stepEnded(): void {
-    const { done = 0, total = 0 } = this.#status.progress ?? {};
+    const { done = 0, total = 0 } = this.status.progress ?? {};
     this.update({ progress: { done: done + 1, total: Math.max(total, done + 1) } });
     this.touch();
   }
 
   ended(pass: PassView): void {
-    this.update({ passes: [pass, ...this.#status.passes].slice(0, 20) });
+    this.update({ passes: [pass, ...this.status.passes].slice(0, 20) });
   }
 
   /** Another replica writes: what this one saw as the writer may not be so any more, and must raise no alarm. */
@@ -56,9 +53,9 @@ export class StatusBoard {
     const verdict = { kind: 'held', reason: 'Standby', message } as const;
     this.set(...describeConditions(verdict, { revision: null, failures: 0, badSettings }));
     this.revisions({ applied: null, appliedAt: null, failed: null, stuck: null });
-    const { enforcement: _seen, conditions, ...status } = this.#status;
+    const { enforcement: _seen, conditions, ...status } = this.status;
     const { Enforced: _enforced, ...others } = conditions;
-    this.#status = { ...status, conditions: others, ...nothingSeen, ...nothingDue };
+    this.status = { ...status, conditions: others, ...nothingSeen, ...nothingDue };
   }
 
   /** What a pass saw: the live state, the plan at hand, and how much of it others brought about. */
@@ -69,10 +66,10 @@ export class StatusBoard {
     this.#enforced(rules);
     const drifts = [rules, configuration].map((one) => foreignChanges(one, isDrift)).filter((count) => count !== null);
     this.update({
-      drift: drifts.length === 0 ? this.#status.drift : drifts.reduce((sum, count) => sum + count),
+      drift: drifts.length === 0 ? this.status.drift : drifts.reduce((sum, count) => sum + count),
       blockedDeletes: rules.end === 'refused' && rules.plan !== null ? countDeletes(rules.plan) : 0,
-      liveRules: countLiveRules(rules) ?? this.#status.liveRules,
-      serverAheadMs: rules.serverAheadMs ?? this.#status.serverAheadMs,
+      liveRules: countLiveRules(rules) ?? this.status.liveRules,
+      serverAheadMs: rules.serverAheadMs ?? this.status.serverAheadMs,
       plan: viewPlan(result),
       fights,
     });
@@ -84,7 +81,7 @@ export class StatusBoard {
     const { report, waitedMs } = kernel;
     this.set(judgeKernel(report));
     if (report.state === 'unreadable') return;
-    const before = this.#status.enforcement ?? { enforcedRevision: null, enforcedAt: null, lagMs: null };
+    const before = this.status.enforcement ?? { enforcedRevision: null, enforcedAt: null, lagMs: null };
     const isEnforced = report.state === 'enforced';
     const enforcement = {
       ...report.counts,

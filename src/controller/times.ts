@@ -21,11 +21,7 @@ import { isDriftOf } from './pass-runner.ts';
  *
  * Of a directory, the content of the revision in force is gone after a start.
  */
-export async function runWithTimes(
-  lead: Leadership,
-  content: SourceContent,
-  { build, settings, clock }: LoopParts,
-): Promise<PassRun> {
+export async function runWithTimes(lead: Leadership, content: SourceContent, { build, settings, clock }: LoopParts) {
   const { base, runner, record } = lead;
   const now = clock.wallTime();
   let inForce = base;

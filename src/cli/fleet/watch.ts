@@ -6,7 +6,6 @@ import { systemClock } from '../../adapters/clock.ts';
 import { type ControllerMetrics, createMetrics } from '../../adapters/metrics/metrics.ts';
 import { storeRecordIn } from '../../adapters/record-store.ts';
 import { findOwnFolder } from '../../adapters/state-folder.ts';
-import type { StatusAppSettings } from '../../adapters/web/status-app.ts';
 import { viewRecord } from '../../controller/record.ts';
 import type { PassView, Status } from '../../controller/status.ts';
 import { escapeControls } from '../../model/printable.ts';
@@ -123,10 +122,28 @@ class FleetWatch implements WatchProcess {
     this.#gate = new RolloutGate(this.#members, rollout);
   }
 
-  pages(): ReturnType<WatchProcess['pages']> {
+  /** One line a target, each with the page of its own below /targets/NAME/. */
+  async pages(): ReturnType<WatchProcess['pages']> {
+    const lines = () => this.#members.map((one) => lineOf(one, one.keeper.status()));
+    // What it waits for; null: nothing waits.
     const rollout = (): string | null =>
       [this.#gate.describe(systemClock.wallTime()), this.#unheeded].filter(Boolean).join('; ') || null;
-    return Promise.resolve(createFleetPages(this.#members, rollout));
+    return {
+      view: {
+        ...frame,
+        version: () => JSON.stringify([rollout(), lines()]),
+        page: (_asked, { hasSession }) => renderFleet(lines(), rollout(), hasSession),
+        document: (name) => {
+          if (name !== 'status') return null;
+          const state = { at: systemClock.wallTime(), rollout: rollout(), targets: lines() };
+          return formatSafeJson({ format_version: formatVersion, ...state });
+        },
+      },
+      below: (name) => {
+        const keeper = this.#members.find((one) => one.name === name)?.keeper;
+        return keeper === undefined ? null : createPages(keeper);
+      },
+    };
   }
 
   /** One that hangs is no reason to end the others. */
@@ -195,30 +212,6 @@ class FleetWatch implements WatchProcess {
     await Promise.all(this.#members.map(({ keeper }) => keeper.hangUp()));
     await sources.renew();
   }
-}
-
-/** One line a target, each with the page of its own below /targets/NAME/. `rollout`: what it waits for; null: nothing waits. */
-function createFleetPages(
-  targets: readonly Member[],
-  rollout: () => string | null,
-): Pick<StatusAppSettings, 'view' | 'below'> {
-  const lines = () => targets.map((one) => lineOf(one, one.keeper.status()));
-  return {
-    view: {
-      ...frame,
-      version: () => JSON.stringify([rollout(), lines()]),
-      page: (_asked, { hasSession }) => renderFleet(lines(), rollout(), hasSession),
-      document: (name) => {
-        if (name !== 'status') return null;
-        const state = { at: systemClock.wallTime(), rollout: rollout(), targets: lines() };
-        return formatSafeJson({ format_version: formatVersion, ...state });
-      },
-    },
-    below(name) {
-      const keeper = targets.find((one) => one.name === name)?.keeper;
-      return keeper === undefined ? null : createPages(keeper);
-    },
-  };
 }
 
 function lineOf({ name, wave, labels }: Target, status: Status) {

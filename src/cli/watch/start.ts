@@ -11,7 +11,6 @@ import type { LoopPassRequest, LoopSettings } from '../../controller/loop-parts.
 import { joinTexts } from '../../controller/pass-ending.ts';
 import { createTriggers, type Trigger } from '../../controller/trigger.ts';
 import { compareText, type Problem } from '../../model/problem.ts';
-import type { PassResult } from '../../pass/pass.ts';
 import { formatPlace } from '../../report/problems.ts';
 import { version } from '../../version.ts';
 import { findServer } from '../approval.ts';
@@ -165,16 +164,11 @@ export class Running {
     return createWatchPasses({ ...this.#parts.passing, invocation: { ...this.#context, settings } });
   }
 
-  /** Runs a pass when there is room for it, seen by the page. */
-  #pass(request: LoopPassRequest): Promise<PassResult> {
-    const { inTurn = (go) => go() }: Partial<SharedWatch> = this.#context.shared ?? {};
-    const run = (one: LoopPassRequest): Promise<PassResult> => inTurn(() => this.passes.run(one));
-    return this.sight?.watch(request, run) ?? run(request);
-  }
-
   #wireLoop(): Loop {
     const { source, logger, lease, triggers, state, wake, root, notifier, token } = this.#parts;
     const { settings, shared, metrics, renewSecrets, terminal } = this.#context;
+    const { inTurn = (go) => go() }: Partial<SharedWatch> = shared ?? {};
+    const run = (request: LoopPassRequest) => inTurn(() => this.passes.run(request));
     const server = findServer(settings);
     const expiry = watchToken(token, triggers, logger, {
       everyMs: () => this.settings.interval,
@@ -186,7 +180,8 @@ export class Running {
     this.#closers.push(() => expiry.close());
     return new Loop({
       ...{ source, clock: systemClock, logger, lease, triggers, version },
-      pass: (request) => this.#pass(request),
+      // When there is room for it, and seen by the page.
+      pass: (request) => this.sight?.watch(request, run) ?? run(request),
       confirm: (timeoutMs, signal) => {
         const command = this.settings.file?.nested.confirmWith?.command ?? [];
         return runConfirmCommand({ command, environment: terminal.env, cwd: terminal.cwd, timeoutMs, signal });
