@@ -115,11 +115,7 @@ export async function writeAnswer(
 type WriteText = (text: (display: TextDisplay) => string | undefined) => void;
 
 /** Where a person reads: coloured where that is wanted, and wrapped. */
-export function openScreens(
-  settings: Settings | null,
-  terminal: Terminal,
-  wrapsStdout = true,
-): Readonly<Record<'stdout' | 'stderr', WriteText>> {
+export function openScreens(settings: Settings | null, terminal: Terminal, wrapsStdout = true) {
   const open =
     (name: 'stdout' | 'stderr', wraps: boolean): WriteText =>
     (text) => {

@@ -1,5 +1,4 @@
 import { systemClock } from '../adapters/clock.ts';
-import type { SecretBinding } from '../model/configuration.ts';
 import { escapeControls } from '../model/printable.ts';
 import { makeError, makeNote, type Problem } from '../model/problem.ts';
 import type { BackOrder } from '../pass/go-back.ts';
@@ -60,10 +59,7 @@ async function saysYes({ ask, stop }: Invocation['terminal'], question: string):
 }
 
 /** Asks for each secret that nothing binds. Null: nobody to ask, a person said no, or the plan is refused for more than this. */
-export async function askToBind(
-  invocation: Invocation,
-  refusals: readonly Refusal[],
-): Promise<readonly SecretBinding[] | null> {
+export async function askToBind(invocation: Invocation, refusals: readonly Refusal[]) {
   const { settings, terminal } = invocation;
   const bindings = refusals.flatMap(({ binding }) => binding ?? []);
   if (settings.yes || bindings.length < refusals.length || findObstacle(invocation, null) !== null) return null;

@@ -179,10 +179,7 @@ export async function loadRecord(files: StateFiles, number: number): Promise<Res
 }
 
 /** The applies that changed something, or may have, newest first; `onBroken` is told of those that cannot be read. Throws a `Failure` where the folder cannot be read. */
-export async function* walkHistory(
-  files: StateFiles,
-  onBroken: (number: number, error: string) => void = () => {},
-): AsyncIterable<NumberedRecord> {
+export async function* walkHistory(files: StateFiles, onBroken: (number: number, error: string) => void = () => {}) {
   for (const number of await listRecords(files).catch(refuseFolder(files, 'read'))) {
     const record = await loadRecord(files, number);
     if (!record.ok) onBroken(number, record.error);

@@ -25,10 +25,7 @@ export async function lookUpNames(invocation: Invocation, request: NamesRequest)
   return { ...(lastApply === null ? {} : { lastApply }), ...(await readEmails(invocation, request)) };
 }
 
-async function readNamesAtHead(
-  invocation: Invocation,
-  { path, pass, plan }: NamesRequest,
-): Promise<ReadonlyMap<string, FormerRule> | null> {
+async function readNamesAtHead(invocation: Invocation, { path, pass, plan }: NamesRequest) {
   const isUnnamed = plan.changes.some(({ action, name }) => action === 'delete' && name === null);
   if (!isUnnamed || invocation.settings.base !== null || readRevision(invocation.terminal.env) !== null) return null;
   try {
@@ -41,10 +38,7 @@ async function readNamesAtHead(
   }
 }
 
-async function readEmails(
-  { settings, terminal }: Invocation,
-  { pass, plan, userNames }: NamesRequest,
-): Promise<Pick<RunReport, 'serverNames'>> {
+async function readEmails({ settings, terminal }: Invocation, { pass, plan, userNames }: NamesRequest) {
   const isWanted = terminal.stdoutIsTerminal || settings.showEmails;
   if (!isWanted || settings.snapshot !== null || pass.desired.profile.name === 'generic') return {};
   const shown = plan.changes.flatMap((change) =>

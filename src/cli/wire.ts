@@ -69,11 +69,7 @@ export function logAccess({ settings, terminal }: Invocation, token: TokenSource
 }
 
 /** What all passes under these settings share. `root` is the directory of the manifests, where there is one. */
-export function wireShared(
-  invocation: Invocation,
-  root: string | null,
-  means: ParserMeans = {},
-): Pick<PassDependencies, 'clock' | 'parse' | 'desired' | 'at' | 'approvals' | 'limits'> {
+export function wireShared(invocation: Invocation, root: string | null, means: ParserMeans = {}) {
   const { settings } = invocation;
   const { concurrency, pace, timeout: requestTimeoutMs, totalTimeout: totalTimeoutMs } = settings;
   const at = readTimeAsked(settings, 'at');

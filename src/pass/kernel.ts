@@ -10,7 +10,6 @@ import {
 } from '../enforcement/report.ts';
 import type { LiveRule } from '../model/rule.ts';
 import { type DesiredState, findNextBoundary, type LiveState } from '../model/state.ts';
-import type { PlanInput } from '../plan/input.ts';
 import { mayRebuild } from '../plan/operations.ts';
 import type { PassDependencies, PassEnforcement } from './pass.ts';
 import { readContext } from './stages.ts';
@@ -40,11 +39,7 @@ function boundLook(pass: PassDependencies, desired: DesiredState, since = desire
 }
 
 /** What the kernel holds of the live rules; undefined when the pass does not look. */
-export async function observeKernel(
-  pass: PassDependencies,
-  desired: DesiredState,
-  live: LiveState,
-): Promise<KernelState | undefined> {
+export async function observeKernel(pass: PassDependencies, desired: DesiredState, live: LiveState) {
   const { enforcement, clock, stop, agreedAt } = pass;
   if (enforcement === undefined || stop.aborted) return undefined;
   const names = collectRuleNames(desired.rules);
@@ -55,10 +50,7 @@ export async function observeKernel(
 }
 
 /** What the look at the kernel adds to a plan's input. */
-export function findKernelHints(
-  pass: PassDependencies,
-  kernel: KernelState | undefined,
-): Pick<PlanInput, 'notEnforced' | 'kernelDiffers'> {
+export function findKernelHints(pass: PassDependencies, kernel: KernelState | undefined) {
   const repaired =
     kernel === undefined || pass.enforcement?.repair !== true ? new Set<string>() : repairTargets(kernel.report);
   if (kernel === undefined || kernel.report.state === 'enforced' || repaired.size > 0) return { notEnforced: repaired };

@@ -49,10 +49,7 @@ export async function readDesired(
 }
 
 /** Reads what is live, and makes of it and a record the state before that apply. */
-async function readStateBefore(
-  order: BackOrder,
-  pass: Pick<PassDependencies, 'desired'> & Asking,
-): Promise<Result<BuiltDesired, ReadFailure>> {
+async function readStateBefore(order: BackOrder, pass: Pick<PassDependencies, 'desired'> & Asking) {
   const { scope } = pass.desired;
   const wanted = { ...scope, configuration: scope.configuration && order.record.fields.length > 0 };
   const read = await readLive(readContext(pass), wanted, null);
@@ -81,11 +78,10 @@ async function listUsers(pass: Asking): Promise<Result<KnownUsers, ReadFailure>>
 export function planStates(input: PlanInput, { desired, users }: BuiltDesired) {
   const plan = makePlan(input);
   const digest = digestPlan(plan, { ...input, key: input.options.fingerprintKey });
-  if (users === null) return { plan, digest, desired };
   const written = plan.changes.flatMap((change) =>
     change.kind === 'Rule' && change.desired !== null && change.action !== 'keep' ? [change.desired] : [],
   );
-  const unknown = findUnknownUsers(written, users.ids);
+  const unknown = users === null ? [] : findUnknownUsers(written, users.ids);
   if (unknown.length === 0) return { plan, digest, desired };
   const problems = [...desired.problems, ...unknown].sort(compareProblems);
   return { plan, digest, desired: { ...desired, state: null, problems } };

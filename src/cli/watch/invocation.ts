@@ -3,7 +3,7 @@ import type { GitSettings } from '../../adapters/source/git.ts';
 import type { DirectoryWake, WakeSettings } from '../../adapters/source/watch.ts';
 import type { LoopParts } from '../../controller/loop-parts.ts';
 import type { Source } from '../../ports.ts';
-import type { RawValues, Settings, SharedParts, Terminal } from '../command.ts';
+import type { Invocation, RawValues, Settings, SharedParts } from '../command.ts';
 import type { PrintedSecrets } from '../secrets-from.ts';
 
 /** Where the manifests come from. */
@@ -34,12 +34,10 @@ export interface SharedWatch extends SharedParts, Required<Pick<LoopParts, 'hold
 }
 
 /** `reconcile --watch`: settings are loaded here, and again on SIGHUP, so that bad ones stall the loop and not the process. */
-export interface WatchInvocation {
-  readonly operands: readonly string[];
+export interface WatchInvocation extends Pick<Invocation, 'operands' | 'terminal'> {
   readonly flags: RawValues;
   readonly load: () => Promise<Settings>;
   readonly renewSecrets: PrintedSecrets['renew'];
-  readonly terminal: Terminal;
   /** Absent: it is alone in its process. */
   readonly shared?: SharedWatch;
 }

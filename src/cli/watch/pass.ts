@@ -11,10 +11,10 @@ import { formatRuleKey, type LiveRule, selectRulesAt } from '../../model/rule.ts
 import type { FingerprintKey } from '../../model/secret.ts';
 import { type DesiredState, listAllRules } from '../../model/state.ts';
 import { type ApplyRecord, joinApplyRecords, type LookUpFormer, listEnds } from '../../pass/history.ts';
-import type { PassDependencies, PassResult } from '../../pass/pass.ts';
+import type { PassDependencies, PassMemory, PassResult } from '../../pass/pass.ts';
 import { endPass, listBaseEnds, readDesired } from '../../pass/stages.ts';
 import { indexBase } from '../../plan/origin.ts';
-import type { Journal, LiveApi, Logger, SourceContent, SourceFile } from '../../ports.ts';
+import type { Journal, SourceContent, SourceFile } from '../../ports.ts';
 import { reconcile } from '../../reconcile.ts';
 import { findServer } from '../approval.ts';
 import { findCommandProblem } from '../await-confirmation.ts';
@@ -87,17 +87,13 @@ function changeOf(record: ApplyRecord): ApplyRecord | null {
 }
 
 /** What the controller's passes share. */
-export interface PassWiring {
+export interface PassWiring extends Pick<PassDependencies, 'api' | 'logger'>, Pick<PassMemory, 'openGaps'> {
   readonly invocation: Invocation;
-  readonly api: LiveApi;
-  readonly logger: Logger;
   readonly recent: RecentApplies;
   /** The directory of the manifests; null when they come from Git. */
   readonly root: string | null;
   readonly fingerprintKey: () => FingerprintKey;
   readonly journal: Journal;
-  /** Rules whose gap an earlier process left open. */
-  readonly openGaps: ReadonlySet<string>;
 }
 
 /** Runs passes for the loop, all through `reconcile`, as `--plan` and apply do. */
