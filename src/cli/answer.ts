@@ -55,10 +55,8 @@ const formats: Readonly<Record<Exclude<Format, 'text'>, (answer: Answer, env: En
     const plain = report === undefined && text !== undefined ? { text: text({ color: false }) } : {};
     const other = table === undefined ? plain : { table: table() };
     const { renderHtml } = await import('../report/html.ts');
-    return renderHtml(
-      { ...shown, revision: readRevision(env) ?? shown.revision, forge: readForge(env, shown.root) },
-      other,
-    );
+    const revision = readRevision(env) ?? shown.revision;
+    return renderHtml({ ...shown, revision, forge: readForge(env, shown.root) }, other);
   },
 };
 

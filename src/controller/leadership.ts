@@ -11,7 +11,6 @@ import { logInternalError } from './pass-log.ts';
 import { PassRunner } from './pass-runner.ts';
 import {
   agreedAtOf,
-  findStuck,
   type LoopRecord,
   listUntold,
   noteConfirmed,
@@ -246,7 +245,7 @@ export class Leadership {
     const end = await this.#onTrial(pass);
     const { content, verdict, result = null } = end;
     if (content !== null && isInForce(verdict)) await this.#applied(content, result);
-    await this.#update({ ...recordEnding(this.record, end), stuckRevision: findStuck(this.record, end) });
+    await this.#update(recordEnding(this.record, end));
     this.history.said = end.complaint ?? null;
     return end;
   }

@@ -22,9 +22,7 @@ export interface Turn {
 }
 
 /** Neither good nor broken: waiting for stable content, to be confirmed, for its turn, for the process to end, for another replica. */
-const passing: ReadonlySet<Verdict['reason']> = new Set([
-  ...(['Settling', 'AwaitingConfirmation', 'Waiting', 'Stopped', 'Standby'] as const),
-]);
+const passing = new Set<Verdict['reason']>(['Settling', 'AwaitingConfirmation', 'Waiting', 'Stopped', 'Standby']);
 
 /** Tells people at the end of a pass of changes. `isNew`: another revision is in force. `soon`: rules to tell of beforehand. */
 export function createAnnouncer(notify: (turn: Turn) => void) {

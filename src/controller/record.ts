@@ -135,7 +135,7 @@ export function agreedAtOf(state: DesiredState | null): Partial<LoopRecord> {
 const sticking: ReadonlySet<ConditionReason> = new Set(['Refused', 'ApplyFailed', 'NotConverging', 'NotConfirmed']);
 
 /** Which revision is stuck after a pass. Of one that waits, or cannot be read, nothing new is known. */
-export function findStuck(record: LoopRecord, { verdict, complaint, content, outcomes = [] }: PassEnding) {
+function findStuck(record: LoopRecord, { verdict, complaint, content, outcomes = [] }: PassEnding) {
   const { kind, reason, revision = content?.revision ?? null } = complaint ?? verdict;
   const hasFailed = kind !== 'good' && outcomes.some(({ outcome }) => outcome === 'failed' || outcome === 'unknown');
   const isStuck = sticking.has(reason) || (hasFailed && complaint === undefined);
@@ -143,16 +143,20 @@ export function findStuck(record: LoopRecord, { verdict, complaint, content, out
   return stuck === record.appliedRevision ? null : stuck;
 }
 
-/** What a record keeps of the end of a pass: a revision that failed, and how much drift was left alone. */
-export function recordEnding(
-  { failed, drift, appliedRevision }: LoopRecord,
-  { verdict: { kind, reason }, complaint, content, result }: PassEnding,
-): Pick<LoopRecord, 'failed' | 'drift'> {
+/** What a record keeps of the end of a pass: a revision that failed or is stuck, and how much drift was left alone. */
+export function recordEnding(record: LoopRecord, end: PassEnding) {
+  const { failed, drift, appliedRevision } = record;
+  const { complaint, content, result } = end;
+  const { kind, reason } = end.verdict;
   const revision = content?.revision;
   const isLost = kind === 'terminal' && (reason === 'ApplyFailed' || reason === 'NotConverging');
   const isNew = revision !== undefined && revision !== appliedRevision && complaint === undefined;
   const left = reason === 'DriftReported' ? (result?.plan?.steps.length ?? 0) : drift;
-  return { failed: isLost && isNew ? recordGivenUp(failed, revision) : failed, drift: kind === 'good' ? 0 : left };
+  return {
+    failed: isLost && isNew ? recordGivenUp(failed, revision) : failed,
+    stuckRevision: findStuck(record, end),
+    drift: kind === 'good' ? 0 : left,
+  };
 }
 
 /** Where secrets were sent, as far as a record holds it. */

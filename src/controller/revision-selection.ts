@@ -102,10 +102,8 @@ export async function checkOrigin(record: LoopRecord, newest: string, parts: Loo
     const descent = await source.descends(revision, newest, stop);
     if (descent === 'yes') continue;
     if (descent === 'unasked') return record;
-    logger.warn(
-      'The record has no seal of this API token and names a commit that is not on the branch: it is made anew',
-      { revision },
-    );
+    const unsealed = 'The record has no seal of this API token and names a commit that is not on the branch';
+    logger.warn(`${unsealed}: it is made anew`, { revision });
     return lostRecord;
   }
   return { ...record, isSealed: true };

@@ -87,6 +87,8 @@ function rulesBefore(
     else if (!liveKeys.has(formatRuleKey(rule)))
       leaveAsBefore(rule, 'was created by that apply, and is not live any more');
   const isGone = ({ userId }: Rule): boolean => userId !== null && users?.has(userId) === false;
+  const describeBlocker = (one: LiveRule): string =>
+    `cannot come back beside ${formatRule(one.rule, new Map())}${live.includes(one) ? ', made since' : ''}`;
   const back = record.deleted.flatMap((former): readonly DesiredRule[] => {
     const { rule } = former;
     const key = formatRuleKey(rule);
@@ -97,11 +99,7 @@ function rulesBefore(
     else if (expires !== undefined && expires <= now) leave(rule, `expired at ${formatInstant(expires)}`);
     // The server refuses it, and what it makes up for would stay.
     else if (isGone(rule)) leave(rule, 'is not made again, for its user is gone');
-    else if (blocker)
-      leave(
-        rule,
-        `cannot come back beside ${formatRule(blocker.rule, new Map())}${live.includes(blocker) ? ', made since' : ''}`,
-      );
+    else if (blocker) leave(rule, describeBlocker(blocker));
     else {
       standing.push(former);
       const own = makeUnique(slugify(name ?? `former-${rule.destination.text}`), taken);

@@ -116,12 +116,8 @@ function explain(
   try {
     if (settings === null) throw makeFailure('usage', 'nothing is known yet');
     if (!/^\d{0,5}$/.test(port) || Number(port) > 65535) throw makeFailure('usage', `${port} is not a port`);
-    const question = readPacket({
-      destination,
-      protocol: protocol === '' ? null : protocol,
-      port: port === '' ? null : Number(port),
-      user: [],
-    });
+    const given = { protocol: protocol || null, port: port === '' ? null : Number(port) };
+    const question = readPacket({ destination, ...given, user: [] });
     const from = user === '' ? null : findNamedUser(user, { userNames, userIds });
     const report = reportPacket({ ...question, user: from }, indexRules(listRules(seen)), readProfile(settings).ports);
     return { text: renderPacketReport(report, userNames, false), members: makePacketMembers(report) };
