@@ -213,7 +213,7 @@ export class Loop {
     const tried = [end.complaint, end.verdict, end.beside?.verdict].find((one) => one?.kind === 'transient');
     backoff.ended(tried ?? verdict);
     const view = viewPass(end, verdict, clock);
-    this.#board.ended(view);
+    this.#board.update({ passes: [view, ...this.#board.status.passes].slice(0, 20) });
     const revision = end.content?.revision ?? null;
     const { failures } = backoff;
     this.#board.set(...describeConditions(verdict, { revision, failures, badSettings: badSettings() }));

@@ -4,7 +4,7 @@ import { type ConditionUpdate, setConditions } from './conditions.ts';
 import { countDeletes } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { countLiveRules, describeConditions, type PassEnding } from './pass-ending.ts';
-import { createStatus, nothingDue, nothingSeen, type PassView, type Status, viewPlan } from './status.ts';
+import { createStatus, nothingDue, nothingSeen, type Status, viewPlan } from './status.ts';
 
 /** The status of one loop as it changes. Each change replaces it whole, so that no reader sees half of one. */
 export class StatusBoard {
@@ -42,10 +42,6 @@ export class StatusBoard {
     const { done = 0, total = 0 } = this.status.progress ?? {};
     this.update({ progress: { done: done + 1, total: Math.max(total, done + 1) } });
     this.touch();
-  }
-
-  ended(pass: PassView): void {
-    this.update({ passes: [pass, ...this.status.passes].slice(0, 20) });
   }
 
   /** Another replica writes: what this one saw as the writer may not be so any more, and must raise no alarm. */

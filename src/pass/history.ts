@@ -205,17 +205,15 @@ export function encodeApplyRecord(record: ApplyRecord): unknown {
     format_version: version,
     kind: 'apply-record',
     ...{ at, by, server, revision, digest, end, fields },
-    ...{ names: encodeNames(said), names_before: encodeNames(endsBefore ?? new Map()) },
-    ...{ expires: encodeEnds(said), ends_before: endsBefore && encodeEnds(endsBefore) },
+    ...{ names: encodeSaid(said, 'name'), names_before: encodeSaid(endsBefore ?? new Map(), 'name') },
+    ...{ expires: encodeSaid(said, 'expires'), ends_before: endsBefore && encodeSaid(endsBefore, 'expires') },
     before: encodeSnapshot({ rules: record.deleted, configuration: record.before }, [], at),
     after: encodeSnapshot({ rules: record.created, configuration: record.after }, [], at),
   };
 }
 
-const encodeNames = (said: ApplyRecord['said']) =>
-  Object.fromEntries([...said].map(([key, { name }]) => [key, name ?? undefined]));
-const encodeEnds = (said: ApplyRecord['said']) =>
-  Object.fromEntries([...said].map(([key, { expires }]) => [key, expires]));
+const encodeSaid = (said: ApplyRecord['said'], what: keyof SaidOfRule) =>
+  Object.fromEntries([...said].map(([key, one]) => [key, one[what] ?? undefined]));
 const listEntries = (value: unknown) => Object.entries(isObject(value) ? value : {});
 /** An end that is no time is NaN. */
 const decodeSaid = (names: unknown, ends: unknown): ApplyRecord['said'] =>
