@@ -92,8 +92,12 @@ async function runCommand(argv, environment, names = []) {
     env: { CI: 'true', ...pick((name) => passed.includes(name) || isSetting(name)), ...nameRemote(), ...environment },
     stdio: ['ignore', 'inherit', 'inherit'],
   });
-  // A job that is cancelled: the command ends what is under way, and says what it did.
-  const forward = (signal) => child.kill(signal);
+  // A job that is cancelled: the command ends what is under way, and says what it did. A runner may signal it and its group, more than once.
+  let isTold = false;
+  const forward = (signal) => {
+    if (!isTold) child.kill(signal);
+    isTold = true;
+  };
   for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, forward);
   const [status] = await once(child, 'close');
   for (const signal of ['SIGINT', 'SIGTERM']) process.off(signal, forward);

@@ -226,6 +226,11 @@ export function makeFailure(code: ProblemCode, summary: string, hint?: string, e
   return new Failure([{ code, severity: 'error', summary, ...(hint === undefined ? {} : { hint }) }], exit);
 }
 
+/** Whether a job of CI runs this. */
+export function isJob(env: Terminal['env']): boolean {
+  return !['', 'false', undefined].includes(env['CI']);
+}
+
 /** The value; throws a `Failure` with the problem that stands in its place. */
 export function mustRead<T>(result: Result<T, Problem>): T {
   if (result.ok) return result.value;

@@ -12,8 +12,7 @@ import { listSentReferences } from '../plan/guard/guard-secrets.ts';
 import type { Logger } from '../ports.ts';
 import type { FormerRule } from '../report/run-report.ts';
 import { findServer } from './approval.ts';
-import type { Invocation } from './command.ts';
-import { describeScope } from './plan-settings.ts';
+import { type Invocation, isJob } from './command.ts';
 
 /** What the last one-shot apply to a server put into effect. */
 export interface LastApply {
@@ -29,18 +28,15 @@ const formatVersion = 1;
 /** Where one-shot runs keep their record: `oneshot` beside a sidecar's own files. */
 const recordFile = 'record.json';
 
-/** The folder with the state of this server and scope: ours in `--state-dir`, else one of the user's; null: none, as in CI. */
+/** The folder with the state of this server: ours in `--state-dir`, else one of the user's; null: none, as in CI. */
 export function findStateFolder({ settings, terminal: { env } }: Invocation): string | null {
   const server = findServer(settings);
   if (settings.stateDir !== null) return findOwnFolder(settings.stateDir);
   if (server === null) return null;
   const home = env['HOME'] ?? '';
   const states = env['XDG_STATE_HOME'] || (home === '' ? '' : join(home, '.local', 'state'));
-  if (states === '' || !['', 'false', undefined].includes(env['CI'])) return null;
-  const hash = createHash('sha256')
-    .update(server + describeScope(settings))
-    .digest('hex')
-    .slice(0, 12);
+  if (states === '' || isJob(env)) return null;
+  const hash = createHash('sha256').update(server).digest('hex').slice(0, 12);
   return join(states, 'firezone-reconcile', `${new URL(server).hostname}-${hash}`);
 }
 

@@ -2,7 +2,7 @@ import { closeSync, fstatSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import { isatty } from 'node:tty';
 import { attempt } from '../model/result.ts';
-import { exitCodes, replaceExitCode, type Terminal } from './command.ts';
+import { exitCodes, isJob, replaceExitCode, type Terminal } from './command.ts';
 import { runCli } from './run.ts';
 
 /** Runs the process's own command line: streams, signals, exit code. */
@@ -43,7 +43,7 @@ function terminalOf(stop: AbortSignal, stdout: Terminal['stdout']): Omit<Termina
   };
 }
 
-/** The first signal, or a terminal that goes away, asks for an orderly end; the third ends at once. Gives what lets others hear each. */
+/** The first signal, or a terminal that goes away, asks for an orderly end; the third ends at once, but in a job. Gives what lets others hear each. */
 function handleSignals(stop: AbortController): Required<Pick<Terminal, 'onSignal' | 'onHangUp'>> {
   const signals = new Set<() => void>();
   const hangUps = new Set<() => void>();
@@ -54,7 +54,8 @@ function handleSignals(stop: AbortController): Required<Pick<Terminal, 'onSignal
   let count = 0;
   const onSignal = (signal: NodeJS.Signals): void => {
     count++;
-    if (count >= 3) process.exit(exitCodes.partial);
+    // A runner that cancels a job signals its processes, their group and the shell.
+    if (count >= 3 && !isJob(process.env)) process.exit(exitCodes.partial);
     for (const listener of signals) listener();
     stop.abort(new Error(signal));
   };

@@ -1,7 +1,7 @@
 import { systemClock } from '../adapters/clock.ts';
 import { wrapText } from '../report/paint.ts';
 import { findServer } from './approval.ts';
-import type { Invocation, Terminal } from './command.ts';
+import { type Invocation, isJob, type Terminal } from './command.ts';
 
 /** Steps are said at most this often, ms: on a terminal one line that changes, else a line each. */
 const stepsEvery = { terminal: 100, log: 5000 };
@@ -25,7 +25,7 @@ export function startProgress({ settings, terminal }: Invocation) {
   const onStop = (): void => {
     clear();
     if (phase === 'reading') tell(terminal, 'Stopping: the server is only being read, and nothing was written.\n');
-    if (phase === 'applying') tell(terminal, describeStop(countDone()));
+    if (phase === 'applying') tell(terminal, describeStop(countDone(), terminal));
   };
   const countDone = (): string => `${done} of ${Math.max(total, done)}`;
   const server = findServer(settings);
@@ -72,10 +72,12 @@ function tell({ stderr, stderrIsTerminal, columns }: Terminal, text: string): vo
   stderr(wrapText(text, stderrIsTerminal ? columns : undefined));
 }
 
-function describeStop(requests: string): string {
+function describeStop(requests: string, { env }: Terminal): string {
   const first = 'those under way end first, and rules that wait for their replacement get it.';
-  const more = 'A second Ctrl-C changes nothing; a third ends at once, and rules may be missing then.';
-  return `Stopping after ${requests} requests: ${first}\nNothing else is started. ${more}\n`;
+  const more = isJob(env)
+    ? ''
+    : ' A second Ctrl-C changes nothing; a third ends at once, and rules may be missing then.';
+  return `Stopping after ${requests} requests: ${first}\nNothing else is started.${more}\n`;
 }
 
 /** Runs work that says how far it is: one line on a terminal's stderr that changes, from a second after now until it ends. */
@@ -101,8 +103,8 @@ export async function tellProgress<T>(
 export function answerMore(terminal: Invocation['terminal'], getPhase: () => string): () => void {
   const listener = (): void => {
     if (terminal.unstoppable !== true && !terminal.stop.aborted) return; // the first one stops, and is answered elsewhere
-    const end = 'A third Ctrl-C ends at once, and rules may be missing then.';
-    tell(terminal, `\nStill under way (${getPhase()}), and not stopped. ${end}\n`);
+    const end = isJob(terminal.env) ? '' : ' A third Ctrl-C ends at once, and rules may be missing then.';
+    tell(terminal, `\nStill under way (${getPhase()}), and not stopped.${end}\n`);
   };
   return terminal.onSignal?.(listener) ?? (() => undefined);
 }
