@@ -1,4 +1,5 @@
 import { systemClock } from '../adapters/clock.ts';
+import type { Outcome } from '../apply/outcome.ts';
 import { findUnfinished, isRefusedForGood } from '../controller/pass-ending.ts';
 import { formatInstant } from '../model/instant.ts';
 import { joinSome } from '../model/printable.ts';
@@ -46,9 +47,7 @@ export async function takeBack(invocation: Invocation, pending: GoingBack, why: 
     const isOver = systemClock.now() >= until || problems.some(({ code }) => code === 'bad-setting');
     // What had no answer, what the server could not do just now, or with a token that it does not know, is tried again, as a read is.
     // `aborted`: another replica may write, and goes on from here.
-    const out = findUnfinished(apply?.outcomes ?? []).find(({ status, noAnswer }) =>
-      noAnswer === undefined ? /^(?:401|408|429|5..)$/.test(String(status)) : noAnswer !== 'aborted',
-    );
+    const out = findUnfinished(apply?.outcomes ?? []).find((one) => isPassing(one) && one.noAnswer !== 'aborted');
     if ((plan !== null && out === undefined) || isOver || answer.exit === exitCodes.invalid)
       return await settleBack(answer, pending, invocation);
     if (tries === 0) {
@@ -60,6 +59,10 @@ export async function takeBack(invocation: Invocation, pending: GoingBack, why: 
     await systemClock.sleep(Math.min(againMs, until - systemClock.now()));
     silence();
   }
+}
+
+function isPassing({ status, noAnswer }: Outcome): boolean {
+  return noAnswer !== undefined || /^(?:401|408|429|5..)$/.test(String(status));
 }
 
 /** Settings that let a state of before come back: only scope and ownership hold. */
@@ -106,7 +109,8 @@ function explainOver({ plan, apply }: RunReport, { isLast = false }: GoingBack):
   // What the server refuses for good would keep every later apply from beginning.
   const isRefused = apply !== null && apply.end !== 'stopped' && isRefusedForGood(apply.outcomes);
   if (isRefused) return 'The server refused that for good';
-  return isLast && plan !== null ? 'That is given up' : null;
+  const isHopeless = plan !== null && !findUnfinished(apply?.outcomes ?? []).some(isPassing);
+  return isLast && isHopeless ? 'That is given up' : null;
 }
 
 /** A field that stays as the apply wrote it. */

@@ -13,7 +13,6 @@ import { findServer } from './approval.ts';
 import { lineToType } from './arguments.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from './command.ts';
 import { findStateFolder } from './last-apply.ts';
-import { describeScope } from './plan-settings.ts';
 
 export interface ConfirmTerms {
   readonly withinMs: number;
@@ -94,11 +93,9 @@ export async function loadPending(invocation: Invocation): Promise<EarlierApply 
       throw makeFailure('state', summary, hint);
     }
     const server = findServer(invocation.settings);
-    const isOther = pending.record.server !== server;
-    if (!isOther && [null, describeScope(invocation.settings)].includes(pending.scope)) return pending;
-    const to = `to ${escapeControls(String(pending.record.server))} waits to be confirmed, and this is ${server}`;
-    const summary = isOther ? `an apply ${to}` : 'an apply of another `scope` waits here to be confirmed';
-    throw makeFailure('state', summary, `check --${isOther ? 'base-url' : 'config'} and --state-dir`);
+    if (pending.record.server === server) return pending;
+    const summary = `an apply to ${escapeControls(String(pending.record.server))} waits to be confirmed, and this is ${server}`;
+    throw makeFailure('state', summary, 'check --base-url and --state-dir');
   }
   return null;
 }

@@ -119,8 +119,13 @@ function goingBackElsewhere(): Error {
 export async function settleEarlier(invocation: Invocation, isLast = false): Promise<Answer | null> {
   const earlier = await loadPending(invocation);
   if (earlier === null || earlier.stage === 'wantsSecret') return null;
-  const files = openPending(invocation);
   const { stage, record, until } = earlier;
+  // What is out of this one would not be taken back, and be forgotten.
+  if (![null, describeScope(invocation.settings)].includes(earlier.scope)) {
+    const summary = 'an apply of another `scope` waits here to be confirmed, or to be taken back';
+    throw makeFailure('state', summary, 'settle it with the --config, or the fleet, of that apply');
+  }
+  const files = openPending(invocation);
   const leftMs = Math.max(0, until - systemClock.wallTime());
   if (stage === 'goesBack' && (await findPendingOwner(files)) !== null) throw goingBackElsewhere();
   await refuseOwned(files, leftMs);

@@ -1098,10 +1098,17 @@ describe('an apply whose process was killed', () => {
     for (const words of [['confirm'], ['apply', 'm'], ['undo']]) {
       const refused = await run(...words, '--config', join(world.folder, 'narrow.yaml'));
       expect([refused.code, live()]).toEqual([1, after]);
-      expect(refused.err).toContain('an apply of another `scope` waits here to be confirmed');
-      expect(refused.err).toContain('check --config and --state-dir');
+      expect(refused.err).toContain('an apply of another `scope` waits here to be confirmed, or to be taken back');
+      expect(refused.err).toContain('settle it with the --config, or the fleet, of that apply');
     }
     expect([(await run('confirm')).code, live()]).toEqual([3, before]);
+  });
+
+  it('of another scope, as of a target of a fleet, is kept by confirm inside its time', async () => {
+    await killedWaiting('60s');
+    world.write('narrow.yaml', 'scope: {networks: [10.3.0.0/16], configuration: false}\n');
+    const kept = await run('confirm', '--config', join(world.folder, 'narrow.yaml'));
+    expect([kept.code, kept.out, live()]).toEqual([0, expect.stringMatching(/^Kept: 6 changes/), after]);
   });
 
   it('does not say how to keep what is to be taken back', async () => {

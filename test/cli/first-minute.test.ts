@@ -85,21 +85,6 @@ describe('the record of one-shot runs', () => {
     expect(record(`xdg/firezone-reconcile/${folder}/oneshot/record.json`).server).toBe(world.simulator.url);
   });
 
-  it('by default in a folder of its own for each scope of a server', async () => {
-    const { readdirSync } = await import('node:fs');
-    const states = join(world.folder, 'xdg');
-    const folders = async (scope: string) => {
-      world.write('scope.yaml', `scope: ${scope}\n`);
-      await world.cli(['--config', 'scope.yaml', 'm'], { env: { XDG_STATE_HOME: states } });
-      return readdirSync(join(states, 'firezone-reconcile')).length;
-    };
-    await world.cli(['m'], { env: { XDG_STATE_HOME: states } });
-    expect(await folders('{rules: true}')).toBe(1);
-    expect(await folders('{networks: [10.0.0.0/8, 192.0.2.0/24]}')).toBe(2);
-    expect(await folders('{networks: [192.0.2.0/24, 10.0.0.0/8]}')).toBe(2);
-    expect(await folders('{users: [global], networks: [10.0.0.0/8, 192.0.2.0/24]}')).toBe(3);
-  });
-
   it('one that cannot be written is a warning, and the apply is done', async () => {
     writeFileSync(join(world.folder, 'state'), 'a file');
     const run = await world.cli(['--state-dir', 'state', 'm']);

@@ -229,12 +229,6 @@ export const elsewhere: readonly Elsewhere[] = [
     evidence: 'p_1/.gitattributes',
   },
   {
-    line: 'cp -a HOST-FORMER HOST-HASH',
-    reason: 'has a name for each folder that only its owner knows; a test shows which folder a scope has',
-    test: 'test/cli/first-minute.test.ts',
-    evidence: 'by default in a folder of its own for each scope',
-  },
-  {
     line: 'npm ci && npm run build',
     reason: installs,
     test: '.ci/run',
