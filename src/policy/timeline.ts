@@ -37,11 +37,22 @@ interface Step {
   readonly changed: ReadonlySet<string>;
 }
 
-/** The timeline of the last of these commits (parents before children) and its first parents, with the moments until `now`. */
+/** What `git pull` calls the merge of a branch's state on the remote; without `into` it is of the branch `main` or `master`. */
+const pulls = /^Merge (?:branch '([^']+)' of \S+|remote-tracking branch '[^/']+\/([^']+)')(?: into (\S+))?$/;
+
+/** The parent that is the branch itself: the first, or what was pulled into commits that others do not have yet. */
+function findFormer({ parents, subject }: Commit): readonly string[] {
+  const [, pulled, tracked, into] = pulls.exec(subject) ?? [];
+  const name = pulled ?? tracked ?? '';
+  const isPull = into === undefined ? ['main', 'master'].includes(name) : name === into;
+  return isPull && parents.length === 2 ? parents.slice(1) : parents.slice(0, 1);
+}
+
+/** The timeline of the last of these commits (parents before children) and the branch itself before it, with the moments until `now`. */
 export function makeTimeline(commits: readonly Commit[], now: number) {
-  const firstParents = new Map(commits.map(({ id, parents }) => [id, parents.slice(0, 1)]));
+  const formerOf = new Map(commits.map((one) => [one.id, findFormer(one)]));
   const head = commits.slice(-1).map(({ id }) => id);
-  const mainline = collectReachable(head, (id) => firstParents.get(id) ?? []);
+  const mainline = collectReachable(head, (id) => formerOf.get(id) ?? []);
   const lastChild = new Map(commits.flatMap(({ id, parents }) => parents.map((parent) => [parent, id])));
   const rulesAt = new Map<string, Version['rules']>();
   const steps = new Map<string, Step>();
@@ -52,7 +63,7 @@ export function makeTimeline(commits: readonly Commit[], now: number) {
     /** The moments up to this commit, in order. Null: it cannot be read, and its children are compared with its first parent. */
     add(commit: Commit, version: Version | null): readonly Moment[] {
       const { id, parents } = commit;
-      const former = rulesAt.get(parents[0] ?? '') ?? [];
+      const former = rulesAt.get(formerOf.get(id)?.[0] ?? '') ?? [];
       for (const parent of parents) if (lastChild.get(parent) === id) rulesAt.delete(parent);
       const rules = version?.rules ?? former;
       rulesAt.set(id, rules);
@@ -93,6 +104,7 @@ function timesKey({ rule, notBefore, expires }: DesiredRule): string {
 
 /** The rules that only one of the two holds, wherever it is written. Those of unchanged files are one object in both. */
 export function listDifferent(before: Version['rules'], after: Version['rules']): readonly DesiredRule[] {
+  if (before === after) return [];
   const [left, right] = [new Set(before), new Set(after)];
   const moved = [...before.filter((one) => !right.has(one)), ...after.filter((one) => !left.has(one))];
   return [...groupBy(moved, timesKey).values()].flatMap((same) => (same.length === 1 ? same : []));

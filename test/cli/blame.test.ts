@@ -53,6 +53,7 @@ interface Made {
   readonly parents: readonly number[];
   /** ISO; absent: an hour after the one before. */
   readonly at?: string;
+  readonly subject?: string;
 }
 
 const begin = Date.parse('2026-01-01T00:00:00Z');
@@ -61,13 +62,13 @@ const begin = Date.parse('2026-01-01T00:00:00Z');
 function commit(made: readonly Made[], where = folder): readonly string[] {
   execFileSync('git', ['init', '-q', '--template=', '-b', 'main', where]);
   const data = (text: string): string => `data ${Buffer.byteLength(text)}\n${text}\n`;
-  const script = made.map(({ files, parents, at }, n) => {
+  const script = made.map(({ files, parents, at, subject }, n) => {
     const time = at === undefined ? begin / 1000 + n * 3600 : Date.parse(at) / 1000;
     const from = parents.map((parent, k) => `${k === 0 ? 'from' : 'merge'} :${parent + 1}\n`).join('');
     const contents = Object.entries(files).map(([path, text]) => `M 100644 inline ${path}\n${data(text)}`);
     const who = `author A <a@example.test> ${time} +0000\ncommitter A <a@example.test> ${time} +0000\n`;
     const reset = parents.length === 0 ? `reset refs/heads/c${n}\n` : '';
-    return `${reset}commit refs/heads/c${n}\nmark :${n + 1}\n${who}${data(`commit ${n}`)}${from}deleteall\n${contents.join('')}\n`;
+    return `${reset}commit refs/heads/c${n}\nmark :${n + 1}\n${who}${data(subject ?? `commit ${n}`)}${from}deleteall\n${contents.join('')}\n`;
   });
   const input = `${script.join('')}reset refs/heads/main\nfrom :${made.length}\n`;
   execFileSync('git', ['fast-import', '--quiet', '--force', `--export-marks=${where}/marks`], { cwd: where, input });
@@ -431,6 +432,25 @@ describe('a history', () => {
     ]);
     const { changes } = JSON.parse((await cli(['blame', ...question, '--output', 'json'])).out) as Answered;
     expect(changes[0]).toMatchObject({ commits: [{ id: merge }, { id: request }], after: { verdict: 'accept' } });
+  });
+
+  it.each([
+    ["Merge branch 'main' of ssh://git@example.com/net", 1],
+    ["Merge remote-tracking branch 'origin/main'", 1],
+    ["Merge branch 'b' of ssh://git@example.com/fork", 3],
+    ["Merge remote-tracking branch 'origin/main' into b", 3],
+  ])('%s: the entry is of commit %i', async (subject, by) => {
+    mkdirSync(join(folder, 'net'));
+    const base = { 'net/a.yaml': rulesText('a', [closed]) };
+    const pushed = { ...base, 'net/b.yaml': rulesText('b', [open]) };
+    const ids = commit([
+      { files: base, parents: [] },
+      { files: pushed, parents: [0] },
+      { files: { ...base, README: 'mine' }, parents: [0] },
+      { files: { ...pushed, README: 'mine' }, parents: [2, 1], subject },
+    ]);
+    const { changes } = JSON.parse((await cli(['blame', ...question, '--output', 'json'])).out) as Answered;
+    expect(changes[0]).toMatchObject({ commits: [{ id: ids[by] }, ...(by === 3 ? [{ id: ids[1] }] : [])] });
   });
 
   it('needs a packet, a work tree, a commit and all of the history', async () => {
