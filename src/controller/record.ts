@@ -134,12 +134,16 @@ export function agreedAtOf(state: DesiredState | null): Partial<LoopRecord> {
 /** The ends of a pass that leave its revision stuck; all but the first may have written. */
 const sticking: ReadonlySet<ConditionReason> = new Set(['Refused', 'ApplyFailed', 'NotConverging', 'NotConfirmed']);
 
-/** Which revision is stuck after a pass. Of one that waits, or cannot be read, nothing new is known. */
+/** After these nothing new is known. */
+const unread: ReadonlySet<ConditionReason> = new Set(['ApiUnreachable', 'Unauthorized', 'SourceFailed']);
+
+/** Which revision is stuck after a pass. Of one that waits, or where nothing can be read, it is what it was. */
 function findStuck(record: LoopRecord, { verdict, complaint, content, outcomes = [] }: PassEnding) {
   const { kind, reason, revision = content?.revision ?? null } = complaint ?? verdict;
   const hasFailed = kind !== 'good' && outcomes.some(({ outcome }) => outcome === 'failed' || outcome === 'unknown');
   const isStuck = sticking.has(reason) || (hasFailed && complaint === undefined);
-  const stuck = isStuck ? revision : complaint === undefined ? null : record.stuckRevision;
+  const isTold = complaint === undefined && !unread.has(reason);
+  const stuck = isStuck ? revision : isTold ? null : record.stuckRevision;
   return stuck === record.appliedRevision ? null : stuck;
 }
 

@@ -150,7 +150,8 @@ export async function runBack(lead: Leadership, revision: string): Promise<PassR
   const outcomes = [first, rest, ...ends].flatMap((one) => one.outcomes);
   // What the content asks for is not what the rest was made from.
   const result = rest.result && { ...rest.result, desired, problems: [...problems, ...rest.result.problems] };
-  // The rest puts back the rules of users who are there, whatever else of that content is wrong now.
-  const counting = first.verdict.reason === 'ManifestsInvalid' ? [] : [first.verdict];
+  // The rest puts back the rules of users who are there, whatever else of that content is wrong now, but not fields that it manages.
+  const isEnough = first.verdict.reason === 'ManifestsInvalid' && !lead.base?.configuration;
+  const counting = isEnough ? [] : [first.verdict];
   return { ...rest, result, verdict: pickWorst([...counting, rest.verdict]), outcomes, content };
 }

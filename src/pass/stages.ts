@@ -125,9 +125,11 @@ export function restrictToLive(pass: PassDependencies, wanted: DesiredState, liv
   const isAsked = (one: DesiredRule) => one.rule.action === 'drop' || !asked || isCovered(one, asked.rules);
   const absent = state.rules.filter((one) => !isHeld(one));
   const ended = (state.expired ?? []).filter(isHeld);
-  // Whatever was agreed since, a rule has not begun as long as one that it takes over from is there.
-  const isNew = ({ notBefore = 0, rule }: DesiredRule) =>
-    notBefore > agreedAt || (notBefore > 0 && ended.some((one) => covers(rule, one.rule)));
+  // Whatever was agreed since, a rule that was never applied has not begun as long as one that it takes over from is there.
+  const applied = new Set(pass.base?.rules.map(({ rule }) => formatRuleKey(rule)));
+  const isLate = ({ rule }: DesiredRule) =>
+    !applied.has(formatRuleKey(rule)) && ended.some((one) => covers(rule, one.rule));
+  const isNew = (one: DesiredRule) => (one.notBefore ?? 0) > agreedAt || (one.notBefore !== undefined && isLate(one));
   const begun = absent.filter((one) => isNew(one) && isAsked(one));
   // Both revisions give it, this one by a rule that does not begin.
   const isGiven = (one: DesiredRule) => isAsked(one) && absent.some((by) => covers(by.rule, one.rule) && !isAsked(by));

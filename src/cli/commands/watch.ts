@@ -104,8 +104,8 @@ export class Keeper implements PageSources, WatchProcess {
 
   async stall(failure: Failure): Promise<void> {
     const status = createStalledStatus(version, explainSettings(failure), systemClock.wallTime());
-    const failed = (await this.#invocation.shared?.readFailed()) ?? null;
-    this.#stalled = { ...status, revisions: { ...status.revisions, failed } };
+    const known = await this.#invocation.shared?.readStuck();
+    this.#stalled = { ...status, revisions: { ...status.revisions, failed: null, ...known } };
   }
 
   async hangUp(): Promise<void> {

@@ -6,7 +6,7 @@ import { systemClock } from '../../adapters/clock.ts';
 import { type ControllerMetrics, createMetrics } from '../../adapters/metrics/metrics.ts';
 import { storeRecordIn } from '../../adapters/record-store.ts';
 import { findOwnFolder } from '../../adapters/state-folder.ts';
-import { viewRecord } from '../../controller/record.ts';
+import { emptyRecord, viewRecord } from '../../controller/record.ts';
 import type { PassView, Status } from '../../controller/status.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { formatSafeJson, formatVersion } from '../../report/json.ts';
@@ -61,8 +61,11 @@ async function openFleet(line: ParsedLine, terminal: Terminal, settings: Setting
     const load = async (): Promise<Settings> => adjustSettings(await own.load(), target, fleet.file);
     const { stateDir } = adjustSettings(settings, target, fleet.file);
     const record = stateDir === null ? null : storeRecordIn(findOwnFolder(stateDir), logger);
-    const readFailed = async () => (record === null ? [] : viewRecord(await record.load()).failed);
-    const parts = { ...shared, hold, readFailed, labels: { target: target.name } };
+    const readStuck: SharedWatch['readStuck'] = async () => {
+      const { failed, stuck } = viewRecord(record === null ? emptyRecord : await record.load());
+      return { failed, stuck };
+    };
+    const parts = { ...shared, hold, readStuck, labels: { target: target.name } };
     return new Keeper({ ...own, load, shared: parts }, metrics);
   };
   return { settings, fleet, read, logger, state, sources, makeKeeper };

@@ -2,6 +2,7 @@ import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
 import type { GitSettings } from '../../adapters/source/git.ts';
 import type { DirectoryWake, WakeSettings } from '../../adapters/source/watch.ts';
 import type { LoopParts } from '../../controller/loop-parts.ts';
+import type { Status } from '../../controller/status.ts';
 import type { Source } from '../../ports.ts';
 import type { Invocation, RawValues, Settings, SharedParts } from '../command.ts';
 import type { PrintedSecrets } from '../secrets-from.ts';
@@ -28,7 +29,7 @@ export type OpenSource = (
 export interface SharedWatch extends SharedParts, Required<Pick<LoopParts, 'hold'>> {
   readonly openSource: OpenSource;
   /** The revisions that failed here before, while the settings cannot be used; where a lease keeps them, none. */
-  readonly readFailed: () => Promise<readonly string[]>;
+  readonly readStuck: () => Promise<Pick<Status['revisions'], 'failed' | 'stuck'>>;
   /** Runs a pass when there is room for it. */
   readonly inTurn: <T>(pass: () => Promise<T>) => Promise<T>;
 }
