@@ -64,7 +64,12 @@ function makeJudge(
     const isOther = (field: ConfigurationField) => planned && now && hasChanged(field, planned, now);
     const others = [...new Set([...signInFields, ...fields])].filter(isOther);
     if (others.length === 0) return null;
-    const left = fields.filter((field) => desired.place.line === 0 && others.includes(field)).join(', ');
+    const isPutBack = (field: ConfigurationField) => {
+      const wanted = desired.fields[field];
+      return wanted !== undefined && now !== null && compareField(field, wanted, now.fields[field]) === 'same';
+    };
+    const changed = fields.filter((field) => desired.place.line === 0 && others.includes(field) && !isPutBack(field));
+    const left = changed.join(', ');
     const summary = `Not undone: ${left} was changed again meanwhile.`;
     if (left !== '') problems.push({ code: 'changed-since', severity: 'note', summary });
     const message = `${request}: planned again, for others changed ${others.join(', ')} meanwhile`;

@@ -151,7 +151,7 @@ export function compareWithSaved(
 }
 
 function movedParts(saved: PlanDigest, now: PlanDigest, turned: string): readonly string[] {
-  const manifests = turned === '' ? 'the manifests' : `what the manifests ask for now (${turned})`;
+  const manifests = turned === '' ? 'the manifests' : `the manifests, or what they ask for now (${turned})`;
   const names = { manifests, live: 'the live state of the server', steps: 'the steps' };
   return (['manifests', 'live', 'steps'] as const).flatMap((part) => (saved[part] === now[part] ? [] : names[part]));
 }

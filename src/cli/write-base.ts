@@ -8,6 +8,7 @@ import { type FilesRequest, fetchAll, readAtRef, readFilesAtRef } from '../adapt
 import { GitRepository, type RepositoryContext } from '../adapters/source/git-repository.ts';
 import { findInWorkTree, findWorkTree, listRepositories } from '../adapters/source/work-tree.ts';
 import { listReferencedFiles } from '../desired/build-configuration.ts';
+import { isManifestPath } from '../manifest/manifest.ts';
 import type { SourceFile } from '../ports.ts';
 import { renderProblems } from '../report/problems.ts';
 import { Failure, makeFailure, mustRead, type Settings } from './command.ts';
@@ -147,7 +148,10 @@ async function checkAttributes(repository: GitRepository, reading: Reading | nul
   const values = reading.files.map((file) => findInWorkTree(reading.directory, file) ?? []);
   const asked = [...files.map((file) => [...reading.path, file.path]), ...values].map((parts) => parts.join('/'));
   const found = await repository.attributesOf(asked.filter(Boolean), ['ident', 'working-tree-encoding', 'filter']);
-  const [name, attribute, value] = found.find(([, , text = '']) => !['unspecified', 'unset'].includes(text)) ?? [];
+  // Secrets may lie in Git encrypted.
+  const counts = ([file = '', one, text = '']: readonly string[]) =>
+    !['unspecified', 'unset'].includes(text) && (one !== 'filter' || isManifestPath(file));
+  const [name, attribute, value] = found.find(counts) ?? [];
   if (name === undefined) return;
   const summary = `${name} has the Git attribute ${attribute} (${value}), so a checkout holds other content than the commit`;
   throw makeFailure('git-attributes', summary, `remove it from .gitattributes: git check-attr -a ${name}`);

@@ -132,7 +132,7 @@ describe('what moves while a person thinks about the question', () => {
       pass(4);
       const saved = await world.cli(['apply', 'plan.json', 'm']);
       expect([saved.code, world.simulator.rules()]).toEqual([3, []]);
-      const why = 'changed since: what the manifests ask for now (`b` ended at 2026-11-26T18:00:00Z)';
+      const why = 'changed since: the manifests, or what they ask for now (`b` ended at 2026-11-26T18:00:00Z)';
       expect(saved.out).toContain(why);
       expect(saved.out).toContain('plan again, review it, and apply that');
     } finally {

@@ -508,7 +508,8 @@ describe('the Action', () => {
   it.each([
     ['*.yaml ident', 'c.yaml', true],
     ['own.yaml working-tree-encoding=latin1', 'own.yaml', true],
-    ['*.xml filter=lfs', 'saml.xml', true],
+    ['own.yaml filter=lfs', 'own.yaml', true],
+    ['*.xml filter=git-crypt', '', false],
     ['*.yaml text eol=crlf -ident\n*.txt ident', '', false],
   ])(
     'threat 5: plans and applies nothing where the attributes %j make a checkout other than its commit',

@@ -120,11 +120,12 @@ const home = 'OWNER/firezone-reconcile';
 const ownerNote = '# Replace OWNER by the home of your copy of reconcile.';
 
 function githubWorkflow({ folder, server }: Place): string {
-  const branch = /^ref: refs\/(?:remotes\/origin|heads)\/([^.\n].*)$/m.exec(readGitFiles(folder))?.[1] ?? 'main';
+  const branch = /^ref: refs\/(?:remotes\/origin|heads)\/([^.\n].*)$/m.exec(readGitFiles(folder))?.[1];
+  const escaped = (branch ?? 'main').replace(/[*+?[\]!]/g, '\\$&'); // the forge reads it as a pattern
   return `name: firezone
 on:
   pull_request: {types: [opened, synchronize, reopened, edited]}
-  push: {branches: [${JSON.stringify(branch)}]} # the default branch
+  push: {branches: [${JSON.stringify(escaped)}]} # ${branch === undefined ? 'put your default branch here' : 'the default branch'}
 permissions: {contents: read, pull-requests: write}
 concurrency: {group: "firezone-\${{ github.ref }}", cancel-in-progress: false}
 jobs:

@@ -27,8 +27,7 @@ export function describeTraffic(traffic: readonly Traffic[], people: People, isF
     .toSorted((a, b) => Number(b.users.has(null)) - Number(a.users.has(null)) || b.users.size - a.users.size)
     .flatMap(({ users, pieces }) => {
       const who = formatPeople(users, people);
-      if (pieces === null)
-        return [{ who, what: 'more traffic than fits here (the JSON output has it)', networks: [], words: '' }];
+      if (pieces === null) return [{ who, what: 'more traffic than fits here', networks: [], words: '' }];
       // Networks with the same traffic and no exceptions are one line; each with exceptions is its own.
       const keyOf = (term: Term) => (term.exceptions.length === 0 ? formatPortsKey(term.protocols) : term);
       const alike = groupBy(describeNetworks(pieces), keyOf).values();
