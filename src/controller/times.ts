@@ -29,7 +29,8 @@ export async function runWithTimes(lead: Leadership, content: SourceContent, { b
   const runKnown = async (of: SourceContent, part: TimesPart, held = 0, newer: Partial<PassOrder> = {}) => {
     // What the server took in part, or what was applied under other settings, is in no base.
     if (base === null || of.revision !== record.appliedRevision) inForce = await build(of, lead.record.agreedAt);
-    const turned = inForce && (inForce !== base || listBoundaries(inForce, inForce.at ?? now, now).length > 0);
+    const past = inForce === base ? [] : (inForce?.expired ?? []);
+    const turned = inForce && past.length + listBoundaries(inForce, inForce.at ?? now, now).length > 0;
     if (!turned && held === 0) return null;
     const run = await runner.runTimes({ ...lead.order(of), ...newer }, part);
     if (part === 'boundaries' && run.verdict.kind === 'good') await lead.turned(of, run);
