@@ -125,11 +125,7 @@ export function restrictToLive(pass: PassDependencies, wanted: DesiredState, liv
   const isAsked = (one: DesiredRule) => one.rule.action === 'drop' || !asked || isCovered(one, asked.rules);
   const absent = state.rules.filter((one) => !isHeld(one));
   const ended = (state.expired ?? []).filter(isHeld);
-  // Whatever was agreed since, a rule that was never applied has not begun as long as one that it takes over from is there.
-  const applied = new Set(pass.base?.rules.map(({ rule }) => formatRuleKey(rule)));
-  const isLate = ({ rule }: DesiredRule) =>
-    !applied.has(formatRuleKey(rule)) && ended.some((one) => covers(rule, one.rule));
-  const isNew = (one: DesiredRule) => (one.notBefore ?? 0) > agreedAt || (one.notBefore !== undefined && isLate(one));
+  const isNew = (one: DesiredRule) => (one.notBefore ?? 0) > agreedAt || isOverdue(one, ended, rest.base);
   const begun = absent.filter((one) => isNew(one) && isAsked(one));
   // Both revisions give it, this one by a rule that does not begin.
   const isGiven = (one: DesiredRule) => isAsked(one) && absent.some((by) => covers(by.rule, one.rule) && !isAsked(by));
@@ -146,6 +142,16 @@ export function restrictToLive(pass: PassDependencies, wanted: DesiredState, liv
     pass: { ...rest, options: { ...options, prune, replaceModified: false } },
     state: { ...state, rules, tests: part === 'revocations' ? [] : state.tests },
   };
+}
+
+/** Whether a rule has not begun, whatever was agreed since: it was never applied, and one that it takes over from is there. */
+function isOverdue(
+  { rule, notBefore }: DesiredRule,
+  ended: readonly DesiredRule[],
+  base: DesiredState | null,
+): boolean {
+  if (notBefore === undefined || !ended.some((one) => covers(rule, one.rule))) return false;
+  return !base?.rules.some((one) => formatRuleKey(one.rule) === formatRuleKey(rule));
 }
 
 /** The state, with the rules that ended as they were applied for users whose address nobody has any more: it may have changed. */
