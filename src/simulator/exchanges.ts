@@ -30,15 +30,12 @@ interface ExchangesOptions {
 export function createExchanges({ answer, faults, admin, onError }: ExchangesOptions) {
   const calls: LoggedRequest[] = [];
   const listeners = new Set<(call: LoggedRequest) => unknown>();
-  const answerOrCrash = async (request: RawRequest): Promise<HttpAnswer> => {
-    try {
-      return await answer(request);
-    } catch (error) {
+  const answerOrCrash = (request: RawRequest): Promise<HttpAnswer> =>
+    answer(request).catch((error: unknown) => {
       if (onError === undefined) throw error;
       onError(error);
       return crashAnswer;
-    }
-  };
+    });
   const record = async ({ method, target, body }: RawRequest, status: number): Promise<void> => {
     const text = body.length <= longestBody ? body.toString('utf8') : `(${body.length} bytes)`;
     const call: LoggedRequest = { method, path: target, status, body: text };

@@ -5,7 +5,7 @@ import { negotiate } from './http/accept.ts';
 import { type JsonTerm, readObject, type TermMap } from './http/json.ts';
 import { type ParsedRequest, parseRequest, type RawRequest } from './http/request.ts';
 import { answerInvalid, crashAnswer, type HttpAnswer, json, notFound, unauthorized } from './http/response.ts';
-import { castRule, echo, noRule, type StoredValues, storeValues } from './rules/change.ts';
+import { castRule, echo, noRule, storeValues } from './rules/change.ts';
 import type { RuleRow } from './rules/rule.ts';
 import type { Tables } from './tables.ts';
 import type { UserStore } from './users.ts';
@@ -26,9 +26,9 @@ interface Route {
 
 const routes: Readonly<Record<string, Route>> = {
   'GET rules': { run: ({ rules }) => ({ status: 200, body: rules.listBody() }) },
-  'POST rules': { wrapper: 'rule', run: (tables, { sent }) => insertRule(tables, sent) },
+  'POST rules': { wrapper: 'rule', run: (tables, { sent }) => writeRule(tables, null, sent) },
   'GET rules/id': { run: actOn(findRule, (_, row) => ({ status: 200, body: `{"data":${row.text}}` })) },
-  'PATCH rules/id': { wrapper: 'rule', run: actOn(findRule, changeRule) },
+  'PATCH rules/id': { wrapper: 'rule', run: actOn(findRule, (tables, row, { sent }) => writeRule(tables, row, sent)) },
   'DELETE rules/id': { run: actOn(findRule, removeRule) },
   'GET configuration': { run: ({ configuration }) => json(200, { data: configuration.row() }) },
   'PATCH configuration': { wrapper: 'configuration', run: ({ configuration }, { sent }) => configuration.change(sent) },
@@ -101,38 +101,24 @@ function authenticate(header: string | undefined, { tokens, users, clock }: Tabl
 
 const refusal = (auth: string): HttpAnswer => json(401, { errors: { auth } });
 
-function insertRule(tables: Tables, sent: JsonTerm): HttpAnswer {
-  const change = castRule(noRule, readObject(sent), tables.portRules);
+/** Changes a rule, or makes one. One constraint speaks at a time, in the database's order: check, exclusion, foreign key. */
+function writeRule({ rules, users, portRules }: Tables, before: RuleRow | null, sent: JsonTerm): HttpAnswer {
+  const change = castRule(before?.shown ?? noRule, readObject(sent), portRules);
   if (!change.ok) return answerInvalid(change.errors);
-  const row = write(tables, storeValues(change.values), (values) => tables.rules.insert(values));
-  if (!('id' in row)) return row;
-  const body = JSON.stringify({ data: echo(change.values, row) });
-  return { status: 201, body, location: `/v0/rules/${row.id}` };
-}
-
-function changeRule(tables: Tables, before: RuleRow, { sent }: Call): HttpAnswer {
-  const change = castRule(before.shown, readObject(sent), tables.portRules);
-  if (!change.ok) return answerInvalid(change.errors);
-  if (change.changed.size === 0) return json(200, { data: echo(change.values, before) });
-  const row = write(tables, storeValues(change.values), (values) => tables.rules.update(before, values));
-  return 'id' in row ? json(200, { data: echo(change.values, row) }) : row;
+  const answer = (row: RuleRow): HttpAnswer => json(200, { data: echo(change.values, row) });
+  if (before !== null && change.changed.size === 0) return answer(before);
+  const values = storeValues(change.values);
+  if (values === undefined) return answerInvalid({ port_range: ['port is not within valid range'] });
+  if (values.user_id !== null && users.get(values.user_id) === undefined)
+    return answerInvalid({ user: ['does not exist'] });
+  const row = before === null ? rules.insert(values) : rules.update(before, values);
+  if (row === undefined) return answerInvalid({ destination: ['destination overlaps with an existing rule'] });
+  return before === null ? { ...answer(row), status: 201, location: `/v0/rules/${row.id}` } : answer(row);
 }
 
 function removeRule({ rules }: Tables, row: RuleRow): HttpAnswer {
   rules.delete(row);
   return { status: 204 };
-}
-
-/** One constraint speaks at a time, in the database's order: check, exclusion, foreign key. */
-function write(
-  { users }: Tables,
-  values: StoredValues | undefined,
-  store: (values: StoredValues) => RuleRow | undefined,
-): RuleRow | HttpAnswer {
-  if (values === undefined) return answerInvalid({ port_range: ['port is not within valid range'] });
-  if (values.user_id !== null && users.get(values.user_id) === undefined)
-    return answerInvalid({ user: ['does not exist'] });
-  return store(values) ?? answerInvalid({ destination: ['destination overlaps with an existing rule'] });
 }
 
 /** Raises ServerCrash for an id of the right shape that is no UUID; any other text is simply unknown. */

@@ -55,13 +55,10 @@ function listProviders(stored: unknown): readonly Provider[] {
 
 /** The providers of the sent array, or of an object with numbered keys. */
 function listOf(term: JsonTerm): readonly TermMap[] | undefined {
-  const sent: readonly JsonTerm[] = isMap(term) ? sortNumbered(term) : Array.isArray(term) ? term : [null];
+  const numbered = isMap(term) ? [...term].sort(([a], [b]) => Number(a) - Number(b) || (a < b ? -1 : 1)) : [];
+  const listed: readonly JsonTerm[] = Array.isArray(term) ? term : [null];
+  const sent = isMap(term) ? numbered.map(([, value]) => value) : listed;
   return sent.every(isMap) ? sent : undefined;
-}
-
-function sortNumbered(map: TermMap): JsonTerm[] {
-  const entries = [...map].sort(([a], [b]) => Number(a) - Number(b) || (a < b ? -1 : 1));
-  return entries.map(([, value]) => value);
 }
 
 async function castProvider(kind: ProviderKind, sent: TermMap): Promise<{ provider: Provider; errors: FieldErrors }> {

@@ -138,7 +138,9 @@ class RatedFilter {
       this.#begin();
       const next = Math.min(this.#due ?? Number.POSITIVE_INFINITY, this.#deadline ?? Number.POSITIVE_INFINITY);
       if (next > now) {
-        this.#wait(now, next);
+        this.#time = now;
+        this.#cancel();
+        this.#cancel = next === Number.POSITIVE_INFINITY ? () => {} : this.#schedule(next - now, this.#settle);
         return;
       }
       this.#time = next;
@@ -146,12 +148,6 @@ class RatedFilter {
       else this.#giveUp();
     }
   };
-
-  #wait(now: number, next: number): void {
-    this.#time = now;
-    this.#cancel();
-    this.#cancel = next === Number.POSITIVE_INFINITY ? () => {} : this.#schedule(next - now, this.#settle);
-  }
 
   #handOver(): void {
     if (this.#deadline !== undefined) return;

@@ -11,12 +11,7 @@ export interface RawRequest {
 }
 
 /** A request after the parsers: the method that counts, path segments, and query and body as one set of parameters. */
-export interface ParsedRequest {
-  readonly method: string;
-  readonly segments: readonly string[];
-  readonly params: TermMap;
-  readonly headers: RawRequest['headers'];
-}
+export type ParsedRequest = ReturnType<typeof parseRequest>;
 
 /** The server reads 1,000,000 bytes at a time, so the edge of its 8 MB is soft (observed: recordings/limits). */
 const largestBody = 8_001_500;
@@ -24,12 +19,12 @@ const bodyMethods = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 const overridingMethods = new Set(['PUT', 'PATCH', 'DELETE']);
 
 /** Runs the server's parsers; raises ServerCrash for broken JSON, invalid UTF-8 and a body that is too large. */
-export function parseRequest(raw: RawRequest): ParsedRequest {
+export function parseRequest(raw: RawRequest) {
   const local = raw.target.replace(/^https?:\/\/[^/?#]*/i, '').replace(/#.*$/, '');
   const [path = '', query = ''] = local.split(/\?(.*)/s);
   const queryParams = parseForm(query);
   const body = bodyMethods.has(raw.method) ? parseBody(raw) : new Map<string, JsonTerm>();
-  const params = new Map([...queryParams, ...body]);
+  const params: TermMap = new Map([...queryParams, ...body]);
   const override = raw.method === 'POST' ? body.get('_method') : undefined;
   const asked = typeof override === 'string' ? override.toUpperCase() : '';
   const method = overridingMethods.has(asked) ? asked : raw.method === 'HEAD' ? 'GET' : raw.method;
@@ -47,13 +42,10 @@ function parseBody({ headers, body }: RawRequest): TermMap {
   if (type === null) return new Map();
   if (body.length > largestBody) throw new ServerCrash('body too large');
   const [, isJson, isMultipart] = type;
-  if (isJson !== undefined) return jsonBody(body);
-  return isMultipart === undefined ? parseForm(decodeUtf8(body)) : parseMultipart(body, parameters);
-}
-
-function jsonBody(bytes: Buffer): TermMap {
-  if (bytes.length === 0) return new Map();
-  const term = parseJson(decodeUtf8(bytes));
+  if (isMultipart !== undefined) return parseMultipart(body, parameters);
+  if (isJson === undefined) return parseForm(decodeUtf8(body));
+  if (body.length === 0) return new Map();
+  const term = parseJson(decodeUtf8(body));
   return isMap(term) ? term : new Map([['_json', term]]);
 }
 
