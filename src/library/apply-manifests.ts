@@ -101,7 +101,7 @@ function appliedOf({ end, content, plan, digest, desired, apply: done, failure, 
 
 function checkServer(server: Server): Server {
   const example = "{baseUrl: 'https://vpn.example.com', token}";
-  checkMembers('apply: `server`', server, { allowed: ['baseUrl', 'token', 'caFile', 'allowHttp'], example });
+  checkMembers('apply: `server`', server, ['baseUrl', 'token', 'caFile', 'allowHttp'], example);
   if (typeof server.baseUrl === 'string' && typeof server.token === 'string' && server.token !== '') return server;
   throw new TypeError(`apply: \`server\` needs a baseUrl and a token, both strings: ${example}`);
 }

@@ -10,16 +10,15 @@ export const planningFields = ['base', 'options', 'approvals'];
 /** Checks the argument of one call; throws a `TypeError` that says what to write. `more` are the call's own members. */
 export function checkRequest(call: string, request: unknown, more: readonly string[] = []): void {
   const example = `${call}({manifests: [{path: 'rules.yaml', text: '…'}]${more.map((name) => `, ${name}`).join('')}})`;
-  const given = checkMembers(call, request, { allowed: ['manifests', ...settingFields, ...more], example });
+  const given = checkMembers(call, request, ['manifests', ...settingFields, ...more], example);
   const manifests = given['manifests'];
   if (!Array.isArray(manifests)) throw new TypeError(`${call}: \`manifests\` is missing. Write ${example}`);
   checkFiles(call, 'manifests', manifests);
   if (Array.isArray(given['base'])) checkFiles(call, 'base', given['base']);
   const { options = {}, scope = {} } = given;
-  const known = { allowed: Object.keys(optionShapes), example: '{maxDeletes: {count: 5}}' };
-  const chosen = checkMembers(`${call}: \`options\``, options, known);
-  const parts = { allowed: Object.keys(scopeShapes), example: "{networks: ['10.0.0.0/8']}" };
-  const part = checkMembers(`${call}: \`scope\``, scope, parts);
+  const [known, parts] = [Object.keys(optionShapes), Object.keys(scopeShapes)];
+  const chosen = checkMembers(`${call}: \`options\``, options, known, '{maxDeletes: {count: 5}}');
+  const part = checkMembers(`${call}: \`scope\``, scope, parts, "{networks: ['10.0.0.0/8']}");
   checkShapes(`${call}: \``, given, requestShapes);
   checkShapes(`${call}: \`scope.`, part, scopeShapes);
   checkShapes(`${call}: \`options.`, chosen, optionShapes);
@@ -79,11 +78,7 @@ function checkShapes(before: string, given: Readonly<Record<string, unknown>>, s
 }
 
 /** Checks that `value` is an object with these members only. */
-export function checkMembers(
-  what: string,
-  value: unknown,
-  { allowed, example }: { readonly allowed: readonly string[]; readonly example: string },
-): Readonly<Record<string, unknown>> {
+export function checkMembers(what: string, value: unknown, allowed: readonly string[], example: string) {
   if (!isObject(value)) throw new TypeError(`${what} takes one object: ${example}`);
   const unknown = Object.keys(value).find((key) => !allowed.includes(key));
   if (unknown === undefined) return { ...value };
@@ -93,11 +88,9 @@ export function checkMembers(
 
 function checkFiles(call: string, name: string, files: readonly unknown[]): void {
   for (const [index, file] of files.entries()) {
-    const { path, text } = checkMembers(`${call}: \`${name}[${index}]\``, file, {
-      allowed: ['path', 'text'],
-      example: "{path: 'rules.yaml', text: '…'}",
-    });
+    const what = `${call}: \`${name}[${index}]\``;
+    const { path, text } = checkMembers(what, file, ['path', 'text'], "{path: 'rules.yaml', text: '…'}");
     if (typeof path === 'string' && typeof text === 'string') continue;
-    throw new TypeError(`${call}: \`${name}[${index}]\` needs a path and a text, both strings`);
+    throw new TypeError(`${what} needs a path and a text, both strings`);
   }
 }

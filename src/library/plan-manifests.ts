@@ -49,7 +49,7 @@ export function makePlanned(
 export function plan(request: PlanRequest): Planned {
   checkRequest('plan', request, ['live', ...planningFields]);
   const example = '{rules, configuration, users}: the parsed bodies of GET /v0/rules, /v0/configuration and /v0/users';
-  checkMembers('plan: `live`', request.live, { allowed: ['rules', 'configuration', 'users'], example });
+  checkMembers('plan: `live`', request.live, ['rules', 'configuration', 'users'], example);
   const policy = readPolicy(request);
   const { content, context, offline } = policy;
   const { revision } = content;

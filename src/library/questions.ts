@@ -10,13 +10,7 @@ import { indexRules } from '../policy/rule-index.ts';
 import { runPolicyTests } from '../policy/tests.ts';
 import { decideAt, findVerdictChange, makeTimeline, type VerdictChange } from '../policy/timeline.ts';
 import type { Effect } from '../policy/traffic.ts';
-import {
-  makePacketMembers,
-  type NamedRule,
-  type PacketReport,
-  renderPacketReport,
-  reportPacket,
-} from '../report/explain.ts';
+import { makePacketMembers, type NamedRule, renderPacketReport, reportPacket } from '../report/explain.ts';
 import { tellTests } from '../report/policy-tests.ts';
 import { checkMembers, checkRequest, settingFields } from './arguments.ts';
 import { type ManifestFile, type PolicyRequest, readPolicy } from './policy.ts';
@@ -134,13 +128,13 @@ export function verdictHistory(
   },
 ): VerdictHistory {
   const example = "verdictHistory({versions: [{id: 'v1', time: 0, manifests: []}], packet: {…}})";
-  checkMembers('verdictHistory', request, { allowed: ['versions', 'packet', ...settingFields], example });
+  checkMembers('verdictHistory', request, ['versions', 'packet', ...settingFields], example);
   const { versions, packet: asked, ...rest } = request;
   if (!Array.isArray(versions) || versions.length === 0) throw new TypeError('verdictHistory: `versions` has none');
   const now = rest.at ?? Date.now();
   const read = (versions as readonly PolicyVersion[]).map((given, index, all) => {
     const what = `verdictHistory: \`versions[${index}]\``;
-    checkMembers(what, given, { allowed: ['id', 'time', 'parents', 'manifests'], example });
+    checkMembers(what, given, ['id', 'time', 'parents', 'manifests'], example);
     const { id, time, parents, ...one } = given;
     if (typeof id !== 'string' || !Number.isFinite(time))
       throw new TypeError(`${what} needs an \`id\`, a text, and a \`time\` in ms since 1970`);
@@ -189,7 +183,7 @@ function readSubject(call: string, request: PolicyRequest, member: string) {
 
 type Subject = ReturnType<typeof readSubject>;
 
-function askAbout(what: string, packet: PacketRequest, { state, index, profile }: Subject): PacketReport {
+function askAbout(what: string, packet: PacketRequest, { state, index, profile }: Subject) {
   return reportPacket(readPacket(what, packet, state), index, profile.ports);
 }
 
@@ -197,7 +191,7 @@ const packetExample = "{destination: '10.1.2.3', protocol: 'tcp', port: 443, use
 
 /** Checks a packet of a request; `port` is null where none is named, or none counts. */
 function readPacket(what: string, packet: PacketRequest, state: UsersByName) {
-  checkMembers(what, packet, { allowed: ['destination', 'protocol', 'port', 'user'], example: packetExample });
+  checkMembers(what, packet, ['destination', 'protocol', 'port', 'user'], packetExample);
   const { protocol, port = null, user } = packet;
   const address = readTarget(what, packet, protocol);
   if (address.prefix !== getWidth(address.family))

@@ -2,15 +2,7 @@ import type { PortRange } from '../model/port-range.ts';
 import { escapeControls, joinSome } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
 import { type Rule, type RuleNotes, toWire } from '../model/rule.ts';
-import {
-  type Explanation,
-  explainPacket,
-  findUnnamedPort,
-  listPortVerdicts,
-  type PortVerdict,
-  type RuleKind,
-  type RuleTraffic,
-} from '../policy/explain-packet.ts';
+import { explainPacket, findUnnamedPort, listPortVerdicts, type RuleTraffic } from '../policy/explain-packet.ts';
 import type { RuleIndex } from '../policy/rule-index.ts';
 import type { Packet } from '../policy/verdict.ts';
 import { describePacket, formatRule, formatShortPorts, type UserNames } from '../policy/words.ts';
@@ -29,31 +21,24 @@ export interface NamedRule extends RuleNotes {
   readonly place: Place | null;
 }
 
-export interface PacketReport {
-  readonly packet: Packet;
-  /** No port was asked about: the packet's is one that no rule names, and these are the verdicts of all. */
-  readonly ports: readonly PortVerdict[] | null;
-  readonly explanation: Explanation<NamedRule>;
-}
+type PacketReport = ReturnType<typeof reportPacket>;
 
 /** The report on one packet; with `port` null on one whose port no rule names, and on the verdicts of all ports. */
 export function reportPacket(
   { port, ...source }: Omit<Packet, 'port'> & { readonly port: number | null },
   index: RuleIndex<NamedRule>,
   bounds: PortRange,
-): PacketReport {
+) {
   const asked = port !== null || source.protocol === 'other';
   const packet = { ...source, port: port ?? (asked ? 0 : findUnnamedPort(index, source)) };
+  // No port was asked about: the packet's is one that no rule names, and these are the verdicts of all.
   const ports = asked ? null : listPortVerdicts(index, source);
   return { packet, ports, explanation: explainPacket(index, packet, bounds) };
 }
 
 /** The verdict on a packet, why, and what would change it. */
-export function renderPacketReport(
-  { packet, ports, explanation }: PacketReport,
-  names: UserNames,
-  color: boolean,
-): string {
+export function renderPacketReport(report: PacketReport, names: UserNames, color: boolean): string {
+  const { packet, ports, explanation } = report;
   const paint = createPaint(color);
   const { verdict, rule, overridden, removals, additions } = explanation;
   const other = verdict === 'accept' ? 'dropped' : 'accepted';
@@ -66,9 +51,11 @@ export function renderPacketReport(
     lines.push(`  by port     ${other} on ${joinSome(unlike, 12)}; asked without --port: a port that no rule names`);
   }
   if (removals !== null) lines.push(`  would be ${other} without ${removals.map(labelOf).join(', ')}`);
-  if (additions.length > 0)
-    lines.push(`  would be ${other} with a rule to ${additions.map(formatKind).join(', or to ')}`);
-  if (removals === null && additions.length === 0) lines.push(`  no rule can change that`);
+  const kinds = additions.map(({ action, scope, withPorts }) => {
+    return `${action} ${withPorts ? 'this port' : 'all ports'} for ${scope === 'user' ? 'this user' : 'everyone'}`;
+  });
+  if (kinds.length > 0) lines.push(`  would be ${other} with a rule to ${kinds.join(', or to ')}`);
+  if (removals === null && kinds.length === 0) lines.push(`  no rule can change that`);
   return `${lines.join('\n')}\n`;
 }
 
@@ -137,8 +124,4 @@ function labelOf({ name, id }: NamedRule): string {
 export function makeNamedMembers(item: NamedRule): Readonly<Record<string, unknown>> {
   const { rule, name, id, place } = item;
   return { ...makeNotesMembers(item), name, id, file: place?.file ?? null, line: place?.line ?? null, ...toWire(rule) };
-}
-
-function formatKind({ action, scope, withPorts }: RuleKind): string {
-  return `${action} ${withPorts ? 'this port' : 'all ports'} for ${scope === 'user' ? 'this user' : 'everyone'}`;
 }

@@ -49,15 +49,9 @@ export const forbiddenHint =
   'use an API token that an administrator made; Firezone 0.7 itself answers 401 to any other, so a proxy or firewall before it may have refused';
 
 /** A step for people: `s3 create accept 10.0.0.0/8`. */
-export function formatStep(step: Step): string {
-  switch (step.type) {
-    case 'create':
-      return `${step.id} create ${formatRule(step.rule, new Map())}`;
-    case 'delete':
-      return `${step.id} delete ${formatRule(step.live.rule, new Map())}`;
-    case 'update':
-      return `${step.id} patch ${formatRule(step.live.rule, new Map())} → ${formatRule(step.rule, new Map())}`;
-    case 'configure':
-      return `${step.id} configure ${step.fields.join(', ')}`;
-  }
+function formatStep(step: Step): string {
+  if (step.type === 'configure') return `${step.id} configure ${step.fields.join(', ')}`;
+  const sides = [step.type === 'create' ? [] : step.live.rule, step.type === 'delete' ? [] : step.rule].flat();
+  const what = sides.map((rule) => formatRule(rule, new Map())).join(' → ');
+  return `${step.id} ${step.type === 'update' ? 'patch' : step.type} ${what}`;
 }

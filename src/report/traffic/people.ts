@@ -32,10 +32,7 @@ export function collectPeople(plan: Plan | null, report: Pick<RunReport, 'userNa
 }
 
 /** People with rules of their own: names from the manifests, else as many characters of the UUID as tell two of them apart. */
-export function makePeople(
-  users: Iterable<string>,
-  { userNames, groups }: Pick<DesiredState, 'userNames' | 'groups'>,
-): People {
+export function makePeople(users: Iterable<string>, { userNames, groups }: Pick<DesiredState, 'userNames' | 'groups'>) {
   const withRules = new Set(users);
   const unnamed = [...withRules].filter((user) => !userNames.has(user));
   let length = 8;
