@@ -1,13 +1,7 @@
 import { posix } from 'node:path';
 import type { ConfigurationManifest, SecretSource } from '../manifest/manifest.ts';
 import { decodeText } from '../manifest/read-manifests.ts';
-import {
-  type DesiredConfiguration,
-  findSecretHost,
-  mapSecrets,
-  type OidcProvider,
-  unifyLineEnds,
-} from '../model/configuration.ts';
+import { type DesiredConfiguration, findSecretHost, mapSecrets, unifyLineEnds } from '../model/configuration.ts';
 import { compareText, makeError, makeNote, type Place, type Problem } from '../model/problem.ts';
 import { reveal, Secret } from '../model/secret.ts';
 import type { DesiredContext } from './context.ts';
@@ -21,10 +15,8 @@ export interface Resolution {
 }
 
 /** The desired Configuration, its secrets resolved as far as they are available here. */
-export function buildConfiguration(
-  { name, place, fields, places }: ConfigurationManifest,
-  resolution: Resolution,
-): DesiredConfiguration {
+export function buildConfiguration(written: ConfigurationManifest, resolution: Resolution): DesiredConfiguration {
+  const { name, place, fields, places } = written;
   const built = mapSecrets(fields, (source, provider) => {
     const secret = resolve(source, resolution);
     const text = reveal(secret);
@@ -35,19 +27,14 @@ export function buildConfiguration(
     if (fault !== null) resolution.problems.push(makeError('invalid-saml-metadata', fault, samlHint, source.place));
     return Secret.of(unifyLineEnds(text));
   });
-  const references = (fields.openid_connect_providers ?? []).flatMap((one) => listReferences(one, resolution));
+  const references = (fields.openid_connect_providers ?? []).flatMap(({ id, client_secret: source, ...provider }) => {
+    const host = findSecretHost(provider.discovery_document_uri);
+    if (source.from === 'literal' || host === null) return [];
+    // A file of the repository itself is no secret of the operator's.
+    const isOwn = source.from === 'file' && attachmentAt(source.name, source.place, resolution.attachments) !== null;
+    return isOwn ? [] : [{ name: source.name, provider: id, host, place: source.place }];
+  });
   return { name, place, fields: built, places, references };
-}
-
-/** A file of the repository itself is no secret of the operator's. */
-function listReferences(
-  { id, client_secret: source, discovery_document_uri: uri }: OidcProvider<SecretSource>,
-  { attachments }: Resolution,
-): DesiredConfiguration['references'] {
-  const host = findSecretHost(uri);
-  if (source.from === 'literal' || host === null) return [];
-  if (source.from === 'file' && attachmentAt(source.name, source.place, attachments) !== null) return [];
-  return [{ name: source.name, provider: id, host, place: source.place }];
 }
 
 /** The secret of a reference; not available here is no problem, not allowed is one. */

@@ -132,7 +132,10 @@ function expandManifests(files: readonly FileManifests[], users: KnownUsers | nu
   keepFirst(
     rules,
     ({ name }) => name,
-    (rule, first) => names.problems.push(duplicateName(rule, first)),
+    ({ name, place }, first) => {
+      const summary = `Two rules would be named \`${name}\`.`;
+      names.problems.push(relateTo(makeError('duplicate-name', summary, 'Rename one of the two.', place), first.place));
+    },
   );
   return { layered, names, problems, rules };
 }
@@ -146,11 +149,16 @@ function expandAll(manifests: readonly Manifest[], names: Names, now: number): D
       names.isOver = template.expires !== undefined && template.expires <= now;
       const expanded = expand(template, names, mostRules - rules.length);
       if (expanded === null) {
-        names.problems.push(tooManyRules(template.place));
+        const summary = `The manifests stand for more than ${formatCount(mostRules)} rules.`;
+        const hint = 'Use wider networks or fewer combinations of users, destinations and ports.';
+        names.problems.push(makeError('too-many-rules', summary, hint, template.place));
         return rules;
       }
-      if (expanded.length === 0 && names.problems.length === before)
-        names.problems.push(expandsToNothing(template.name, template.place));
+      if (expanded.length === 0 && names.problems.length === before) {
+        const summary = `\`${template.name}\` makes no rule: a list, group or network that it names is empty.`;
+        const hint = 'Remove it, or fill the list.';
+        names.problems.push(makeWarning('expands-to-nothing', summary, hint, template.place));
+      }
       for (const rule of expanded) rules.push(rule);
     }
   }
@@ -251,19 +259,4 @@ function digestOf({ rules, configuration, tests }: Pick<DesiredState, 'rules' | 
     hash.update(JSON.stringify(at === undefined ? fields : [...fields, at.time]));
   }
   return hash.digest('hex');
-}
-
-function duplicateName(rule: DesiredRule, first: DesiredRule): Problem {
-  const summary = `Two rules would be named \`${rule.name}\`.`;
-  return relateTo(makeError('duplicate-name', summary, 'Rename one of the two.', rule.place), first.place);
-}
-
-function expandsToNothing(name: string, place: Place): Problem {
-  const summary = `\`${name}\` makes no rule: a list, group or network that it names is empty.`;
-  return makeWarning('expands-to-nothing', summary, 'Remove it, or fill the list.', place);
-}
-
-function tooManyRules(place: Place): Problem {
-  const hint = 'Use wider networks or fewer combinations of users, destinations and ports.';
-  return makeError('too-many-rules', `The manifests stand for more than ${formatCount(mostRules)} rules.`, hint, place);
 }

@@ -1,11 +1,4 @@
-import {
-  type DestinationReference,
-  isList,
-  type OneOrList,
-  type RuleTemplate,
-  type TemplatePorts,
-  type Written,
-} from '../manifest/manifest.ts';
+import { isList, type OneOrList, type RuleTemplate, type TemplatePorts, type Written } from '../manifest/manifest.ts';
 import { didYouMean } from '../manifest/suggest.ts';
 import { compareNetworks, contains, type Network } from '../model/address.ts';
 import { keepFirst } from '../model/group-by.ts';
@@ -19,7 +12,7 @@ export const mostRules = 150_000;
 
 /** The rules that a written one stands for (user × destination × ports), each once; null when there would be more than `room`. */
 export function expand(template: RuleTemplate, names: Names, room: number): readonly DesiredRule[] | null {
-  const named = toList(template.destinations).flatMap((reference) => networksOf(reference, names));
+  const named = networksOf(template, names);
   const destinations = named.length < 2 ? named : withoutNested(named, names.problems);
   const ports = template.ports === null ? [null] : mergePorts(template.ports, names.problems);
   const users = template.users === null ? [null] : distinctUsers(names.users(toList(template.users)), names.problems);
@@ -31,7 +24,10 @@ export function expand(template: RuleTemplate, names: Names, room: number): read
     for (const { value: destination, place } of destinations) {
       const there = isList(template.destinations) ? `${forUser}/${destination.text.replace('/', '-')}` : forUser;
       for (const range of ports) {
-        const name = range !== null && isList(template.ports?.ranges) ? `${there}/${portName(range)}` : there;
+        const name =
+          range !== null && isList(template.ports?.ranges)
+            ? `${there}/${range.type}-${formatPortRange(range).replaceAll(' ', '')}`
+            : there;
         const userId = user === null ? null : user.id;
         rules.push({ ...notes, name, place, rule: { action: template.action, destination, ports: range, userId } });
       }
@@ -44,18 +40,17 @@ function toList<T>(written: OneOrList<T>): readonly T[] {
   return isList(written) ? written : [written];
 }
 
-function portName({ type, low, high }: Ports): string {
-  return low === high ? `${type}-${low}` : `${type}-${low}-${high}`;
-}
-
-function networksOf(reference: DestinationReference, names: Names): readonly Written<Network>[] {
-  if ('network' in reference) return [{ value: reference.network, place: reference.place }];
-  const manifest = names.networks.get(reference.networkName);
-  if (manifest !== undefined) return manifest.networks.map(({ value }) => ({ value, place: reference.place }));
-  const summary = `There is no network \`${reference.networkName}\`.`;
-  const hint = didYouMean(reference.networkName, names.networks.keys(), 'Add a `kind: Network` manifest of that name.');
-  names.problems.push(makeError('unknown-network', summary, hint, reference.place));
-  return [];
+function networksOf({ destinations }: RuleTemplate, { networks, problems }: Names): readonly Written<Network>[] {
+  return toList(destinations).flatMap((reference) => {
+    const { place } = reference;
+    if ('network' in reference) return [{ value: reference.network, place }];
+    const { networkName: name } = reference;
+    const manifest = networks.get(name);
+    if (manifest !== undefined) return manifest.networks.map(({ value }) => ({ value, place }));
+    const hint = didYouMean(name, networks.keys(), 'Add a `kind: Network` manifest of that name.');
+    problems.push(makeError('unknown-network', `There is no network \`${name}\`.`, hint, place));
+    return [];
+  });
 }
 
 /** Leaves out each network that lies inside another one; the server would refuse the two side by side. */

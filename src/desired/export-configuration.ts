@@ -7,7 +7,7 @@ import {
   type OidcProvider,
   type SamlProvider,
 } from '../model/configuration.ts';
-import { makeWarning, type Problem } from '../model/problem.ts';
+import { makeWarning } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { ok } from '../model/result.ts';
 import { reveal, type Secret } from '../model/secret.ts';
@@ -17,16 +17,7 @@ import { type ExportedFile, makeUnique, slugify } from './export.ts';
 import { parseFiles } from './parse-files.ts';
 
 /** The Configuration as files, and the fields that cannot be written as they are. */
-export interface ExportedConfiguration {
-  readonly files: readonly ExportedFile[];
-  readonly problems: readonly Problem[];
-  /** Fields whose live value no manifest may have; the reason says what to write. */
-  readonly unfit: readonly Unfit[];
-  /** Environment variables that the manifest refers to; their values are not exported. */
-  readonly secrets: readonly string[];
-}
-
-type Unfit = { readonly field: ConfigurationField; readonly reason: string };
+export type ExportedConfiguration = ReturnType<typeof exportConfiguration>;
 
 interface Naming {
   readonly variables: Set<string>;
@@ -35,10 +26,11 @@ interface Naming {
 }
 
 /** Writes the Configuration with secrets as references; fields no manifest may have are named. */
-export function exportConfiguration(fields: ConfigurationFields, profile: Profile): ExportedConfiguration {
+export function exportConfiguration(fields: ConfigurationFields, profile: Profile) {
   const naming: Naming = { variables: new Set(), paths: new Set(), secretByName: new Map() };
   const spec: Record<string, Yaml> = {};
-  const unfit: Unfit[] = [];
+  /** Fields whose live value no manifest may have; the reason says what to write. */
+  const unfit: { readonly field: ConfigurationField; readonly reason: string }[] = [];
   const yaml = writeFields(mapSecrets(fields, (secret, provider) => nameReference(secret, provider, naming)));
   for (const field of configurationFields) {
     // A manifest that says nothing of a logo leaves it alone.
@@ -54,6 +46,7 @@ export function exportConfiguration(fields: ConfigurationFields, profile: Profil
     const content = secret === undefined ? undefined : reveal(secret);
     return content === undefined || spec['saml_identity_providers'] === undefined ? [] : [{ path, text: content }];
   });
+  /** Environment variables that the manifest refers to; their values are not exported. */
   const secrets = spec['openid_connect_providers'] === undefined ? [] : [...naming.variables];
   return {
     files: [{ path: 'configuration.yaml', text }, ...metadata],

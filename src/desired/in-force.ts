@@ -16,7 +16,11 @@ const mostLooks = 5_000_000;
 /** Collisions at `now` and later: new ones come about only when a rule begins, among rules whose times overlap. */
 function findCollisionsFrom(rules: readonly DesiredRule[], { now, profile }: DesiredContext): readonly Problem[] {
   const times = new Set(rules.map(({ notBefore = now }) => Math.max(notBefore, now)));
-  if (times.size * rules.length > mostLooks) return [tooManyTimes(times.size)];
+  if (times.size * rules.length > mostLooks) {
+    const many = `The rules begin at ${formatCount(times.size)} different times`;
+    const hint = 'Let rules begin on the same day, or remove `notBefore` where it has passed.';
+    return [makeError('too-many-times', `${many}: too many to check them all for collisions.`, hint)];
+  }
   const found = new Map<string, Problem>();
   for (const time of [...times].sort((a, b) => a - b)) {
     for (const problem of findCollisions(selectRulesAt(rules, time), profile.refusesCollisions)) {
@@ -54,18 +58,9 @@ function suspectsAmong(rules: readonly DesiredRule[], before: readonly DesiredRu
   return rules.filter((one) => suspects.has(one) || touches(one.rule.destination));
 }
 
-function tooManyTimes(count: number): Problem {
-  const summary = `The rules begin at ${formatCount(count)} different times: too many to check them all for collisions.`;
-  const hint = 'Let rules begin on the same day, or remove `notBefore` where it has passed.';
-  return makeError('too-many-times', summary, hint);
-}
-
 /** What to know of the ends of rules: one has expired, the end of a drop opens something, access is given for longer than is allowed. */
-export function findEndings(
-  rules: readonly DesiredRule[],
-  { now, maxExpiryMs = Number.POSITIVE_INFINITY }: DesiredContext,
-): readonly Problem[] {
-  const last = now + maxExpiryMs;
+export function findEndings(rules: readonly DesiredRule[], { now, maxExpiryMs }: DesiredContext): readonly Problem[] {
+  const last = now + (maxExpiryMs ?? Number.POSITIVE_INFINITY);
   const found = rules.flatMap(({ name, place, expires, rule }): readonly Problem[] => {
     if (expires === undefined) return [];
     const when = formatInstant(expires);
@@ -109,7 +104,11 @@ function findCollisions(rules: readonly DesiredRule[], refusesCollisions: boolea
   const distinct = keepFirst(
     rules,
     ({ rule }) => formatRuleKey(rule),
-    (rule, first) => problems.push(duplicateRule(rule, first)),
+    ({ name, place }, first) => {
+      const summary = `\`${name}\` asks for the same rule as \`${first.name}\`.`;
+      const hint = 'Keep one of the two. Networks that differ only in host bits are the same.';
+      problems.push(relateTo(makeError('duplicate-rule', summary, hint, place), first.place, `\`${first.name}\``));
+    },
   );
   if (!refusesCollisions) return problems;
   const classOf = ({ rule: { action, userId, ports } }: DesiredRule) =>
@@ -153,12 +152,6 @@ function createActivePorts() {
       return rule !== undefined && (rule.rule.ports?.high ?? -1) >= ports.low ? rule : undefined;
     },
   };
-}
-
-function duplicateRule(rule: DesiredRule, first: DesiredRule): Problem {
-  const summary = `\`${rule.name}\` asks for the same rule as \`${first.name}\`.`;
-  const hint = 'Keep one of the two. Networks that differ only in host bits are the same.';
-  return relateTo(makeError('duplicate-rule', summary, hint, rule.place), first.place, `\`${first.name}\``);
 }
 
 function collision(rule: DesiredRule, partner: DesiredRule): Problem {

@@ -1,5 +1,5 @@
 import { posix } from 'node:path';
-import type { FileManifests, Manifest, OverlayManifest, UsersManifest } from '../manifest/manifest.ts';
+import type { FileManifests, Manifest, OverlayManifest } from '../manifest/manifest.ts';
 import { didYouMean } from '../manifest/suggest.ts';
 import { getOrMake, keepFirst } from '../model/group-by.ts';
 import { makeError, type Problem, relateTo } from '../model/problem.ts';
@@ -33,7 +33,10 @@ export function applyLayers(files: readonly FileManifests[], chosen: string | nu
     }
     return { manifests: [...collect(files, problems).values()], files, problems };
   }
-  const distinct = keepFirst(overlays, directoryOf, (one, first) => problems.push(secondOverlay(one, first)));
+  const distinct = keepFirst(overlays, directoryOf, ({ place }, first) => {
+    const summary = 'A directory has two Overlay manifests.';
+    problems.push(relateTo(makeError('duplicate-name', summary, 'Keep one for each directory.', place), first.place));
+  });
   const byDirectory = new Map(distinct.map((one) => [directoryOf(one), one]));
   if (byDirectory.get(overlay) === undefined) {
     problems.push(unknownOverlay(overlay, [...byDirectory.keys()]));
@@ -119,10 +122,7 @@ function keyOf({ kind, name }: Manifest): string {
 function over(upper: Manifest, lower: Manifest | undefined): Manifest {
   if (upper.kind === 'Configuration' && lower?.kind === 'Configuration')
     return { ...upper, fields: { ...lower.fields, ...upper.fields }, places: { ...lower.places, ...upper.places } };
-  return upper.kind === 'Users' && lower?.kind === 'Users' ? overUsers(upper, lower) : upper;
-}
-
-function overUsers(upper: UsersManifest, lower: UsersManifest): UsersManifest {
+  if (upper.kind !== 'Users' || lower?.kind !== 'Users') return upper;
   const names = new Set(upper.users.map((user) => user.name));
   return { ...upper, users: [...lower.users.filter((user) => !names.has(user.name)), ...upper.users] };
 }
@@ -150,9 +150,4 @@ function unknownOverlay(overlay: string, known: readonly string[]): Problem {
   const summary = `There is no overlay \`${overlay}\`: that directory has no \`kind: Overlay\`.`;
   const otherwise = known.length === 0 ? 'Add one, or leave the option out.' : `Known: ${known.join(', ')}.`;
   return makeError('unknown-overlay', summary, didYouMean(overlay, known, otherwise));
-}
-
-function secondOverlay({ place }: OverlayManifest, first: OverlayManifest): Problem {
-  const summary = 'A directory has two Overlay manifests.';
-  return relateTo(makeError('duplicate-name', summary, 'Keep one for each directory.', place), first.place);
 }
