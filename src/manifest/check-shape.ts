@@ -25,7 +25,11 @@ function describe(kind: Kind, root: Node, violation: Violation): readonly Findin
   }
   const { node, depth } = findNode(root, path);
   if (depth < path.length) return [missingField(root, path, node)];
-  if (violation.isBadName) return [badName(root, path)];
+  if (violation.isBadName) {
+    const summary = `\`${String(path.at(-1)).slice(0, 80)}\` is not a name.`;
+    const problem = makeError('wrong-type', summary, 'Use a-z, A-Z, 0-9 and `. _ @ + -` inside.');
+    return [{ problem, offset: keyStart(root, path) }];
+  }
   const ofKind = wantedOfKind(kind, path, node);
   if (ofKind !== null) return [{ problem: wrongForm(path, ofKind, node), offset: node.start }];
   if (inside === undefined) return [{ problem: wrongValue(violation, node), offset: node.start }];
@@ -43,13 +47,6 @@ function wantedOfKind(kind: Kind, path: readonly PropertyKey[], node: Node): str
   return field === 'destination'
     ? 'A Rule has one destination. Write a Rule for each, or a `kind: RuleSet` with `destinations: […]`.'
     : 'A Rule has one range of ports. Write a Rule for each, or a `kind: RuleSet`, which takes a list.';
-}
-
-/** A key of a mapping of names that is no name. */
-function badName(root: Node, path: readonly PropertyKey[]): Finding {
-  const summary = `\`${String(path.at(-1)).slice(0, 80)}\` is not a name.`;
-  const problem = makeError('wrong-type', summary, 'Use a-z, A-Z, 0-9 and `. _ @ + -` inside.');
-  return { problem, offset: keyStart(root, path) };
 }
 
 function unknownField(kind: Kind, root: Node, path: readonly PropertyKey[], key: string): Finding {

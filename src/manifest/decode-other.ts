@@ -1,3 +1,4 @@
+import { posix } from 'node:path';
 import type { PortRange } from '../model/port-range.ts';
 import { makeError } from '../model/problem.ts';
 import type { Action } from '../model/rule.ts';
@@ -83,10 +84,9 @@ function casePorts(decoding: Decoding, node: ScalarNode | undefined, protocol: s
 export function decodeOverlay(decoding: Decoding, root: Node): OverlayManifest {
   const named = readName(decoding, root);
   const spec = findChild(root, 'spec');
-  const directory = named.place.file.split('/').slice(0, -1);
   const bases: Written<string>[] = [];
   for (const node of itemsOf(findChild(spec, 'bases'))) {
-    const base = resolveDirectory(directory, node.text);
+    const base = resolveDirectory(named.place.file, node.text);
     if (base === null) {
       const hint = 'Name a directory below the PATH that reconcile is given, relative to this file.';
       reportAt(decoding, node, makeError('outside-root', 'This directory is outside the manifest root.', hint));
@@ -96,15 +96,10 @@ export function decodeOverlay(decoding: Decoding, root: Node): OverlayManifest {
   return { kind: 'Overlay', ...named, bases, remove };
 }
 
-function resolveDirectory(from: readonly string[], path: string): string | null {
-  if (path.startsWith('/') || path.includes('\\')) return null;
-  const parts = [...from];
-  for (const part of path.split('/')) {
-    if (part === '' || part === '.') continue;
-    if (part !== '..') parts.push(part);
-    else if (parts.pop() === undefined) return null;
-  }
-  return parts.length === 0 ? '.' : parts.join('/');
+function resolveDirectory(file: string, path: string): string | null {
+  const directory = posix.join(posix.dirname(file), path).replace(/(.)\/$/, '$1');
+  const isOutside = path.startsWith('/') || path.includes('\\') || /^\.\.(?:\/|$)/.test(directory);
+  return isOutside ? null : directory;
 }
 
 function itemsOf(node: Node | undefined): readonly ScalarNode[] {

@@ -3,16 +3,8 @@ import { makeError, relateTo } from '../model/problem.ts';
 import type { Action, RuleNotes } from '../model/rule.ts';
 import { decodeNotes, readTimezone } from './decode-notes.ts';
 import { type Decoding, getPlace, readName, readNetwork, readPorts, readUser, reportAt } from './decoding.ts';
-import {
-  type DestinationReference,
-  isList,
-  type OneOrList,
-  type RuleManifest,
-  type RuleTemplate,
-  type TemplatePorts,
-  type UserReference,
-} from './manifest.ts';
-import { findChild, findScalar, type Node } from './node.ts';
+import { isList, type RuleManifest, type RuleTemplate, type TemplatePorts, type UserReference } from './manifest.ts';
+import { findChild, findScalar, type Node, type ScalarNode } from './node.ts';
 
 export function decodeRule(decoding: Decoding, root: Node): RuleManifest {
   const named = readName(decoding, root);
@@ -97,7 +89,7 @@ function decodeDestinations(decoding: Decoding, { spec, defaults }: TemplateSour
   return reportAt(decoding, spec, makeError('missing-field', 'The field `destination` is missing.', hint));
 }
 
-function destinationOf(decoding: Decoding, node: Node): DestinationReference | null {
+function destinationOf(decoding: Decoding, node: Node) {
   const networkName = findScalar(node, 'network');
   if (networkName !== undefined) return { networkName: networkName.text, place: getPlace(decoding, node) };
   const network = readNetwork(decoding, node);
@@ -137,24 +129,25 @@ function decodePorts(decoding: Decoding, { spec, defaults }: TemplateSource): Te
 
 const userFields = ['user_id', 'user', 'group', 'users'];
 
-function decodeRuleUsers(
-  decoding: Decoding,
-  { spec, defaults }: TemplateSource,
-): OneOrList<UserReference> | null | 'invalid' {
+function decodeRuleUsers(decoding: Decoding, { spec, defaults }: TemplateSource) {
   if (!oneOf(decoding, spec, userFields)) return 'invalid';
   const holder = userFields.some((field) => findChild(spec, field) !== undefined) ? spec : defaults;
   const list = findChild(holder, 'users');
   if (list?.type === 'seq') {
     return list.items.flatMap((item): UserReference[] => {
       const group = findScalar(item, 'group');
-      if (group !== undefined) return [{ by: 'group', name: group.text, place: getPlace(decoding, item) }];
+      if (group !== undefined) return [groupAt(decoding, group, item)];
       return item.type === 'scalar' ? [readUser(decoding, item)] : [];
     });
   }
   const group = findScalar(holder, 'group');
-  if (group !== undefined) return [{ by: 'group', name: group.text, place: getPlace(decoding, group) }];
+  if (group !== undefined) return [groupAt(decoding, group, group)];
   const user = findScalar(holder, 'user') ?? findScalar(holder, 'user_id');
   return user === undefined || user.value === null ? null : readUser(decoding, user);
+}
+
+function groupAt(decoding: Decoding, { text }: ScalarNode, node: Node): UserReference {
+  return { by: 'group', name: text, place: getPlace(decoding, node) };
 }
 
 /** Reports when more than one of the fields is written. */

@@ -87,10 +87,8 @@ export function optional(shape: Shape, description?: string, ...examples: readon
 }
 
 /** The field names that a mapping at this path may have; of all mappings within, without a path. */
-export function listFieldsAt(
-  { anyOf, items, properties }: Shape,
-  path: readonly PropertyKey[] | null,
-): readonly string[] {
+export function listFieldsAt(shape: Shape, path: readonly PropertyKey[] | null): readonly string[] {
+  const { anyOf, items, properties } = shape;
   const [key] = path ?? [];
   if (anyOf !== undefined) return anyOf.flatMap((option) => listFieldsAt(option, path));
   if (path === null) {

@@ -1,20 +1,15 @@
 /** The candidate that a person most likely meant; null when none is near (`most`: how many letters may differ, a third by default). */
 export function suggest(written: string, candidates: Iterable<string>, most?: number): string | null {
   const limit = most ?? Math.max(1, Math.floor(written.length / 3));
-  let best: string | null = null;
-  let bestDistance = limit + 1;
   const all = [...candidates];
   const longer = written.length < 4 ? [] : all.filter((candidate) => candidate.startsWith(`${written}_`));
   if (longer.length === 1) return longer[0] ?? null;
-  for (const candidate of all) {
-    if (Math.abs(candidate.length - written.length) > limit) continue;
-    const distance = editDistance(written.toLowerCase(), candidate.toLowerCase());
-    if (distance < bestDistance) {
-      best = candidate;
-      bestDistance = distance;
-    }
-  }
-  return best;
+  const [nearest] = all
+    .filter(({ length }) => Math.abs(length - written.length) <= limit)
+    .map((text) => ({ text, distance: editDistance(written.toLowerCase(), text.toLowerCase()) }))
+    .filter(({ distance }) => distance <= limit)
+    .sort((a, b) => a.distance - b.distance);
+  return nearest?.text ?? null;
 }
 
 /** `did you mean X?` as the end of a hint, or the alternative sentence. */
