@@ -69,10 +69,7 @@ export function storeRecordIn(folder: string, logger: Logger): RecordStore {
 export function openRecordText(file: string): RecordText {
   return {
     read: () => readFile(file, 'utf8').catch(replaceError('ENOENT', null)),
-    async write(text) {
-      await replaceFile(file, text, 0o600);
-      return true;
-    },
+    write: (text) => replaceFile(file, text, 0o600).then(() => true),
   };
 }
 

@@ -27,12 +27,9 @@ export interface CutAnswer {
 
 // undici's `request` makes a stream and an `AbortSignal` for each, which cost as much CPU as all the rest.
 /** Sends a request and reads its answer. Never rejects. */
-export function exchange(
-  dispatcher: Dispatcher,
-  { request, timeoutMs, signal, maxBodyBytes }: Exchange,
-): Promise<Result<RawAnswer, CutAnswer>> {
-  if (signal.aborted) return Promise.resolve(fail({ error: new Error('stopped'), status: null, timedOut: false }));
-  return new Promise((resolve) => {
+export function exchange(dispatcher: Dispatcher, { request, timeoutMs, signal, maxBodyBytes }: Exchange) {
+  return new Promise<Result<RawAnswer, CutAnswer>>((resolve) => {
+    if (signal.aborted) return resolve(fail({ error: new Error('stopped'), status: null, timedOut: false }));
     let [status, headers, bytes]: [number | null, Headers, number] = [null, {}, 0];
     const chunks: Buffer[] = [];
     let controller: Dispatcher.DispatchController | null = null;

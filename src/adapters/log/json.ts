@@ -14,17 +14,15 @@ export function createJsonLogger(level: LogLevel, write: (line: string) => void,
     },
     { write },
   );
-  return {
-    debug: (message, fields) => log.debug(cleaned(fields), message),
-    info: (message, fields) => log.info(cleaned(fields), message),
-    warn: (message, fields) => log.warn(cleaned(fields), message),
-    error: (message, fields) => log.error(cleaned(fields), message),
-  };
+  const line =
+    (severity: keyof Logger) =>
+    (message: string, fields?: LogFields): void =>
+      log[severity](cleaned(fields), message);
+  return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') };
 }
 
 /** JSON escapes control characters, but not those that change the direction of text in a viewer. */
-function cleaned(fields: LogFields | undefined): LogFields {
-  if (fields === undefined) return {};
+function cleaned(fields: LogFields = {}): LogFields {
   return Object.fromEntries(
     Object.entries(fields).map(([key, value]) => [key, typeof value === 'string' ? escapeControls(value) : value]),
   );

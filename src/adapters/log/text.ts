@@ -11,19 +11,14 @@ export function createTextLogger(
   labels?: LogFields,
 ): Logger {
   const line =
-    (severity: keyof typeof order, label: string) =>
+    (severity: keyof typeof order, label: string = severity) =>
     (message: string, fields?: LogFields): void => {
       if (order[severity] < order[level]) return;
       const time = wallTime === undefined ? '' : `${new Date(wallTime()).toISOString()} `;
       const told = Object.entries({ ...labels, ...fields }).map(([key, value]) => ` ${key}=${valueText(value)}`);
       write(`${time}${label}: ${message}${told.join('')}\n`);
     };
-  return {
-    debug: line('debug', 'debug'),
-    info: line('info', 'info'),
-    warn: line('warn', 'warning'),
-    error: line('error', 'error'),
-  };
+  return { debug: line('debug'), info: line('info'), warn: line('warn', 'warning'), error: line('error') };
 }
 
 function valueText(value: LogFields[string]): string {

@@ -3,6 +3,7 @@ import type { Turn } from '../../controller/observer.ts';
 import { getErrorCode } from '../../model/result.ts';
 import type { Clock, Logger } from '../../ports.ts';
 import { exchange, locate } from '../api/exchange.ts';
+import { createQueue } from '../queue.ts';
 import type { Delivery, MakeDelivery } from './message.ts';
 
 export type NotifyResult = 'sent' | 'failed' | 'dropped';
@@ -25,7 +26,7 @@ const agent = new Agent();
 /** Sends what people are told, with a queue for each target. Only configured addresses are called; redirects are not followed. */
 export function createNotifier(settings: NotifierSettings) {
   const stop = new AbortController();
-  const queues = settings.targets.map((target) => ({ ...target, length: 0, last: Promise.resolve() }));
+  const queues = settings.targets.map((target) => ({ ...target, length: 0, inTurn: createQueue() }));
   return {
     turned(turn: Turn): void {
       for (const queue of queues) {
@@ -37,15 +38,13 @@ export function createNotifier(settings: NotifierSettings) {
           continue;
         }
         queue.length++;
-        queue.last = queue.last.then(async () => {
-          await deliver(settings, name, delivery, stop.signal);
-          queue.length--;
-        });
+        void queue.inTurn(() => deliver(settings, name, delivery, stop.signal)).finally(() => queue.length--);
       }
     },
     /** Waits until what is queued is sent, at most `ms`. */
     async flush(ms: number): Promise<void> {
-      await Promise.race([Promise.all(queues.map(({ last }) => last)), settings.clock.sleep(ms)]);
+      const sent = queues.map(({ inTurn }) => inTurn(() => Promise.resolve()));
+      await Promise.race([Promise.all(sent), settings.clock.sleep(ms)]);
       stop.abort();
     },
   };
