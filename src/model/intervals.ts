@@ -49,11 +49,9 @@ export function intersectIntervals(a: Intervals, b: Intervals): Intervals {
 }
 
 export function pickLower(a: bigint, b: bigint): bigint {
-  if (a < b) return a;
-  return b;
+  return a < b ? a : b;
 }
 
 export function pickHigher(a: bigint, b: bigint): bigint {
-  if (a < b) return b;
-  return a;
+  return a < b ? b : a;
 }

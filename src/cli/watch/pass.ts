@@ -174,11 +174,8 @@ function createNewsCheck() {
 /** Parses content before a pass does; see `LoopParts`. */
 async function parseEarly({ files }: SourceContent, { parse, desired }: Pick<PassDependencies, 'parse' | 'desired'>) {
   await setImmediate(); // the loop begins to wait first
-  try {
-    assemble(await parse(files), null, { ...desired, now: systemClock.wallTime() });
-  } catch {
-    // The pass meets it too, and says it.
-  }
+  const assembling = parse(files).then((parsed) => assemble(parsed, null, { ...desired, now: systemClock.wallTime() }));
+  await assembling.catch(() => undefined); // the pass meets it too, and says it
 }
 
 /** The newest record that counts for a pass, and when rules end by it; without one the base of the pass tells. */
