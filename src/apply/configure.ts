@@ -1,11 +1,5 @@
 import { decodeLiveConfiguration } from '../live/live-configuration.ts';
-import {
-  type ConfigurationField,
-  type DesiredConfiguration,
-  type LiveConfiguration,
-  losesSignIn,
-  signInFields,
-} from '../model/configuration.ts';
+import { type ConfigurationField, type LiveConfiguration, losesSignIn, signInFields } from '../model/configuration.ts';
 import { makeError, type Place, type Problem } from '../model/problem.ts';
 import { fail, ok, omitUndefined } from '../model/result.ts';
 import { compareField, hasChanged } from '../plan/diff-configuration.ts';
@@ -26,6 +20,7 @@ const request = 'PATCH /v0/configuration';
  */
 export async function configure(step: ConfigureStep, plan: Plan, order: WriteOrder): Promise<Settled> {
   const { session } = order;
+  const { desired } = step;
   const change = plan.changes[step.change];
   const planned = change?.kind === 'Configuration' ? change.live : null;
   // Rules take their time: others may have changed the Configuration since it was read.
@@ -37,13 +32,19 @@ export async function configure(step: ConfigureStep, plan: Plan, order: WriteOrd
   if (outdated !== null) return outdated;
   const [settled, pinned] = await patch(step, judge, order);
   if (pinned.length === 0) return settled;
-  for (const { field, by } of pinned) session.problems.push(pinnedProblem(step.desired, field, by));
+  for (const { field, by } of pinned) {
+    const summary = `\`${field}\` cannot be changed through the API: the server's environment variable ${by} pins it.`;
+    const hint = `Remove \`${field}\` from the manifest, or ${by} from the server's environment.`;
+    session.problems.push(makeError('field-pinned', summary, hint, desired.places[field] ?? desired.place));
+  }
   const names = pinned.map(({ field }) => field).join(', ');
   const rest = step.fields.filter((field) => !pinned.some((one) => one.field === field));
   const failed: Settled = { outcome: 'failed', status: settled.status };
   if (rest.length === 0) return { ...failed, message: `${request}: pinned by the server's environment: ${names}` };
-  if (!session.context.allowLockout && (live === null || losesSignIn(live, step.desired, rest))) {
-    session.problems.push(lockoutProblem(step.desired, names));
+  if (!session.context.allowLockout && (live === null || losesSignIn(live, desired, rest))) {
+    const summary = `Without the pinned ${names} the Configuration would leave no way to sign in: nothing of it was sent.`;
+    const hint = 'Keep `local_auth_enabled: true` or a provider; `--allow-lockout` allows it.';
+    session.problems.push(makeError('locks-out', summary, hint, desired.place));
     return { ...failed, message: `${request}: nothing was sent, for without ${names} nobody could sign in` };
   }
   const [second] = await patch({ ...step, fields: rest }, judge, order);
@@ -81,7 +82,7 @@ function makeJudge(
 async function patch(step: ConfigureStep, judge: Judge, order: WriteOrder) {
   const { session } = order;
   const body = bodyOf(step);
-  let pinned: readonly PinnedField[] = [];
+  let pinned: ReturnType<typeof pinnedFields> = [];
   const settled = await sendWrite(order, {
     method: 'PATCH',
     path: '/v0/configuration',
@@ -154,31 +155,12 @@ function bodyOf({ desired, fields }: ConfigureStep): Readonly<Record<string, unk
   return Object.fromEntries(fields.map((field) => [field, body[field]]));
 }
 
-interface PinnedField {
-  readonly field: ConfigurationField;
-  /** The environment variable's name. */
-  readonly by: string;
-}
-
-function pinnedFields(refusal: ApiAnswer, fields: readonly ConfigurationField[]): readonly PinnedField[] {
-  if (refusal.status !== 422) return [];
-  const pinned: PinnedField[] = [];
-  for (const [name, texts] of readFieldMessages(refusal.body)) {
+/** The fields that the server's environment pins, each with the name of the variable. */
+function pinnedFields({ status, body }: ApiAnswer, fields: readonly ConfigurationField[]) {
+  if (status !== 422) return [];
+  return [...readFieldMessages(body)].flatMap(([name, texts]) => {
     const field = fields.find((one) => one === name);
-    const found = texts.map((text) => /overridden by ([A-Z0-9_]+) environment variable/.exec(text)?.[1]).find(Boolean);
-    if (field !== undefined && found !== undefined) pinned.push({ field, by: found });
-  }
-  return pinned;
-}
-
-function pinnedProblem(desired: DesiredConfiguration, field: ConfigurationField, by: string): Problem {
-  const summary = `\`${field}\` cannot be changed through the API: the server's environment variable ${by} pins it.`;
-  const hint = `Remove \`${field}\` from the manifest, or ${by} from the server's environment.`;
-  return makeError('field-pinned', summary, hint, desired.places[field] ?? desired.place);
-}
-
-function lockoutProblem(desired: DesiredConfiguration, names: string): Problem {
-  const summary = `Without the pinned ${names} the Configuration would leave no way to sign in: nothing of it was sent.`;
-  const hint = 'Keep `local_auth_enabled: true` or a provider; `--allow-lockout` allows it.';
-  return makeError('locks-out', summary, hint, desired.place);
+    const by = texts.map((text) => /overridden by ([A-Z0-9_]+) environment variable/.exec(text)?.[1]).find(Boolean);
+    return field === undefined || by === undefined ? [] : [{ field, by }];
+  });
 }

@@ -26,25 +26,23 @@ export async function deleteModified(send: () => Promise<Settled>, order: WriteO
     return settled;
   }
   const look = await openKernel(session);
-  const before = await look();
+  const before = (await look?.()) ?? null;
   const settled = await send();
   if (settled.outcome !== 'failed') session.rebuilt = await outlastRebuild(before, order);
   return settled;
 }
 
-/** How to compare the kernel with what is live now; a look is null where nobody can look, or not now. */
-async function openKernel(session: Session): Promise<() => Promise<Look | null>> {
+/** How to compare the kernel with what is live now; null where nobody can look, and a look is null where it cannot be read just now. */
+async function openKernel(session: Session) {
   const { enforcement, profile } = session.context;
-  if (enforcement === undefined || profile.filter === null) return lookNowhere;
+  if (enforcement === undefined || profile.filter === null) return null;
   const listed = await session.freshRules('normal');
-  if (!listed.ok) return lookNowhere;
-  return async () => {
+  if (!listed.ok) return null;
+  return async (): Promise<Look | null> => {
     const { state, tableHandle } = await enforcement.check(listed.value, new Map(), session.hard);
     return state === 'unreadable' ? null : { holds: state === 'enforced', table: tableHandle };
   };
 }
-
-const lookNowhere = (): Promise<null> => Promise.resolve(null);
 
 /**
  * Waits until the filter is expected to be rebuilt, or is seen to be. No write is sent meanwhile: what is created during a long
@@ -55,18 +53,17 @@ async function outlastRebuild(before: Look | null, { session, priority }: WriteO
   const { clock, logger } = context;
   const startedAt = clock.now();
   if (throttle.rebuild(known.count(), 'after-backlog') === 0) return 'waited';
-  const look = before === null ? lookNowhere : await openKernel(session);
-  let isBlind = before === null;
+  let look = before === null ? null : await openKernel(session);
   let last: Look | null = null;
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
     const leftMs = throttle.waitMs('gap');
     // Once the delete has had its time, what the kernel holds is not from before it.
     if (leftMs <= 0) return last?.holds === true ? 'seen' : 'waited';
     if (session.closeWithinMs() <= 0 || (priority === 'normal' && session.stopped() !== null)) return 'no';
-    const ms = Math.min(leftMs, session.closeWithinMs(), isBlind ? leftMs : pauseMs);
+    const ms = Math.min(leftMs, session.closeWithinMs(), look === null ? leftMs : pauseMs);
     await clock.sleep(ms, session.stopped() === null ? session.soft : session.hard);
-    const now: Look | null = isBlind ? null : await look();
-    if (now === null) isBlind = true;
+    const now: Look | null = look && (await look());
+    if (now === null) look = null;
     const isOver = isRebuilt(now, last, before);
     last = now;
     if (!isOver) continue;

@@ -190,17 +190,14 @@ class Round {
     if (schedule.gapOpen() && !isSuccess(ended)) this.#abandon();
     const why = outcome === 'unknown' ? 'is unknown' : 'failed';
     this.#reportDropped(dropped, `not attempted: it needs ${step.id}, which ${why}`);
-    if (this.#session.noPorts && !this.#noPorts) this.#refusePorts();
+    if (!this.#session.noPorts || this.#noPorts) return;
+    this.#noPorts = true;
+    for (const one of this.#plan.steps) if (asksForPorts(one)) this.refuse(one, noPortsMessage);
   }
 
   #abandon(): void {
     this.#unitFailed = true;
     this.#reportDropped(this.#schedule.abandon(), 'not attempted: its gap could not be closed');
-  }
-
-  #refusePorts(): void {
-    this.#noPorts = true;
-    for (const step of this.#plan.steps) if (asksForPorts(step)) this.refuse(step, noPortsMessage);
   }
 
   async #endUnit(): Promise<void> {

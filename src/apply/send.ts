@@ -36,7 +36,7 @@ function judge(answer: ApiResult): Judged {
 interface Exchange<T> {
   readonly call: () => Promise<ApiResult>;
   /** How the request ended; null when that is open, and sending it again may help. */
-  readonly end: (judged: Judged, attempt: number) => Promise<T | null> | T | null;
+  readonly end: (judged: Judged) => Promise<T | null> | T | null;
   /** Waits until the request may be sent again; false when it may not. */
   readonly wait: (judged: Judged, attempt: number) => Promise<boolean>;
   /** How it ended when no attempt is left. */
@@ -47,7 +47,7 @@ interface Exchange<T> {
 export async function send<T>({ call, end, wait, giveUp }: Exchange<T>): Promise<T> {
   for (let attempt = 0; ; attempt++) {
     const judged = judge(await call());
-    const ended = await end(judged, attempt);
+    const ended = await end(judged);
     if (ended !== null) return ended;
     if (!(await wait(judged, attempt))) return giveUp(judged.answer);
   }
