@@ -125,15 +125,6 @@ export class Leadership {
     }
   }
 
-  /** Notes when the newest commit was first seen, and whether the operator asks not to write. */
-  async #observe(revision: string | null): Promise<void> {
-    const { settings, clock, source } = this.#parts;
-    const { suspended, confirmWithinMs } = settings();
-    // What is not signed, a directory, has no use for it.
-    const kept = source.readAt === undefined ? {} : noteSeen(this.record, revision, clock.wallTime());
-    await this.#update({ ...kept, ...noteConfirming(this.record, confirmWithinMs !== null), suspended });
-  }
-
   /** Has what waits taken back once its time is over, or its content is gone; null: no need. `isLeft`: another one is to be in effect. */
   async #abandon(isLeft: boolean): Promise<Verdict | null> {
     const { confirmedRevision: to, pendingRevision: revision, givenUp: earlier } = this.record;
@@ -164,7 +155,11 @@ export class Leadership {
    */
   async choose(reading: SourceReading, observed: string | null, isLate: boolean): Promise<RevisionSelection> {
     this.#takeUpBy = Number.POSITIVE_INFINITY;
-    await this.#observe(observed);
+    const { settings, clock, source } = this.#parts;
+    const { suspended, confirmWithinMs } = settings();
+    // What is not signed, a directory, has no use for when a commit was first seen.
+    const seen = source.readAt === undefined ? {} : noteSeen(this.record, observed, clock.wallTime());
+    await this.#update({ ...seen, ...noteConfirming(this.record, confirmWithinMs !== null), suspended });
     const newest = await this.#takeUp(reading, isLate);
     if (newest === null) return { content: null, complaint: notRecorded, settlingMs: null };
     const { appliedRevision, pendingRevision: pending, givenUp } = this.record;

@@ -174,10 +174,19 @@ export class Loop {
     return reading;
   }
 
-  /** Runs the pass, and again with the last good revision when the new one has errors. Null: no revision is good and stable yet. */
+  /**
+   * Runs the pass, and again with the last good revision when the new one has errors; or takes back what nobody confirmed. Null: no
+   * revision is good and stable yet.
+   */
   async #converge(lead: Leadership, { content, complaint, back }: RevisionSelection) {
     const { lastGood } = lead.history;
-    if (back !== undefined) return await this.#takeBack(lead, back);
+    if (back !== undefined) {
+      const run = await runBack(lead, back);
+      const triedBack = await lead.triedBack(back, run);
+      // Looks again at once: a newer revision may wait.
+      const verdict = isInForce(run.verdict) ? { ...run.verdict, waitMs: 0 } : run.verdict;
+      return { ...run, complaint: triedBack, verdict };
+    }
     if (content === null) {
       const beside = complaint && (await runRecorded(lead, []));
       return complaint && { content, verdict: complaint, complaint, beside, outcomes: beside?.outcomes ?? [] };
@@ -189,13 +198,6 @@ export class Loop {
       return { ...run, content, ...(complaint === null ? {} : { complaint }) };
     const fallback = await runWithTimes(lead, lastGood, this.#parts);
     return { ...fallback, complaint: { ...run.verdict, revision: content.revision }, content: lastGood };
-  }
-
-  /** Takes back what nobody confirmed, and looks again at once: a newer revision may wait. */
-  async #takeBack(lead: Leadership, revision: string) {
-    const run = await runBack(lead, revision);
-    const complaint = await lead.triedBack(revision, run);
-    return { ...run, complaint, verdict: isInForce(run.verdict) ? { ...run.verdict, waitMs: 0 } : run.verdict };
   }
 
   async #conclude(leadership: Leadership, ended: PassEnding) {

@@ -146,18 +146,10 @@ export function lacksUsers({ verdict, result }: PassRun): boolean {
 function judgeApply(result: PassResult): Verdict {
   const report = result.apply;
   if (report === null) return { kind: 'transient', reason: 'ApplyFailed', message: 'the apply gave no report' };
-  switch (report.end) {
-    case 'converged':
-      return goodBut(result, 'Applied', 'the revision was applied, and a new read found nothing to do');
-    case 'stopped':
-      return { kind: 'held', reason: 'Stopped', message: 'the apply was stopped before its end' };
-    case 'not-converged':
-    case 'failed':
-      return judgeFailed(report);
-  }
-}
-
-function judgeFailed(report: ApplyReport): Verdict {
+  if (report.end === 'converged')
+    return goodBut(result, 'Applied', 'the revision was applied, and a new read found nothing to do');
+  if (report.end === 'stopped')
+    return { kind: 'held', reason: 'Stopped', message: 'the apply was stopped before its end' };
   const failed = findUnfinished(report.outcomes).filter((one) => one.outcome !== 'dropped');
   if (failed.some((one) => one.status === 401))
     return { kind: 'terminal', reason: 'Unauthorized', message: textOfFailed(report, failed) };

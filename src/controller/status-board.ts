@@ -93,20 +93,15 @@ export class StatusBoard {
 }
 
 function judgeKernel({ state, counts, liveRules, message }: EnforcementReport): ConditionUpdate {
-  const type = 'Enforced';
-  switch (state) {
-    case 'enforced': {
-      const held = `the kernel holds the ${liveRules} live rules and nothing else`;
-      return { type, status: 'True', reason: 'Enforced', message: held };
-    }
-    case 'unreadable':
-      return { type, status: 'Unknown', reason: 'KernelUnreadable', message: message ?? '' };
-    case 'differs': {
-      const { missing, stale, extra, structure } = counts;
-      const differences = `in the kernel: ${missing} missing, ${stale} stale, ${extra} extra, ${structure} other differences`;
-      return { type, status: 'False', reason: 'NotEnforced', message: differences };
-    }
-  }
+  const { missing, stale, extra, structure } = counts;
+  const held = `the kernel holds the ${liveRules} live rules and nothing else`;
+  const differences = `in the kernel: ${missing} missing, ${stale} stale, ${extra} extra, ${structure} other differences`;
+  const updates = {
+    enforced: { status: 'True', reason: 'Enforced', message: held },
+    unreadable: { status: 'Unknown', reason: 'KernelUnreadable', message: message ?? '' },
+    differs: { status: 'False', reason: 'NotEnforced', message: differences },
+  } as const;
+  return { type: 'Enforced', ...updates[state] };
 }
 
 /** Changes that others made necessary; null when there was no plan. */

@@ -7,13 +7,12 @@ import { findEndings } from '../desired/in-force.ts';
 import type { ConfigurationTemplate, SecretSource } from '../manifest/manifest.ts';
 import {
   type ConfigurationField,
-  type ConfigurationFields,
   type DesiredConfiguration,
   type LiveConfiguration,
   mapSecrets,
 } from '../model/configuration.ts';
 import { formatInstant } from '../model/instant.ts';
-import { compareProblems, hasErrors, makeNote, type Place, type Problem } from '../model/problem.ts';
+import { compareProblems, hasErrors, makeNote, type Problem } from '../model/problem.ts';
 import { collides, type DesiredRule, formatRuleKey, type LiveRule, type Rule } from '../model/rule.ts';
 import { type DesiredState, isInScope, type LiveState } from '../model/state.ts';
 import { hasChanged } from '../plan/diff-configuration.ts';
@@ -164,7 +163,15 @@ function configurationBefore(
     return !changed && !isOpen && !isLost && !unfit.has(field);
   });
   if (wanted.length === 0) return null;
-  const template = makeTemplate(before.fields, nowhere);
+  const taken = new Set<string>();
+  // The fields as a manifest has them. A secret that is not known is asked for by the name that an export gives it, and bound to nothing.
+  const template: ConfigurationTemplate = mapSecrets(
+    before.fields,
+    (secret, provider): SecretSource =>
+      secret.known || 'metadata' in provider
+        ? { from: 'literal', key: secret.toKey(), place: nowhere }
+        : { from: 'env', name: nameSecret(provider, taken), place: nowhere },
+  );
   const own = Object.fromEntries(wanted.map((field) => [field, template[field]]));
   const manifest = { kind: 'Configuration', name: 'main', place: nowhere, places: {}, fields: own } as const;
   return buildConfiguration(manifest, { context, problems, attachments: new Map() });
@@ -179,16 +186,4 @@ export function leaveChanged(order: BackOrder, state: DesiredState, { configurat
   const own = fields.filter((field) => wanted.fields[field] !== undefined && !isOther(field));
   const left = Object.fromEntries(own.map((field) => [field, wanted.fields[field]]));
   return { ...state, configuration: { ...wanted, fields: left } };
-}
-
-/** The fields as a manifest has them. A secret that is not known is asked for by the name that an export gives it, and bound to nothing. */
-function makeTemplate(fields: ConfigurationFields, place: Place): ConfigurationTemplate {
-  const taken = new Set<string>();
-  return mapSecrets(
-    fields,
-    (secret, provider): SecretSource =>
-      secret.known || 'metadata' in provider
-        ? { from: 'literal', key: secret.toKey(), place }
-        : { from: 'env', name: nameSecret(provider, taken), place },
-  );
 }
