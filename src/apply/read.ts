@@ -6,7 +6,7 @@ import type { LiveRule } from '../model/rule.ts';
 import type { LiveState, Scope } from '../model/state.ts';
 import type { ApiResult, Clock, LiveApi, Logger } from '../ports.ts';
 import { describeAnswer } from './answer-text.ts';
-import { computeBackoffMs, isAway, send } from './send.ts';
+import { computeBackoffMs, isAway, type Judged, send } from './send.ts';
 
 export interface ReadContext {
   readonly api: LiveApi;
@@ -65,8 +65,7 @@ export async function readLive(
   if (!first.ok || !scope.rules || !hasShrunk(first.value.live.rules.length, known)) return first;
   const { clock, logger } = context;
   const listed = first.value.live.rules;
-  const told = { known: known ?? 0, listed: listed.length };
-  logger.warn('the live list lost most of its rules; reading it again', told);
+  logger.warn('the live list lost most of its rules; reading it again', { known, listed: listed.length });
   await clock.sleep(secondReadAfterMs, context.signal);
   const second = await readOnce(context, scope);
   if (!second.ok) return second;
@@ -133,6 +132,8 @@ function checkDecoded<T>(request: string, result: Result<T, string>): Result<T, 
 
 type Asked = Heard & { readonly body: unknown; readonly version: object | undefined };
 
+const hopeless: ReadonlySet<Judged['kind']> = new Set(['success', 'unauthorized', 'broken', 'refused']);
+
 /** One GET, repeated as long as waiting may help; a server that is not there is not waited for long, unless patience is asked for. */
 function ask(context: ReadContext, request: string, call: (api: LiveApi, signal: AbortSignal) => Promise<ApiResult>) {
   const { clock, logger, signal, longestWaitMs = 60_000 } = context;
@@ -148,11 +149,8 @@ function ask(context: ReadContext, request: string, call: (api: LiveApi, signal:
         return ok({ body, version, afterOutage, ...ahead });
       }
       afterOutage ||= isAway(answer);
-      const hopeless =
-        kind === 'success' || kind === 'unauthorized' || kind === 'broken' || kind === 'refused' || isPage(answer);
-      return hopeless || askedWaitMs(answer) > longestWaitMs || signal.aborted
-        ? fail(failureOf(answer, request))
-        : null;
+      const isHopeless = hopeless.has(kind) || isPage(answer) || askedWaitMs(answer) > longestWaitMs || signal.aborted;
+      return isHopeless ? fail(failureOf(answer, request)) : null;
     },
     wait: async ({ kind, answer }, attempt) => {
       const attempts = kind === 'unsent' ? Math.min(3, context.attempts) : context.attempts;

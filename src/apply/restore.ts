@@ -36,10 +36,8 @@ export async function restore(
       free && (ours || (mayBeGone && session.refusesCollisions()))
         ? await undo(member, { session, priority: 'gap', note: noteOf(step) })
         : null;
-    if (after === null) {
-      const waitedFor = collectReachable(step.after, (id) => byId.get(id)?.after ?? []);
-      staying.push({ step, waitedFor });
-    }
+    if (after === null)
+      staying.push({ step, waitedFor: collectReachable(step.after, (id) => byId.get(id)?.after ?? []) });
     if (after === null && (mayBeGone || (ours && step.type !== 'create'))) open.add(step.id);
     undone.unshift(after === null ? member : { step, ...after });
   }

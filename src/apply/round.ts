@@ -50,10 +50,9 @@ async function foreseeFailures(plan: Plan, groups: ReadonlyMap<string, string>, 
     return [];
   }
   const ids = new Set(users.value.map(({ id }) => id));
-  const failing = unsure.filter(({ rule }) => !ids.has(rule.userId ?? ''));
-  return failing.map((step) => {
+  return unsure.flatMap((step) => {
     const why = `not sent: the server knows no user ${step.rule.userId}, and a rule would have been deleted for it`;
-    return [step, why] as const;
+    return ids.has(step.rule.userId ?? '') ? [] : [[step, why] as const];
   });
 }
 

@@ -130,8 +130,7 @@ export function updateRule(step: UpdateStep, order: WriteOrder): Promise<Settled
 export async function setBack({ live }: UpdateStep, order: WriteOrder): Promise<boolean> {
   const fields = { ...toWire(live.rule), destination: live.destinationText };
   const patch = { id: live.id, fields, rule: live.rule };
-  const settled = await patchRule(patch, { ...order, priority: 'gap' }, async () => 'it was left so');
-  return isSuccess(settled);
+  return isSuccess(await patchRule(patch, { ...order, priority: 'gap' }, async () => 'it was left so'));
 }
 
 /** A rule that is gone, or an overlap that the plan did not know of, is a surprise: the plan is made again. */

@@ -76,8 +76,7 @@ export async function writeAnswer(
   terminal: Terminal,
 ): Promise<number> {
   // Data such as a manifest is not wrapped.
-  const isText = answer.document !== undefined || answer.report !== undefined;
-  const screens = openScreens(settings, terminal, isText);
+  const screens = openScreens(settings, terminal, answer.document !== undefined || answer.report !== undefined);
   const said = new Set(answer.failed === true ? reportIn(answer.report).problems.map(({ summary }) => summary) : []);
   let { exit = exitCodes.ok } = answer;
   if (answer.failed === true && !outputs.some(isScreen)) screens.stderr((display) => answer.text?.(display));

@@ -131,7 +131,11 @@ export function compareWithSaved(
 ): readonly Problem[] {
   const { digest: saved, savedAt, changes, reviewed } = savedPlan;
   const turned = describeTurned(desired, savedAt);
-  const moved = movedParts(saved, now, turned);
+  const manifests = turned === '' ? 'the manifests' : `the manifests, or what they ask for now (${turned})`;
+  const parts = { manifests, live: 'the live state of the server', steps: 'the steps' };
+  const moved = (['manifests', 'live', 'steps'] as const).flatMap((part) =>
+    saved[part] === now[part] ? [] : parts[part],
+  );
   const problem = distrust(savedPlan, now, origin, pass.approvals?.includes(now.plan) === true);
   if (problem !== null) return [problem];
   if (saved.unknownSecrets || now.unknownSecrets) {
@@ -148,12 +152,6 @@ export function compareWithSaved(
   const done = 'nothing is left to do: it was applied already, or somebody else did the same';
   const summary = `the saved plan is stale; changed since: ${moved.join(', ')}${difference(changes, plan)}`;
   return [stale(summary, plan.steps.length === 0 && turned === '' ? done : again)];
-}
-
-function movedParts(saved: PlanDigest, now: PlanDigest, turned: string): readonly string[] {
-  const manifests = turned === '' ? 'the manifests' : `the manifests, or what they ask for now (${turned})`;
-  const names = { manifests, live: 'the live state of the server', steps: 'the steps' };
-  return (['manifests', 'live', 'steps'] as const).flatMap((part) => (saved[part] === now[part] ? [] : names[part]));
 }
 
 /** `; not in it: …; no longer needed: …`, each shortened. */
