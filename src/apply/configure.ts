@@ -53,15 +53,11 @@ export async function configure(step: ConfigureStep, plan: Plan, order: WriteOrd
   return { ...failed, status: second.status, message };
 }
 
-/** Says why a step is planned again: others changed its fields, or the ways to sign in, since. Null: it is sent. */
-type Judge = (now: LiveConfiguration | null) => Settled | null;
+type Judge = ReturnType<typeof makeJudge>;
 
-function makeJudge(
-  { desired, fields }: ConfigureStep,
-  planned: LiveConfiguration | null,
-  { problems }: Session,
-): Judge {
-  return (now) => {
+/** Says why a step is planned again: others changed its fields, or the ways to sign in, since. Null: it is sent. */
+function makeJudge({ desired, fields }: ConfigureStep, planned: LiveConfiguration | null, { problems }: Session) {
+  return (now: LiveConfiguration | null): Settled | null => {
     const isOther = (field: ConfigurationField) => planned && now && hasChanged(field, planned, now);
     const others = [...new Set([...signInFields, ...fields])].filter(isOther);
     if (others.length === 0) return null;

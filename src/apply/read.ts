@@ -56,11 +56,7 @@ const secondReadAfterMs = 2000;
  * `known` is the number of live rules in the last pass (null: no record): when the list is suddenly empty or holds fewer
  * than half of at least 10, a second read 2 s later must agree before it counts.
  */
-export async function readLive(
-  context: ReadContext,
-  scope: Scope,
-  known: number | null,
-): Promise<Result<LiveReading, ReadFailure>> {
+export async function readLive(context: ReadContext, scope: Scope, known: number | null) {
   const first = await readOnce(context, scope);
   if (!first.ok || !scope.rules || !hasShrunk(first.value.live.rules.length, known)) return first;
   const { clock, logger } = context;
@@ -118,9 +114,8 @@ async function readOnce(context: ReadContext, scope: Scope): Promise<Result<Live
     scope.configuration ? readConfiguration(context) : ok(null),
   ]);
   if (!rules.ok) return rules;
-  const ignored =
-    context.configurationManaged === false && !configuration.ok && configuration.error.code === 'unreadable';
-  if (!configuration.ok && !ignored) return configuration;
+  const isUnmanaged = context.configurationManaged === false;
+  if (!configuration.ok && !(isUnmanaged && configuration.error.code === 'unreadable')) return configuration;
   const { rules: listed, ...heard } = rules.value;
   return ok({ live: { rules: listed, configuration: configuration.ok ? configuration.value : null }, ...heard });
 }

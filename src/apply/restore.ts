@@ -32,10 +32,8 @@ export async function restore(
     const ours = outcome === 'done' && member.byOther !== true;
     const mayBeGone = outcome === 'unknown' && step.type === 'delete';
     const free = staying.every((later) => !later.waitedFor.has(step.id) || mayGoBefore(step, later.step, session));
-    const after =
-      free && (ours || (mayBeGone && session.refusesCollisions()))
-        ? await undo(member, { session, priority: 'gap', note: noteOf(step) })
-        : null;
+    const mayUndo = free && (ours || (mayBeGone && session.refusesCollisions()));
+    const after = mayUndo ? await undo(member, { session, priority: 'gap', note: noteOf(step) }) : null;
     if (after === null)
       staying.push({ step, waitedFor: collectReachable(step.after, (id) => byId.get(id)?.after ?? []) });
     if (after === null && (mayBeGone || (ours && step.type !== 'create'))) open.add(step.id);

@@ -47,7 +47,6 @@ export class Session {
   readonly soft: AbortSignal = this.#soft.signal;
   readonly #over = new AbortController();
   readonly #listRules = shareRuns((priority: Priority) => this.#readRules(priority));
-  readonly #asked = (): void => this.stop('asked');
   #reason: StopReason | null = null;
   #stoppedAt = Number.POSITIVE_INFINITY;
   #journalFailed = false;
@@ -58,7 +57,7 @@ export class Session {
     this.throttle = createThrottle(clock, profile.filter, limits.pace, context.filterSlowness);
     this.reading = { api, clock, logger, attempts: limits.attempts, signal: this.hard, outagePatienceMs };
     if (stop.aborted) this.stop('asked');
-    else stop.addEventListener('abort', this.#asked, { once: true });
+    else stop.addEventListener('abort', () => this.stop('asked'), { signal: this.#over.signal });
     this.#after(limits.totalTimeoutMs, () => this.stop('deadline'));
   }
 
@@ -126,10 +125,9 @@ export class Session {
     this.problems.push(makeNote('server-restarted', `The server was away and came back; ${waited}.`, hint));
   }
 
-  /** Releases timers. */
+  /** Releases timers, and listens to no stop any more. */
   end(): void {
     this.#over.abort();
-    this.context.stop.removeEventListener('abort', this.#asked);
   }
 
   #after(ms: number, act: () => void): void {

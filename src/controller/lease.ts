@@ -52,10 +52,7 @@ export function guardApi(api: LiveApi, lease: { readonly mayWrite: () => boolean
 }
 
 /** The API with each call made by `around`. */
-export function wrapApi(
-  api: LiveApi,
-  around: (method: string, call: () => Promise<ApiResult>) => Promise<ApiResult>,
-): LiveApi {
+export function wrapApi(api: LiveApi, around: (method: string, call: () => Promise<ApiResult>) => Promise<ApiResult>) {
   return {
     listRules: (signal, known) => around('GET', () => api.listRules(signal, known)),
     getConfiguration: (signal) => around('GET', () => api.getConfiguration(signal)),
@@ -64,7 +61,7 @@ export function wrapApi(
     updateRule: (id, fields, signal) => around('PATCH', () => api.updateRule(id, fields, signal)),
     deleteRule: (id, signal) => around('DELETE', () => api.deleteRule(id, signal)),
     updateConfiguration: (body, signal) => around('PATCH', () => api.updateConfiguration(body, signal)),
-  };
+  } satisfies LiveApi;
 }
 
 /** Who holds the lease as far as is known, and how old that knowledge is when it cannot be renewed. */

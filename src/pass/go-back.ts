@@ -5,12 +5,7 @@ import { makeUnique, removeCopies, slugify } from '../desired/export.ts';
 import { exportConfiguration, nameSecret } from '../desired/export-configuration.ts';
 import { findEndings } from '../desired/in-force.ts';
 import type { ConfigurationTemplate, SecretSource } from '../manifest/manifest.ts';
-import {
-  type ConfigurationField,
-  type DesiredConfiguration,
-  type LiveConfiguration,
-  mapSecrets,
-} from '../model/configuration.ts';
+import { type ConfigurationField, type LiveConfiguration, mapSecrets } from '../model/configuration.ts';
 import { formatInstant } from '../model/instant.ts';
 import { compareProblems, hasErrors, makeNote, type Problem } from '../model/problem.ts';
 import { collides, type DesiredRule, formatRuleKey, type LiveRule, type Rule } from '../model/rule.ts';
@@ -136,10 +131,7 @@ function waitsForSecret(field: ConfigurationField): Problem {
 }
 
 /** The fields that go back, with the secrets of before as far as the record knows them. */
-function configurationBefore(
-  live: LiveConfiguration | null,
-  { record, goesBack, isRest = false, context, problems }: Finding,
-): DesiredConfiguration | null {
+function configurationBefore(live: LiveConfiguration | null, { record, goesBack, isRest, context, problems }: Finding) {
   const { fields, before, after } = record;
   if (before === null || after === null) return null;
   if (!context.scope.configuration)

@@ -61,12 +61,7 @@ interface FormerRules {
 }
 
 /** The record of a plan that is about to be applied (without `apply`), or of what was carried out of it; of one without steps, the ends. */
-export function makeApplyRecord(
-  origin: ApplyOrigin,
-  plan: Plan,
-  apply: ApplyReport | null,
-  former: FormerRules,
-): ApplyRecord {
+export function makeApplyRecord(origin: ApplyOrigin, plan: Plan, apply: ApplyReport | null, former: FormerRules) {
   const done: readonly (Pick<Outcome, 'step' | 'liveId'> & Partial<Outcome>)[] =
     apply === null ? plan.steps.map((step) => ({ step })) : apply.outcomes.filter((one) => mayBeDone(one, apply.end));
   const rules = sumUp(
@@ -88,7 +83,7 @@ export function makeApplyRecord(
     fields: before === null ? [] : [...new Set(configured.flatMap(({ fields }) => fields))],
     before,
     after: before === null ? null : { ...before, fields: { ...before.fields, ...change?.desired.fields } },
-  };
+  } satisfies ApplyRecord;
 }
 
 /** What nobody knows counts: going back looks at what is live. So does a PATCH of the Configuration that the server took in part. */

@@ -51,12 +51,11 @@ export async function observeKernel(pass: PassDependencies, desired: DesiredStat
 
 /** What the look at the kernel adds to a plan's input. */
 export function findKernelHints(pass: PassDependencies, kernel: KernelState | undefined) {
-  const repaired =
-    kernel === undefined || pass.enforcement?.repair !== true ? new Set<string>() : repairTargets(kernel.report);
-  if (kernel === undefined || kernel.report.state === 'enforced' || repaired.size > 0) return { notEnforced: repaired };
+  const notEnforced = kernel && pass.enforcement?.repair ? repairTargets(kernel.report) : new Set<string>();
+  if (kernel === undefined || kernel.report.state === 'enforced' || notEnforced.size > 0) return { notEnforced };
   const { message, findings } = kernel.report;
   const what = message ?? `${findings.length === 1 ? 'one difference' : `${findings.length} differences`}`;
-  return { notEnforced: repaired, kernelDiffers: `The kernel is not known to hold the live rules: ${what}.` };
+  return { notEnforced, kernelDiffers: `The kernel is not known to hold the live rules: ${what}.` };
 }
 
 /** Beyond the time in which the filter is expected to follow an apply, a run that was not told a time waits this long, ms. */

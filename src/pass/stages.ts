@@ -145,11 +145,7 @@ export function restrictToLive(pass: PassDependencies, wanted: DesiredState, liv
 }
 
 /** Whether a rule has not begun, whatever was agreed since: it was never applied, and one that it takes over from is there. */
-function isOverdue(
-  { rule, notBefore }: DesiredRule,
-  ended: readonly DesiredRule[],
-  base: DesiredState | null,
-): boolean {
+function isOverdue({ rule, notBefore }: DesiredRule, ended: readonly DesiredRule[], base: DesiredState | null) {
   if (notBefore === undefined || !ended.some((one) => covers(rule, one.rule))) return false;
   return !base?.rules.some((one) => formatRuleKey(one.rule) === formatRuleKey(rule));
 }

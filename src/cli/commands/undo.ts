@@ -5,7 +5,7 @@ import { makeProblemReport } from '../../report/run-report.ts';
 import { findServer } from '../approval.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
 import { stateBefore } from '../go-back.ts';
-import { loadLast, type NumberedRecord } from '../history.ts';
+import { loadLast } from '../history.ts';
 import { runPass } from '../pass-run.ts';
 import { keepKnownWords } from '../plan-settings.ts';
 import { settleEarlier } from '../trial.ts';
@@ -23,11 +23,15 @@ export async function run(given: Invocation): Promise<Answer> {
     throw makeFailure('state', `no apply is recorded in ${files.folder}`, 'check --base-url and --state-dir');
   const earlier = settings.dryRun ? null : await settleEarlier(invocation);
   if (earlier !== null) return earlier;
-  refuseOther(record, findServer(settings));
+  const server = findServer(settings);
+  if (record.server !== server) {
+    const other = server === null ? 'there is no --base-url' : `this is ${server}`;
+    const summary = `apply ${record.number} was made to ${escapeControls(String(record.server))}, and ${other}`;
+    throw makeFailure('state', summary, 'check --base-url and --state-dir: what is undone must be the same server');
+  }
   const written = `undo of apply ${record.number}`;
   const request = { written, path: terminal.cwd, planOnly: settings.dryRun, saved: null, back: { record } };
   const answer = await runPass(invocation, request);
-  const { notes = () => '' } = answer;
   const report = answer.report?.() ?? makeProblemReport([]);
   // Where a guard or a person said no, or what took an apply back was undone, the manifests and the server agree.
   const isDone = settings.dryRun ? report.plan?.steps.length : report.apply?.wrote;
@@ -36,14 +40,8 @@ export async function run(given: Invocation): Promise<Answer> {
   const hint = 'Revert the commit in Git too (git revert), or suspend the sidecar until you have.';
   const note = makeNote('undone-not-in-git', summary, hint);
   const noted = { ...report, problems: [...report.problems, note] };
-  return { ...answer, report: () => noted, notes: (color) => notes(color) + renderProblems([note], color) };
-}
-
-function refuseOther(record: NumberedRecord, server: string | null): void {
-  if (record.server === server) return;
-  const other = server === null ? 'there is no --base-url' : `this is ${server}`;
-  const summary = `apply ${record.number} was made to ${escapeControls(String(record.server))}, and ${other}`;
-  throw makeFailure('state', summary, 'check --base-url and --state-dir: what is undone must be the same server');
+  const notes = (color: boolean) => (answer.notes?.(color) ?? '') + renderProblems([note], color);
+  return { ...answer, report: () => noted, notes };
 }
 
 /** Who brings back what was undone. */
