@@ -168,9 +168,7 @@ async function callInTime(
 ): Promise<ApiResult> {
   if (until === Number.POSITIVE_INFINITY) return call(api, signal);
   const [answered, late] = [new AbortController(), new AbortController()];
-  void clock.sleep(until - clock.now(), answered.signal).then(() => {
-    if (!answered.signal.aborted) late.abort();
-  });
+  void clock.sleep(until - clock.now(), answered.signal).then(() => late.abort());
   const answer = await call(api, AbortSignal.any([signal, late.signal]));
   answered.abort();
   if (answer.kind === 'answer' || !late.signal.aborted) return answer;

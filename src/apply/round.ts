@@ -5,7 +5,7 @@ import { mayRebuild } from '../plan/operations.ts';
 import type { Change, CreateStep, Plan, Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
 import { configure } from './configure.ts';
-import { isSuccess, type Outcome, type Settled } from './outcome.ts';
+import { type ApplyReport, isSuccess, type Outcome, type Settled } from './outcome.ts';
 import { readUsers } from './read.ts';
 import { deleteModified } from './rebuild.ts';
 import { restore } from './restore.ts';
@@ -16,14 +16,10 @@ import type { Priority } from './throttle.ts';
 import type { WriteOrder } from './write.ts';
 import { createRule, deleteRule, noPortsMessage, updateRule } from './write-rule.ts';
 
-/** What running one plan's steps came to. */
-export interface RoundResult {
-  /** One for each step of the plan. */
-  readonly outcomes: readonly Outcome[];
+/** What running one plan's steps came to, with one outcome for each of them. */
+export interface RoundResult extends Pick<ApplyReport, 'outcomes' | 'leftOpen'> {
   /** The server held something the plan did not know of. */
   readonly surprised: boolean;
-  /** Traffic of gaps that could be neither closed nor undone. */
-  readonly leftOpen: readonly Traffic[];
 }
 
 /** Runs the steps of a plan; `givenUp` says which have failed for good before and are not tried again. */

@@ -9,9 +9,8 @@ import type { LoopRecord, RecordStore } from './record.ts';
 import type { Triggers } from './trigger.ts';
 
 /** What a pass is to bring into effect, and what is known about it. */
-export interface PassGoal extends Pick<PassDependencies, 'waiting' | 'asked'> {
+export interface PassGoal extends Pick<PassDependencies, 'base' | 'waiting' | 'asked'> {
   readonly content: SourceContent;
-  readonly base: DesiredState | null;
   /**
    * It takes back what nobody confirmed, so that no guard holds it: by the content of the confirmed revision, or (`before`) by what
    * is recorded of the applies of the revision that the content names; after the former that is `rest`.

@@ -9,7 +9,7 @@ import type { Problem } from '../model/problem.ts';
 import type { Result } from '../model/result.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
 import type { PlanDigest } from '../plan/digest.ts';
-import type { PlanOptions } from '../plan/input.ts';
+import type { PlanInput } from '../plan/input.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { SourceContent } from '../ports.ts';
 import type { BackOrder } from './go-back.ts';
@@ -17,7 +17,8 @@ import type { SaidOfRule } from './history.ts';
 
 /** Everything one pass works with; the same for `--plan`, an apply and the controller. */
 export interface PassDependencies
-  extends Pick<ApplyContext, 'api' | 'clock' | 'logger' | 'journal' | 'limits' | 'onOutcome'> {
+  extends Pick<ApplyContext, 'api' | 'clock' | 'logger' | 'journal' | 'limits' | 'onOutcome'>,
+    Pick<PlanInput, 'base' | 'baseApplied' | 'options'> {
   readonly parse: ParseFiles;
   readonly desired: DesiredContext;
   /** The state before an apply stands in for what manifests ask for; absent: the content's. */
@@ -36,15 +37,10 @@ export interface PassDependencies
   readonly users?: () => Promise<Result<KnownUsers, ReadFailure>>;
   /** Warnings of the manifests count as errors: the pass ends before the server is asked. */
   readonly strict?: boolean;
-  /** The state last applied, when known. */
-  readonly base: DesiredState | null;
-  /** Whether the base is known to have been applied completely, as the controller's record is and a Git ref is not. */
-  readonly baseApplied?: boolean;
   /** The rules of the last apply, where a record of it says so; absent: those of the base, where that is known to be applied. */
   readonly appliedRules?: ReadonlyMap<string, SaidOfRule>;
   /** These manifests are in force, under the same settings: what has ended by them was live. */
   readonly isInForce?: boolean;
-  readonly options: PlanOptions;
   /** Digests of plans that were reviewed: guards refuse these no more. */
   readonly approvals?: readonly string[];
   readonly memory: PassMemory;
