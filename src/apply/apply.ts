@@ -10,10 +10,9 @@ import { type RoundResult, runRound } from './round.ts';
 import { Session } from './session.ts';
 
 /**
- * Carries out a plan and proves it: afterwards the live state is read and planned again, and only an empty plan counts as
- * converged. What the plan could not know of (another writer) is planned again, a bounded number of times. Promises exactly
- * one outcome for each step, no write after a stop but those that close an open gap, and no exception for what the server
- * or the network does.
+ * Carries out a plan and proves it: afterwards the live state is read and planned again, and only an empty plan counts as converged. What
+ * the plan could not know of (another writer) is planned again, a bounded number of times. Promises exactly one outcome for each step, no
+ * write after a stop but those that close an open gap, and no exception for what the server or the network does.
  */
 export async function applyPlan(plan: Plan, context: ApplyContext): Promise<ApplyReport> {
   const session = new Session(context);

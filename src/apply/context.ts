@@ -35,16 +35,6 @@ export const defaultApplyLimits: ApplyLimits = {
   replans: 3,
 };
 
-interface ReplanRequest {
-  /** The plan that was carried out, as far as it could be. */
-  readonly plan: Plan;
-  readonly signal: AbortSignal;
-  /** The server turned out to refuse collisions, whatever the profile says. */
-  readonly refusesCollisions: boolean;
-  /** Rules that the server should list now: a list that is suddenly much shorter is read twice. */
-  readonly knownRules: number;
-}
-
 export interface ApplyContext {
   readonly api: LiveApi;
   readonly clock: Clock;
@@ -55,7 +45,15 @@ export interface ApplyContext {
   /** Aborting stops before the next step; open gaps are closed first. */
   readonly stop: AbortSignal;
   /** Reads the live state and plans again with the same input; used to verify and after surprises. */
-  readonly replan: (request: ReplanRequest) => Promise<Result<Plan, ReadFailure>>;
+  readonly replan: (request: {
+    /** The plan that was carried out, as far as it could be. */
+    readonly plan: Plan;
+    readonly signal: AbortSignal;
+    /** The server turned out to refuse collisions, whatever the profile says. */
+    readonly refusesCollisions: boolean;
+    /** Rules that the server should list now: a list that is suddenly much shorter is read twice. */
+    readonly knownRules: number;
+  }) => Promise<Result<Plan, ReadFailure>>;
   /** Whether a rule ended while others were written; absent: none does. */
   readonly isOver?: (rule: DesiredRule) => boolean;
   /** The operator allows a Configuration that leaves no way to sign in. */

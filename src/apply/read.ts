@@ -121,8 +121,7 @@ async function readOnce(context: ReadContext, scope: Scope): Promise<Result<Live
 }
 
 function checkDecoded<T>(request: string, result: Result<T, string>): Result<T, ReadFailure> {
-  if (result.ok) return result;
-  return fail({ code: 'unreadable', status: 200, message: `${request}: ${result.error}` });
+  return result.ok ? result : fail({ code: 'unreadable', status: 200, message: `${request}: ${result.error}` });
 }
 
 type Asked = Heard & { readonly body: unknown; readonly version: object | undefined };

@@ -109,13 +109,11 @@ export async function writeAnswer(
   return exit;
 }
 
-type WriteText = (text: (display: TextDisplay) => string | undefined) => void;
-
 /** Where a person reads: coloured where that is wanted, and wrapped. */
 export function openScreens(settings: Settings | null, terminal: Terminal, wrapsStdout = true) {
   const open =
-    (name: 'stdout' | 'stderr', wraps: boolean): WriteText =>
-    (text) => {
+    (name: 'stdout' | 'stderr', wraps: boolean) =>
+    (text: (display: TextDisplay) => string | undefined): void => {
       const isTerminal = terminal[`${name}IsTerminal`];
       const width = isTerminal ? terminal.columns : undefined;
       const color = wantsColor(settings?.color !== false, terminal, isTerminal);

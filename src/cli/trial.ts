@@ -77,7 +77,7 @@ function makeTrial(invocation: Invocation, files: StateFiles, terms: ConfirmTerm
       if (failed === null) await systemClock.sleep(filterMs, terminal.stop);
       const waiting = { ...pending, until: systemClock.wallTime() + (failed === null ? terms.withinMs : 0) };
       await savePending(files, waiting);
-      const back = await settleTrial(invocation, files, waiting, failed);
+      const back = await settleTrial(invocation, waiting, failed);
       if (back !== null) return { isKept: false, answer: back };
       // The screen has the answer already: what is left is for files and documents.
       const { notes: _, ...answer } = applied;
@@ -97,12 +97,8 @@ function judgeApplied({ report }: Answer): { readonly failed: string | null; rea
 }
 
 /** Waits for the confirmation, and goes back without it; null: the apply is kept. `failed`: why nobody is asked. */
-async function settleTrial(
-  invocation: Invocation,
-  files: StateFiles,
-  pending: PendingApply & { readonly until: number },
-  failed: string | null = null,
-): Promise<Answer | null> {
+async function settleTrial(invocation: Invocation, pending: Omit<EarlierApply, 'stage'>, failed: string | null = null) {
+  const files = openPending(invocation);
   const why = await awaitConfirmation(invocation, files, pending, failed);
   if (why !== null && (await claimGoingBack(files))) return await takeBack(invocation, pending, why);
   if (why === null) await removePending(files, 'waits');
@@ -138,7 +134,7 @@ export async function settleEarlier(invocation: Invocation, isLast = false): Pro
   const toKeep = lineToType('confirm', invocation.settings);
   const left = leftMs === 0 ? '' : ` Going back in ${describeLeft(leftMs)}; to keep it: ${toKeep}`;
   invocation.terminal.stderr(`${escapeControls(what + describeCut(stage) + left)}\n`);
-  return await settleTrial(alone, files, earlier);
+  return await settleTrial(alone, earlier);
 }
 
 /** What is to be known of an apply that was killed while it wrote. */

@@ -82,7 +82,7 @@ export class Gate {
       const fight = this.#findFight(steps, clock.now());
       if (fight !== null) return fight;
     }
-    const deleteWaitMs = isDrift || countDeletes(plan) === 0 ? 0 : order.deleteWaitMs();
+    const deleteWaitMs = isDrift || plan.summary.delete === 0 ? 0 : order.deleteWaitMs();
     const settling = 'rules would be deleted: waiting until the content has been stable for longer';
     if (deleteWaitMs > 0) return held('Settling', settling, deleteWaitMs);
     const closed = findClosedWindow(windows, plan, clock.wallTime());
@@ -148,9 +148,4 @@ export class Gate {
 
 function held(reason: Verdict['reason'], message: string, waitMs?: number): Verdict {
   return { kind: 'held', reason, message, waitMs };
-}
-
-/** Rules that the plan deletes because nothing desires them. */
-export function countDeletes(plan: Plan): number {
-  return plan.changes.filter((change) => change.action === 'delete').length;
 }

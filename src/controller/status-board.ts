@@ -1,7 +1,6 @@
 import type { EnforcementReport } from '../enforcement/report.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { type ConditionUpdate, setConditions } from './conditions.ts';
-import { countDeletes } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { countLiveRules, describeConditions, type PassEnding } from './pass-ending.ts';
 import { createStatus, nothingDue, nothingSeen, type Status, viewPlan } from './status.ts';
@@ -63,7 +62,7 @@ export class StatusBoard {
     const drifts = [rules, configuration].map((one) => foreignChanges(one, isDrift)).filter((count) => count !== null);
     this.update({
       drift: drifts.length === 0 ? this.status.drift : drifts.reduce((sum, count) => sum + count),
-      blockedDeletes: rules.end === 'refused' && rules.plan !== null ? countDeletes(rules.plan) : 0,
+      blockedDeletes: rules.end === 'refused' ? (rules.plan?.summary.delete ?? 0) : 0,
       liveRules: countLiveRules(rules) ?? this.status.liveRules,
       serverAheadMs: rules.serverAheadMs ?? this.status.serverAheadMs,
       plan: viewPlan(result),

@@ -62,10 +62,9 @@ interface Finding extends BackOrder {
 }
 
 /** The rules that stay, and those that come back. */
-function rulesBefore(
-  live: readonly LiveRule[],
-  { record, known, goesBack, endsAsSaid, users, context: { now, profile, scope }, problems }: Finding,
-): readonly DesiredRule[] {
+function rulesBefore(live: readonly LiveRule[], finding: Finding): readonly DesiredRule[] {
+  const { record, known, goesBack, endsAsSaid, users, problems } = finding;
+  const { now, profile, scope } = finding.context;
   const taken = new Set<string>();
   const liveKeys = new Set(live.map(({ rule }) => formatRuleKey(rule)));
   const created = new Set(record.created.map(({ rule }) => formatRuleKey(rule)));

@@ -1,13 +1,6 @@
 import type { ApplyReport } from '../apply/outcome.ts';
 import { readLive } from '../apply/read.ts';
-import {
-  collectRuleNames,
-  type EnforcementReport,
-  type KernelState,
-  type RuleNames,
-  repairTargets,
-  reportUnreadable,
-} from '../enforcement/report.ts';
+import { collectRuleNames, type KernelState, repairTargets, reportUnreadable } from '../enforcement/report.ts';
 import type { LiveRule } from '../model/rule.ts';
 import { type DesiredState, findNextBoundary, type LiveState } from '../model/state.ts';
 import { mayRebuild } from '../plan/operations.ts';
@@ -98,7 +91,7 @@ function learnSlowness({ learnt }: PassEnforcement, applied: ApplyReport | null,
 /** What a wait for the kernel needs. */
 interface EnforcementWait extends Pick<PassEnforcement, 'kernel'>, Pick<PassDependencies, 'clock' | 'stop'> {
   readonly live: readonly LiveRule[];
-  readonly names: RuleNames;
+  readonly names: ReturnType<typeof collectRuleNames>;
   readonly timeoutMs: number;
 }
 
@@ -121,7 +114,7 @@ export function waitUntilStill(wait: EnforcementWait): Promise<KernelState> {
 /** Checks until the kernel holds every live rule, cannot be read or is done otherwise, the time is up or a stop is asked for. */
 export async function waitUntilEnforced(
   { kernel, clock, live, names, timeoutMs, stop }: EnforcementWait,
-  isDone: (report: EnforcementReport) => boolean = () => false,
+  isDone: (report: KernelState['report']) => boolean = () => false,
 ): Promise<KernelState & { readonly waitedMs: number }> {
   const start = clock.now();
   for (let pause = firstPauseMs; ; pause = Math.min(2 * pause, longestPauseMs)) {

@@ -21,17 +21,11 @@ import type { PassDependencies, PassEnd, PassResult } from './pass.ts';
 /** What a pass found, as far as it came; `problems`: those that no stage has. */
 export type Found = Partial<Omit<PassResult, 'end'>> & Pick<PassResult, 'content'>;
 
-/** What manifests ask for, and the users who were looked up for it; null when nobody had to be. */
-export interface BuiltDesired {
-  readonly desired: Desired;
-  readonly users: KnownUsers | null;
-}
-
-/** Manifests to desired state; users are looked up only when a manifest names one by e-mail address. */
+/** Manifests to desired state; users are looked up only when a manifest names one by e-mail address: null when nobody had to be. */
 export async function readDesired(
   content: SourceContent,
   pass: Pick<PassDependencies, 'takesBack' | 'parse' | 'desired' | 'users' | 'strict' | 'at' | 'part'> & Asking,
-): Promise<Result<BuiltDesired, ReadFailure>> {
+) {
   if (pass.takesBack !== undefined) return await readStateBefore(pass.takesBack, pass);
   const read = await parseContent(content, pass);
   if (!read.ok) return read;
@@ -75,7 +69,8 @@ async function listUsers(pass: Asking): Promise<Result<KnownUsers, ReadFailure>>
 }
 
 /** Every caller's plan with its identity, a function of its input alone; no `state` when a rule is for a user whom the server lacks. */
-export function planStates(input: PlanInput, { desired, users }: BuiltDesired) {
+export function planStates(input: PlanInput, built: { readonly desired: Desired; readonly users: KnownUsers | null }) {
+  const { desired, users } = built;
   const plan = makePlan(input);
   const digest = digestPlan(plan, { ...input, key: input.options.fingerprintKey });
   const written = plan.changes.flatMap((change) =>
@@ -191,8 +186,7 @@ export function makePlanInput(
 type Asking = Pick<PassDependencies, 'api' | 'clock' | 'logger' | 'limits' | 'stop'>;
 
 /** How this pass reads from the API; `desired` says whether the Configuration matters to it. */
-export function readContext(pass: Asking, desired?: DesiredState): ReadContext {
-  const { api, clock, logger, limits, stop } = pass;
+export function readContext({ api, clock, logger, limits, stop }: Asking, desired?: DesiredState): ReadContext {
   const until = clock.now() + limits.totalTimeoutMs;
   const context = { api, clock, logger, attempts: limits.attempts, signal: stop, until };
   return desired === undefined ? context : { ...context, configurationManaged: desired.configuration !== null };

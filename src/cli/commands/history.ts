@@ -82,7 +82,6 @@ function show(settings: Settings, record: NumberedRecord): Answer {
   return { text: () => text, document: () => renderDocument(details, []) };
 }
 
-function documentOf(record: NumberedRecord): Readonly<Record<string, unknown>> {
-  const { number, at, by, server, revision, digest, end, created, deleted, fields } = record;
+function documentOf({ number, at, by, server, revision, digest, end, created, deleted, fields }: NumberedRecord) {
   return { number, at, by, server, revision, digest, end, created: created.length, deleted: deleted.length, fields };
 }

@@ -17,7 +17,7 @@ import type { Problem } from '../../../src/model/problem.ts';
 import type { ProblemCode } from '../../../src/model/problem-code.ts';
 import type { PassResult } from '../../../src/pass/pass.ts';
 import type { PlanDigest } from '../../../src/plan/digest.ts';
-import type { Change, Plan, Step } from '../../../src/plan/plan.ts';
+import { type Change, type Plan, type Step, summarise } from '../../../src/plan/plan.ts';
 import type { Descent, FirstSeen, Logger, SourceReading } from '../../../src/ports.ts';
 import type { VirtualClock } from './virtual-clock.ts';
 import { virtualClock } from './virtual-clock.ts';
@@ -328,15 +328,19 @@ export function planOf(steps: readonly string[]): Plan {
       : ({ ...common, type: 'delete', live, mayRebuild: false } as unknown as Step);
     return { change, step };
   });
+  const changes = made.map((one) => one.change);
   return {
     profile: 'firezone-0.7',
     ruleUpdates: 'replace',
-    changes: made.map((one) => one.change),
+    changes,
     steps: made.map((one) => one.step),
     problems: [],
     refusals: [],
     effect: { opens: [], closes: [] } as unknown as Plan['effect'],
     exposure: [],
-    summary: { create: 0, update: 0, delete: 0, keep: 0, skip: 0, steps: steps.length },
+    summary: summarise(
+      changes,
+      made.map((one) => one.step),
+    ),
   };
 }
