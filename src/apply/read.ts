@@ -80,10 +80,8 @@ export async function readUsers(context: ReadContext): Promise<Result<readonly L
   return answer.ok ? checkDecoded('GET /v0/users', decodeLiveUsers(answer.value.body)) : answer;
 }
 
-type RulesReading = Heard & { readonly rules: readonly LiveRule[] };
-
 /** Reads the rules (GET /v0/rules) once, without the second look of `readLive`. */
-export async function readRules(context: ReadContext): Promise<Result<RulesReading, ReadFailure>> {
+export async function readRules(context: ReadContext) {
   const last = lastReads.get(context.api);
   const answer = await ask(context, 'GET /v0/rules', (api, signal) => api.listRules(signal, last?.version));
   if (!answer.ok) return answer;

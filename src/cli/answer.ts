@@ -94,16 +94,14 @@ export async function writeAnswer(
     else screens[answer.failed === true ? 'stderr' : 'stdout']((display) => answer.text?.(display));
   };
   for (const output of outputs) {
-    try {
-      await writeOne(output);
-    } catch (error) {
+    await writeOne(output).catch(async (error: unknown) => {
       const tooLong = makeFailure('output', `the output as ${output.format} is too long to be made`, 'ask for another');
       const failure = error instanceof RangeError ? tooLong : await explainEnd(error);
       exit = replaceExitCode(exit);
       const problems = failure.problems.filter(({ summary }) => !said.has(summary));
       screens.stderr(({ color }) => renderProblems(problems, color));
       for (const { summary } of problems) said.add(summary);
-    }
+    });
   }
   screens.stderr(({ color }) => answer.notes?.(color));
   return exit;

@@ -89,10 +89,8 @@ export async function recordApply(
     secrets: listSentReferences(state, plan, former),
   };
   const files = new StateFiles(folder, 'oneshot');
-  try {
-    await files.write(recordFile, record);
-  } catch (error) {
+  await files.write(recordFile, record).catch((error: unknown) => {
     const where = `${files.locate(recordFile)} (${getErrorCode(error)})`;
     logger.warn(`what was applied cannot be recorded in ${where}: the next plan cannot name deleted rules`);
-  }
+  });
 }

@@ -6,8 +6,8 @@ import { StateFiles } from '../adapters/state-files.ts';
 import { isAlive, markProcess } from '../adapters/state-folder.ts';
 import { escapeControls } from '../model/printable.ts';
 import { attempt, getErrorCode, isObject } from '../model/result.ts';
-import { listWaiting } from '../pass/go-back.ts';
-import { type ApplyRecord, decodeApplyRecord, encodeApplyRecord, joinApplyRecords } from '../pass/history.ts';
+import { type BackOrder, listWaiting } from '../pass/go-back.ts';
+import { decodeApplyRecord, encodeApplyRecord, joinApplyRecords } from '../pass/history.ts';
 import { renderProblems } from '../report/problems.ts';
 import { findServer } from './approval.ts';
 import { lineToType } from './arguments.ts';
@@ -21,10 +21,7 @@ export interface ConfirmTerms {
 }
 
 /** An apply that nobody has confirmed yet. */
-export interface PendingApply extends ConfirmTerms {
-  readonly record: ApplyRecord;
-  /** The rules that were live before it, by `formatRuleKey`. */
-  readonly known: ReadonlySet<string>;
+export interface PendingApply extends ConfirmTerms, Required<Pick<BackOrder, 'record' | 'known'>> {
   /** The part of the server that it was restricted to (`describeScope`); null: an older version wrote the record. */
   readonly scope: string | null;
   /** When it is taken back (ms since 1970); null: it is still being written. */

@@ -1,6 +1,6 @@
 import type { Outcome } from '../apply/outcome.ts';
 import type { DesiredState } from '../model/state.ts';
-import type { Approve, PassDependencies, PassPart, PassResult } from '../pass/pass.ts';
+import type { Approve, PassDependencies, PassResult } from '../pass/pass.ts';
 import type { Window } from '../plan/guard/windows.ts';
 import type { Clock, Logger, Source, SourceContent } from '../ports.ts';
 import type { Lease } from './lease.ts';
@@ -22,10 +22,8 @@ export interface PassGoal extends Pick<PassDependencies, 'base' | 'waiting' | 'a
 }
 
 /** What one pass of the loop asks of the pipeline. `part`: only that part; undefined: everything in scope. */
-export interface LoopPassRequest extends PassGoal {
-  readonly part?: PassPart | undefined;
+export interface LoopPassRequest extends PassGoal, Pick<PassDependencies, 'part' | 'stop'> {
   readonly serverWasDown: boolean;
-  readonly stop: AbortSignal;
   readonly approve: Approve;
   readonly onOutcome: (outcome: Outcome) => void;
 }

@@ -4,7 +4,7 @@ import type { Boundary } from '../model/state.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { formatStepKey } from '../plan/plan.ts';
 import type { SourceContent } from '../ports.ts';
-import { type ConditionReason, type ConditionUpdate, shortenRevision } from './conditions.ts';
+import { type Condition, type ConditionReason, type ConditionUpdate, shortenRevision } from './conditions.ts';
 import type { Trigger } from './trigger.ts';
 
 /**
@@ -12,10 +12,8 @@ import type { Trigger } from './trigger.ts';
  * the controller held it back. `transient`: tried again with backoff. `terminal`: the same plan is not written again until
  * the revision, the settings, the token or the live state changes.
  */
-export interface Verdict {
+export interface Verdict extends Pick<Condition, 'reason' | 'message'> {
   readonly kind: 'good' | 'held' | 'transient' | 'terminal';
-  readonly reason: ConditionReason;
-  readonly message: string;
   /** The revision that it is about, where that need not be the one in effect. */
   readonly revision?: string | undefined;
   /** How long the server asked to be left alone, ms. */

@@ -46,9 +46,8 @@ export function checkClock(state: DesiredState, { live, serverAheadMs = 0 }: Liv
 
 /** What cannot be told while the clocks are that far apart; null: nothing. */
 function findDoubt(state: DesiredState, times: readonly number[], apart: number) {
-  const [first, ...others] = listAllRules(state).filter(
-    (rule) => new Set(times.map((time) => isDesiredAt(rule, time))).size > 1,
-  );
+  const isTurning = (rule: DesiredRule) => new Set(times.map((time) => isDesiredAt(rule, time))).size > 1;
+  const [first, ...others] = listAllRules(state).filter(isTurning);
   if (first === undefined) return null;
   const which = `\`${first.name}\`${others.length === 0 ? '' : ` and ${others.length} more`}`;
   const minutes = Math.round(Math.abs(apart) / 60_000);

@@ -45,7 +45,7 @@ export interface PassDependencies
   readonly approvals?: readonly string[];
   readonly memory: PassMemory;
   /** Works on a part only (the controller's rules and Configuration fail independently); absent: on everything in scope. */
-  readonly part?: PassPart;
+  readonly part?: PassPart | undefined;
   /** Aborting ends reading at once, and writing before the next step (open gaps are closed first). */
   readonly stop: AbortSignal;
   /** How the kernel's packet filter is looked at; absent: not at all. */

@@ -27,7 +27,11 @@ export async function readDesired(
   pass: Pick<PassDependencies, 'takesBack' | 'parse' | 'desired' | 'users' | 'strict' | 'at' | 'part'> & Asking,
 ) {
   if (pass.takesBack !== undefined) return await readStateBefore(pass.takesBack, pass);
-  const read = await parseContent(content, pass);
+  // Why a thread that reads manifests died says nothing about them: it is a failure like an API that does not answer.
+  const read = await pass.parse(content.files).then(ok, (error: unknown) => {
+    const message = error instanceof Error ? error.message : 'unknown';
+    return fail({ code: 'reader-died', status: null, message });
+  });
   if (!read.ok) return read;
   const context = { ...pass.desired, now: pass.at ?? pass.clock.wallTime() };
   const offline = assemble(read.value, null, context);
@@ -52,15 +56,6 @@ async function readStateBefore(order: BackOrder, pass: Pick<PassDependencies, 'd
   const listed = order.record.deleted.some(({ rule }) => rule.userId !== null) ? await listUsers(pass) : null;
   const users = listed?.ok ? listed.value.ids : undefined;
   return ok({ desired: goBack({ ...order, users }, read.value.live, context), users: null });
-}
-
-/** Why a thread that reads manifests died says nothing about them: it is a failure like an API that does not answer. */
-async function parseContent({ files }: SourceContent, { parse }: Pick<PassDependencies, 'parse'>) {
-  try {
-    return ok(await parse(files));
-  } catch (error) {
-    return fail({ code: 'reader-died', status: null, message: error instanceof Error ? error.message : 'unknown' });
-  }
 }
 
 async function listUsers(pass: Asking): Promise<Result<KnownUsers, ReadFailure>> {
