@@ -207,7 +207,7 @@ export class Leadership {
     this.#trial.back = isInForce(verdict)
       ? `was taken back${explainLeft(result)}`
       : `is not taken back yet: ${verdict.message}`;
-    if (isInForce(verdict)) await this.#update(nothingPending);
+    if (isInForce(verdict)) await this.#update({ ...nothingPending, isPartly: false });
     return this.#trial.refuse(revision);
   }
 
@@ -225,7 +225,8 @@ export class Leadership {
     const pending = isNew ? notePending(this.record, revision) : {};
     // A rule that begins in a revision in force has begun once it is written: where the server fails it is tried again.
     const agreed = revision === inForceRevision ? {} : agreedAtOf(desired);
-    if (!(await this.#update({ inForceRevision: revision, ...pending, ...agreed }))) return notRecorded;
+    const begun = { inForceRevision: revision, isPartly: this.record.isPartly || revision !== inForceRevision };
+    if (!(await this.#update({ ...begun, ...pending, ...agreed }))) return notRecorded;
     if (isNew) {
       this.#trial.begin();
       [this.#mayLeave, this.#held] = [false, null];
@@ -253,6 +254,7 @@ export class Leadership {
     await this.#update({
       ...(this.#parts.settings().confirmWithinMs === null ? {} : noteConfirmed(this.record, revision)),
       isLost: false,
+      isPartly: false,
       appliedRevision: revision,
       appliedAt: revision === appliedRevision ? appliedAt : this.#parts.clock.wallTime(),
       inForceRevision: revision,

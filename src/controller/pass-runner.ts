@@ -115,8 +115,8 @@ const forbids = new Set<Refusal['code']>([
 /** Whether the revision is in effect already, and asks for what it asked for then: what differs from that is drift. */
 export function isDriftOf({ content, back, record, base }: PassOrder, desired: DesiredState | null): boolean {
   if (back !== undefined || content.revision !== record.appliedRevision) return false;
-  // What was written of another one since is ours.
-  if (content.revision !== record.inForceRevision) return false;
+  // A record of an earlier version tells only of other revisions.
+  if (record.isPartly || content.revision !== record.inForceRevision) return false;
   return desired === null || isInEffect(desired, record.appliedDesired, base);
 }
 

@@ -46,6 +46,8 @@ export const recordShape = z.object({
   failed: z.array(revision).max(mostGivenUp).readonly().default([]),
   /** Refused here, or not carried out, when it was tried last: no other target of a fleet begins it meanwhile. */
   stuckRevision: revision.nullable().default(null),
+  /** Something was written since that was not known to be all of its revision: nothing that differs from the applied one is drift. */
+  isPartly: z.boolean().default(false),
   /** Digest of what the applied revision asked for then; with other values or settings it asks for something else. */
   appliedDesired: digest.nullable().default(null),
   /** The operator's secrets that it sent, and where to: these go there again without a binding. */

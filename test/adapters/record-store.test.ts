@@ -58,6 +58,7 @@ describe('the record', () => {
       stuckRevision: 'c'.repeat(40),
       graceGiven: true,
       passedOver: ['7'.repeat(40)],
+      isPartly: true,
       isLost: true,
       agreedAt: 6,
       toldUntil: 8,
