@@ -14,7 +14,7 @@ export interface ApiClientOptions {
   readonly baseUrl: string;
   /** Asked for each request, so that a renewed token file counts at once. May throw when there is no token. */
   readonly token: () => string;
-  /** A PEM file with the authorities to trust instead of the system's. */
+  /** A PEM file with the authorities to trust instead of the system's. Read for each request, as the token. */
   readonly caFile?: string;
   /** Allows plain http beyond loopback. */
   readonly allowHttp?: boolean;
@@ -30,8 +30,8 @@ export interface ApiClientOptions {
   readonly dispatcher?: Dispatcher;
 }
 
-/** What `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` say. */
-export type ProxyVariables = Pick<EnvHttpProxyAgent.Options, 'httpsProxy' | 'httpProxy' | 'noProxy'>;
+/** What `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` say; empty: nothing. */
+export type ProxyVariables = Readonly<Record<'httpsProxy' | 'httpProxy' | 'noProxy', string>>;
 
 /** The administration API over HTTP. */
 export interface ApiClient extends LiveApi {
@@ -39,8 +39,9 @@ export interface ApiClient extends LiveApi {
   close(): Promise<void>;
 }
 
-interface Connection extends Required<Pick<ApiClientOptions, 'dispatcher' | 'token' | 'maxBodyBytes'>> {
+interface Connection extends Required<Pick<ApiClientOptions, 'token' | 'maxBodyBytes'>> {
   readonly base: BaseUrl;
+  readonly connect: () => Dispatcher;
   readonly timeoutMs: number;
 }
 
@@ -59,30 +60,40 @@ interface Request {
 export function createApiClient(options: ApiClientOptions): Result<ApiClient, string> {
   const base = parseBaseUrl(options.baseUrl, options.allowHttp ?? false);
   if (!base.ok) return base;
-  const ca = options.caFile === undefined ? ok(undefined) : readAuthorities(options.caFile);
+  const ca = readAuthorities(options.caFile);
   if (!ca.ok) return ca;
   const timeoutMs = options.requestTimeoutMs ?? 15_000;
   const maxBodyBytes = options.maxBodyBytes ?? 64 * 1024 * 1024;
-  // Certificates are checked whatever NODE_TLS_REJECT_UNAUTHORIZED says.
-  const tls = { rejectUnauthorized: true, ...(ca.value === undefined ? {} : { ca: ca.value }) };
-  const pool = {
+  const bounds = {
     connections: options.connections ?? 16,
     pipelining: 1,
     keepAliveTimeout: 30_000, // the server closes idle connections after 60 s (observed: recordings/limits)
     headersTimeout: 0, // one deadline rules: see startDeadline
     bodyTimeout: 0,
     maxResponseSize: maxBodyBytes,
-    connect: { timeout: timeoutMs, ...tls },
   };
-  const proxied = { ...noProxy, ...options.proxy, ...pool, requestTls: tls, proxyTls: tls, clientFactory };
-  const proxyOrPool = () => (options.proxy ? new EnvHttpProxyAgent(proxied) : new Pool(base.value.origin, pool));
-  const dispatcher = options.dispatcher ?? attempt(proxyOrPool, null);
-  if (dispatcher !== null)
-    return ok(methodsOf({ base: base.value, dispatcher, token: options.token, timeoutMs, maxBodyBytes }));
-  return fail('HTTPS_PROXY or HTTP_PROXY is not the address of a proxy; write it like http://proxy.example.com:3128');
+  const open = (authorities: string | undefined): Dispatcher => {
+    // Certificates are checked whatever NODE_TLS_REJECT_UNAUTHORIZED says.
+    const tls = { rejectUnauthorized: true, ...(authorities === undefined ? {} : { ca: authorities }) };
+    const pool = { ...bounds, connect: { timeout: timeoutMs, ...tls } };
+    const proxied = { ...options.proxy, ...pool, requestTls: tls, proxyTls: tls, clientFactory };
+    return options.proxy ? new EnvHttpProxyAgent(proxied) : new Pool(base.value.origin, pool);
+  };
+  const first = options.dispatcher ?? attempt(() => open(ca.value), null);
+  if (first === null)
+    return fail('HTTPS_PROXY or HTTP_PROXY is not the address of a proxy; write it like http://proxy.example.com:3128');
+  let [dispatcher, trusted] = [first, ca.value];
+  /** The CA file may be replaced under a running process: then with new connections. One that cannot be used changes nothing. */
+  const connect = (): Dispatcher => {
+    const read = readAuthorities(options.caFile);
+    if (!read.ok || read.value === trusted) return dispatcher;
+    // No request that it has takes longer.
+    setTimeout((old: Dispatcher) => void old.destroy(), timeoutMs, dispatcher).unref();
+    [dispatcher, trusted] = [open(read.value), read.value];
+    return dispatcher;
+  };
+  return ok(methodsOf({ base: base.value, connect, token: options.token, timeoutMs, maxBodyBytes }));
 }
-
-const noProxy = { httpsProxy: '', httpProxy: '', noProxy: '' };
 
 /** The connections to a proxy, whose errors are marked: else they look like those of the server. */
 function clientFactory(origin: URL, { connect }: { readonly connect: buildConnector.connector }): Dispatcher {
@@ -91,7 +102,8 @@ function clientFactory(origin: URL, { connect }: { readonly connect: buildConnec
   return new Pool(origin, { connect: (target, done) => connect(target, (...end) => done(...marked(...end))) });
 }
 
-function readAuthorities(path: string): Result<string, string> {
+function readAuthorities(path: string | undefined): Result<string | undefined, string> {
+  if (path === undefined) return ok(undefined);
   try {
     const pem = readOperatorFile(path, 1_000_000).toString('utf8');
     return pem.includes('-----BEGIN CERTIFICATE-----') ? ok(pem) : fail(`the CA file ${path} holds no PEM certificate`);
@@ -132,7 +144,7 @@ function methodsOf(connection: Connection): ApiClient {
       return call(signal, 'PATCH', path, { body: made.body });
     },
     // Not `close`, which waits for the connections of requests that ended long ago: behind a silent proxy for ever.
-    close: () => connection.dispatcher.destroy(),
+    close: () => connection.connect().destroy(),
   };
 }
 
@@ -165,7 +177,7 @@ function parseSecrets(text: string) {
 }
 
 async function send(connection: Connection, request: Request): Promise<ApiResult> {
-  const { base, dispatcher, timeoutMs, maxBodyBytes } = connection;
+  const { base, connect, timeoutMs, maxBodyBytes } = connection;
   const { method, path, signal, secrets, parse = parseBody } = request;
   const token = attempt(() => connection.token(), null);
   if (token === null) return neverSent(method, path, 'token', 'the API token cannot be read; check --token-file');
@@ -173,7 +185,7 @@ async function send(connection: Connection, request: Request): Promise<ApiResult
     return neverSent(method, path, 'token', 'the API token is empty or not plain text');
   if (signal.aborted) return neverSent(method, path, 'aborted', 'the request was stopped before it was sent');
   const headers = { accept: 'application/json', 'content-type': 'application/json', authorization: `Bearer ${token}` };
-  const answer = await exchange(dispatcher, {
+  const answer = await exchange(connect(), {
     request: { origin: base.origin, path: base.prefix + path, method, headers, body: request.body ?? null },
     ...{ timeoutMs, signal, maxBodyBytes },
   });

@@ -1,7 +1,9 @@
-import { readFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders, type RequestListener, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, connect, createServer as createNetServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import nock from 'nock';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type ApiClient, type ApiClientOptions, createApiClient } from '../../../src/adapters/api/client.ts';
@@ -11,6 +13,7 @@ import { ForwardingDispatcher } from './forwarding-dispatcher.ts';
 
 const canary = 'canary-7f3e"\\ä';
 const token = 'canary-token-51c2';
+const noProxy = { httpsProxy: '', httpProxy: '', noProxy: '' };
 const closers: (() => unknown)[] = [];
 const { signal } = new AbortController();
 // Its import takes over `node:http` for good, also in the files that this worker runs next.
@@ -314,7 +317,7 @@ describe('a request', () => {
     await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
     closers.push(() => silent.close());
     const httpsProxy = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
-    const api = client('https://vpn.example', { proxy: { httpsProxy }, requestTimeoutMs: 200 });
+    const api = client('https://vpn.example', { proxy: { ...noProxy, httpsProxy }, requestTimeoutMs: 200 });
     expect(await api.listRules(signal)).toMatchObject({ kind: 'no-answer', code: 'timeout' });
     await api.close();
   });
@@ -468,11 +471,13 @@ describe('a proxy', () => {
     const httpProxy = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
     try {
       expect(await client(url).listRules(signal)).toMatchObject({ status: 200 });
-      expect(await client(url, { proxy: { httpProxy, noProxy: '127.0.0.1' } }).listRules(signal)).toMatchObject({
+      expect(
+        await client(url, { proxy: { httpsProxy: '', httpProxy, noProxy: '127.0.0.1' } }).listRules(signal),
+      ).toMatchObject({
         status: 200,
       });
       expect(tunnels).toEqual([]);
-      expect(await client(url, { proxy: { httpProxy } }).listRules(signal)).toMatchObject({ status: 200 });
+      expect(await client(url, { proxy: { ...noProxy, httpProxy } }).listRules(signal)).toMatchObject({ status: 200 });
       expect(tunnels).toEqual([new URL(url).host]);
     } finally {
       proxy.closeAllConnections();
@@ -484,7 +489,7 @@ describe('a proxy', () => {
     const options = { baseUrl: 'https://vpn.example', token: () => 'a-token' };
     for (const httpsProxy of ['http://user:secret@', 'ftp://user:secret@proxy', 'proxy:3128']) {
       const error = expect.stringMatching(/^HTTPS_PROXY or HTTP_PROXY is not (?!.*secret)/);
-      expect(createApiClient({ ...options, proxy: { httpsProxy } })).toEqual({ ok: false, error });
+      expect(createApiClient({ ...options, proxy: { ...noProxy, httpsProxy } })).toEqual({ ok: false, error });
     }
   });
 
@@ -497,7 +502,7 @@ describe('a proxy', () => {
     proxy.on('connect', (_, socket: Socket) => socket.end(`HTTP/1.1 ${status} No\r\ncontent-length: 0\r\n\r\n`));
     await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
     const httpsProxy = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
-    const answer = await client('https://vpn.example', { proxy: { httpsProxy } }).deleteRule('1', signal);
+    const answer = await client('https://vpn.example', { proxy: { ...noProxy, httpsProxy } }).deleteRule('1', signal);
     expect(answer).toMatchObject({ sent: 'no', code: 'unreachable', message: expect.stringMatching(message) });
     proxy.close();
   });
@@ -506,7 +511,7 @@ describe('a proxy', () => {
     ['http://127.0.0.1:1', 'no connection to the proxy: the connection was refused; check HTTPS_PROXY'],
     ['http://proxy.invalid:3128', 'no connection to the proxy: the host name'],
   ])('that cannot be reached is named, not the server: %s', async (httpsProxy, message) => {
-    const answer = await client('https://vpn.example', { proxy: { httpsProxy } }).listRules(signal);
+    const answer = await client('https://vpn.example', { proxy: { ...noProxy, httpsProxy } }).listRules(signal);
     expect(answer).toMatchObject({ sent: 'no', code: 'unreachable', message: expect.stringContaining(message) });
   });
 });
@@ -518,6 +523,19 @@ describe('TLS', () => {
     expect(answer).toMatchObject({ kind: 'no-answer', sent: 'no', code: 'tls' });
     expect(answer.kind === 'no-answer' ? answer.message : '').toContain('--ca-file');
     expect(await client(url, { caFile: authorities }).listRules(signal)).toMatchObject({ kind: 'answer', status: 200 });
+  });
+
+  test('a certificate of another authority is accepted once the CA file is replaced, without a restart', async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'reconcile-ca-'));
+    closers.push(() => rmSync(folder, { recursive: true }));
+    const caFile = path.join(folder, 'ca.pem');
+    cpSync(new URL('elsewhere.pem', certificates), caFile);
+    const api = client(await serveTls('localhost'), { caFile });
+    expect(await api.listRules(signal)).toMatchObject({ kind: 'no-answer', sent: 'no', code: 'tls' });
+    cpSync(authorities, caFile);
+    expect(await api.listRules(signal)).toMatchObject({ kind: 'answer', status: 200 });
+    rmSync(caFile);
+    expect(await api.listRules(signal)).toMatchObject({ kind: 'answer', status: 200 });
   });
 
   test('NODE_TLS_REJECT_UNAUTHORIZED does not switch the check of certificates off', async () => {
