@@ -77,6 +77,7 @@ export const statusSchema = {
         appliedAt: timeOrNull,
         failed: { type: ['array', 'null'], items: { type: 'string' } },
         stuck: textOrNull,
+        inForce: textOrNull,
       }),
       links: object({ observed: textOrNull, applied: textOrNull }),
       authors: object({ observed: textOrNull, applied: textOrNull }),

@@ -9,7 +9,7 @@ import { describeConditions, isInForce, type PassEnding, showWorse, type Verdict
 import { logPass } from './pass-log.ts';
 import { viewRecord } from './record.ts';
 import { explainSourceError, type RevisionSelection } from './revision-selection.ts';
-import { type Status, viewPass } from './status.ts';
+import { nothingInForce, type Status, viewPass } from './status.ts';
 import { StatusBoard } from './status-board.ts';
 import { makeAgenda, runBack, runRecorded, runWithTimes } from './times.ts';
 import type { Trigger } from './trigger.ts';
@@ -45,7 +45,7 @@ export class Loop {
     const others = isWriter || lease.holder() === null ? null : store.peek?.();
     return {
       ...status,
-      ...(others && { revisions: { ...status.revisions, ...viewRecord(others), applied: null, appliedAt: null } }),
+      ...(others && { revisions: { ...status.revisions, ...viewRecord(others), ...nothingInForce } }),
       role: isWriter ? 'writer' : 'standby',
       holder: lease.holder(),
       suspended: settings().suspended,

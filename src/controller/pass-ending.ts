@@ -205,19 +205,28 @@ export function mayBeOnePart(result: PassResult | null): boolean {
   return result.end === 'unreadable' && codes.has(result.failure?.code ?? '');
 }
 
-/** Two runs, one over each part, as one. */
-export function joinRuns(rules: PassRun, configuration: PassRun): PassRun {
+/** Two runs, one over each part, as one. `revision`: the one that they bring into effect; null: it is taken back. */
+export function joinRuns(rules: PassRun, configuration: PassRun, revision: string | null): PassRun {
   const findFirst = (key: 'waitMs' | 'opensAt'): number | undefined =>
     [rules, configuration].flatMap(({ verdict }) => verdict[key] ?? []).sort((a, b) => a - b)[0];
   const worst = pickWorst([rules.verdict, configuration.verdict]);
+  const other = revision === null ? '' : tellOther(rules, configuration, shortenRevision(revision));
   const troubled = [rules, configuration].find((run) => run.verdict.kind !== 'good');
   return {
     result: troubled?.result ?? rules.result,
-    verdict: { ...worst, waitMs: findFirst('waitMs'), opensAt: findFirst('opensAt') },
+    verdict: { ...worst, message: other + worst.message, waitMs: findFirst('waitMs'), opensAt: findFirst('opensAt') },
     outcomes: [...rules.outcomes, ...configuration.outcomes],
     isDrift: rules.isDrift,
     apart: { rules, configuration },
   };
+}
+
+/** Before what is said of one part: that the other is in effect. Empty: both are or neither is, or the scope has no rules. */
+function tellOther(rules: PassRun, configuration: PassRun, revision: string): string {
+  const [isDone, isToo] = [rules, configuration].map(({ verdict }) => isInForce(verdict));
+  if (isDone === isToo || (isDone && rules.result?.plan?.changes.length === 0)) return '';
+  if (isDone) return `the rules of ${revision} are in effect, its Configuration is not: `;
+  return `the Configuration of ${revision} is in effect, its rules are not: `;
 }
 
 /** Number of live rules after a pass; null: it did not see them. */

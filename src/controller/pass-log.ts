@@ -34,10 +34,9 @@ export function logDrift(logger: Logger, plan: Plan): void {
   }
 }
 
-/** One line for each rule that began or ended. */
-export function logTimes(logger: Logger, outcomes: readonly Outcome[]): void {
-  for (const { step, outcome } of outcomes.slice(0, shown))
-    logger.info('A rule began or ended by its time', { ...makeRequest(step), outcome });
+/** One line for each rule that began or ended, or each step of a plan of such alone. */
+export function logTimes(logger: Logger, turned: readonly Readonly<Record<string, string>>[]): void {
+  for (const fields of turned.slice(0, shown)) logger.info('A rule began or ended by its time', fields);
 }
 
 /** One line for each step that was not carried out, with the server's words. */

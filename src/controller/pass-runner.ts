@@ -2,7 +2,7 @@ import type { Outcome } from '../apply/outcome.ts';
 import type { Secret } from '../model/secret.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { PassPart, TimesPart } from '../pass/pass.ts';
-import type { Refusal } from '../plan/plan.ts';
+import { makeRequest, type Refusal } from '../plan/plan.ts';
 import { Gate, type PassOrder } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { createGapClock } from './observer.ts';
@@ -35,14 +35,16 @@ export class PassRunner {
     // A Configuration alone brings no revision into force: the rules of the one before still begin and end. On trial is the whole.
     const beginAlone = async () => (this.#parts.settings().confirmWithinMs === null ? null : rules.verdict);
     const begin = isBegun || isInForce(rules.verdict) ? order.begin : beginAlone;
-    return joinRuns(rules, await this.#runOne({ ...order, begin }, 'configuration'));
+    const revision = order.back === undefined ? order.content.revision : null;
+    return joinRuns(rules, await this.#runOne({ ...order, begin }, 'configuration'), revision);
   }
 
   /** Applies what began or ended by time. Where that waits, what accepted ends by itself, but for what a rule that waits gives too. */
   async runTimes(order: PassOrder, part: TimesPart): Promise<PassRun> {
     const begin = part === 'boundaries' ? order.begin : null;
     const run = await this.#runOne({ ...order, begin, deleteWaitMs: () => 0 }, part);
-    logTimes(this.#parts.logger, run.outcomes);
+    const steps = run.outcomes.map(({ step, outcome }) => ({ ...makeRequest(step), outcome }));
+    logTimes(this.#parts.logger, steps);
     const isLast = part === 'revocations' && order.waiting !== 'wider';
     if (isLast || !waits(run)) return run;
     // What must not be opened is no reason to leave anything open. A narrower rule may be what a rule of others is in the way of.

@@ -76,8 +76,8 @@ export function recordGivenUp(earlier: readonly string[], revision: string): rea
 }
 
 /** What the status shows of the revisions that a record names. */
-export function viewRecord({ appliedRevision: applied, appliedAt, failed, givenUp, stuckRevision }: LoopRecord) {
-  return { applied, appliedAt, failed: [...failed, ...givenUp], stuck: stuckRevision };
+export function viewRecord({ appliedRevision: applied, appliedAt, inForceRevision: inForce, ...record }: LoopRecord) {
+  return { applied, appliedAt, inForce, failed: [...record.failed, ...record.givenUp], stuck: record.stuckRevision };
 }
 
 export const emptyRecord: LoopRecord = {

@@ -3,7 +3,7 @@ import type { PassResult } from '../pass/pass.ts';
 import { type ConditionUpdate, setConditions } from './conditions.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { countLiveRules, describeConditions, type PassEnding } from './pass-ending.ts';
-import { createStatus, nothingDue, nothingSeen, type Status, viewPlan } from './status.ts';
+import { createStatus, nothingDue, nothingInForce, nothingSeen, type Status, viewPlan } from './status.ts';
 
 /** The status of one loop as it changes. Each change replaces it whole, so that no reader sees half of one. */
 export class StatusBoard {
@@ -47,7 +47,7 @@ export class StatusBoard {
   standBy(message: string, badSettings: string | null): void {
     const verdict = { kind: 'held', reason: 'Standby', message } as const;
     this.set(...describeConditions(verdict, { revision: null, failures: 0, badSettings }));
-    this.revisions({ applied: null, appliedAt: null, failed: null, stuck: null });
+    this.revisions({ ...nothingInForce, failed: null, stuck: null });
     const { enforcement: _seen, conditions, ...status } = this.status;
     const { Enforced: _enforced, ...others } = conditions;
     this.status = { ...status, conditions: others, ...nothingSeen, ...nothingDue };

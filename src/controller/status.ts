@@ -34,13 +34,15 @@ export interface Status {
     readonly attempted: string | null;
     readonly applied: string | null;
     readonly appliedAt: number | null;
+    /** The one last begun to be written: another than the applied one is in effect in part, or waits to be confirmed. */
+    readonly inForce: string | null;
     /** Those that could not be carried out here, or that nobody confirmed; null until the record was read. */
     readonly failed: readonly string[] | null;
     /** The one that was refused here, or not carried out, when it was tried last: it is tried again. */
     readonly stuck: string | null;
   };
   readonly lastSuccessAt: number | null;
-  /** Live objects that differ from the applied revision, as of the last pass. */
+  /** Live objects that others changed, as of the last pass. */
   readonly drift: number;
   /** Corrections that another writer keeps undoing. */
   readonly fights: number;
@@ -117,6 +119,7 @@ export function viewPlan({ plan, content, digest, apply }: PassResult) {
 /** Of a server on which no pass has looked: what differs there, and what waits for its time. */
 export const nothingSeen = { drift: 0, fights: 0, blockedDeletes: 0, liveRules: null, plan: null };
 export const nothingDue = { windowOpensAt: null, confirmBy: null, nextBoundaryAt: null, heldEnds: 0 };
+export const nothingInForce = { applied: null, appliedAt: null, inForce: null };
 
 /** The status before anything is known. */
 export function createStatus(version: string, source: string, wallTime: number, server?: string): Status {
@@ -126,7 +129,7 @@ export function createStatus(version: string, source: string, wallTime: number, 
     ...(server === undefined ? {} : { server }),
     startedAt: wallTime,
     conditions: createConditions(wallTime),
-    revisions: { observed: null, attempted: null, applied: null, appliedAt: null, failed: null, stuck: null },
+    revisions: { observed: null, attempted: null, ...nothingInForce, failed: null, stuck: null },
     lastSuccessAt: null,
     ...nothingSeen,
     progress: null,

@@ -7,6 +7,7 @@ import type { PassOrder } from './gate.ts';
 import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { lacksUsers, type PassEnding, type PassRun, pickWorst, waits } from './pass-ending.ts';
+import { logTimes } from './pass-log.ts';
 import { isDriftOf } from './pass-runner.ts';
 
 /**
@@ -21,7 +22,8 @@ import { isDriftOf } from './pass-runner.ts';
  *
  * Of a directory, the content of the revision in force is gone after a start.
  */
-export async function runWithTimes(lead: Leadership, content: SourceContent, { build, settings, clock }: LoopParts) {
+export async function runWithTimes(lead: Leadership, content: SourceContent, parts: LoopParts) {
+  const { build, settings, clock, logger } = parts;
   const { base, runner, record } = lead;
   const now = clock.wallTime();
   let inForce = base;
@@ -60,7 +62,10 @@ export async function runWithTimes(lead: Leadership, content: SourceContent, { b
   const beside = isLeft ? await runBeside() : null;
   const outcomes = [isStuck ? null : before, run, beside].flatMap((one) => one?.outcomes ?? []);
   const all = { ...run, beside, outcomes };
-  return { ...all, turned: inForce === null ? [] : listTurned(inForce, all, now) };
+  // A pass over times alone has logged what it wrote.
+  const unsaid = isStuck ? [] : listTurned(inForce, run, now).map(({ rule, what }) => ({ object: rule.name, what }));
+  logTimes(logger, unsaid);
+  return { ...all, turned: listTurned(inForce, all, now) };
 }
 
 /**
@@ -78,11 +83,12 @@ export async function runRecorded(lead: Leadership, files: SourceContent['files'
 }
 
 /** Rules of the state before that began or ended since, and were created or deleted for it. */
-function listTurned(before: DesiredState, { outcomes, result }: PassRun, now: number): readonly Boundary[] {
+function listTurned(before: DesiredState | null, { outcomes, result }: PassRun, now: number): readonly Boundary[] {
+  if (before?.at === undefined) return [];
   const done = outcomes.filter(({ outcome }) => outcome === 'done').map(({ step }) => step);
   const gone = new Set(done.flatMap((step) => ('live' in step ? [formatRuleKey(step.live.rule)] : [])));
   const made = new Set(done.flatMap((step) => ('rule' in step ? [formatRuleKey(step.rule)] : [])));
-  return listBoundaries(before, 0, Math.max(now, result?.desired?.state?.at ?? 0)).filter(({ rule, what }) =>
+  return listBoundaries(before, before.at, Math.max(now, result?.desired?.state?.at ?? 0)).filter(({ rule, what }) =>
     (what === 'ends' ? gone : made).has(formatRuleKey(rule.rule)),
   );
 }

@@ -97,7 +97,8 @@ function stateMarkup({ status, now, forge, authors }: SidecarState): Markup {
     const author = authors.get(id) ?? '';
     return html`${linkText(formatRevision(id), forge && linkCommit(forge, id))}${author === '' ? '' : ` by ${escapeControls(author)}`}`;
   };
-  const { applied, appliedAt, observed } = revisions;
+  const { applied, appliedAt, inForce, observed } = revisions;
+  const sort = status.confirmBy === null ? 'in effect in part' : 'not confirmed yet';
   return html`<div class="state ${tone}" role="status"><h1>${text}</h1>
 ${progress === null ? '' : html`<progress aria-label="Steps" value="${progress.done}" max="${progress.total}"></progress>`}
 ${detail === '' ? '' : html`<p class="summary">${detail}</p>`}
@@ -105,7 +106,8 @@ ${advice === null ? '' : html`<p>${advice} <code class="command">${command}</cod
 <dl><dt>Server</dt><dd>${status.server ?? 'not known'}</dd>
 <dt>Source</dt><dd>${status.source}</dd>
 <dt>In effect</dt><dd>${revision(applied)}${appliedAt === null ? '' : html` since ${timeMarkup(appliedAt)}`}</dd>
-${observed === applied ? '' : html`<dt>Newest</dt><dd>${revision(observed)}, not in effect</dd>`}
+${inForce === null || inForce === applied ? '' : html`<dt>In force</dt><dd>${revision(inForce)}, ${sort}</dd>`}
+${observed === applied || observed === inForce ? '' : html`<dt>Newest</dt><dd>${revision(observed)}, not in effect</dd>`}
 <dt>State since</dt><dd>${timeMarkup(conditions.Ready.since)}, ${formatAgo(now - conditions.Ready.since)}</dd>
 <dt>Writer</dt>
 <dd>${status.role === null ? 'no replica' : status.role === 'writer' ? 'this replica' : 'another replica'}${status.holder === null ? '' : `: ${status.holder}`}</dd>

@@ -86,6 +86,21 @@ describe('reconcile status', () => {
     expect((await world.cli(['status', url])).code).toBe(1);
   });
 
+  it('of one that refuses the Configuration alone: says that the rules are in effect, and of which revision', async () => {
+    const spec = '{local_auth_enabled: false, openid_connect_providers: []}';
+    world.write('m/c.yaml', `apiVersion: firezone/v0\nkind: Configuration\nmetadata: {name: main}\nspec: ${spec}\n`);
+    const url = await startSidecar();
+    const said = await world.cli(['status', url]);
+    expect([said.code, said.out]).toEqual([
+      1,
+      expect.stringMatching(/^Ready +False +Refused: the rules of \S+ are in effect/m),
+    ]);
+    expect(said.out).toMatch(/^in force +sha256:[0-9a-f]{12}$/m);
+    expect(said.out).not.toMatch(/^applied/m);
+    expect(await (await fetch(url)).text()).toMatch(/<dt>In force<\/dt><dd>.*, in effect in part</);
+    expect(world.simulator.rules()).toHaveLength(1);
+  });
+
   it('with a token: --listen-token-file', async () => {
     const url = await startSidecar('--listen-token-file', 'web-token');
     const without = await world.cli(['status', url]);
@@ -127,7 +142,7 @@ describe('reconcile status', () => {
   });
 
   it('what is no status is said', async () => {
-    for (const body of [{}, [], 'hello', { conditions: 1 }])
+    for (const body of [{}, [], 'hello', { conditions: 1 }, 'long'.repeat(6_000_000)])
       await serve(200, body, async (url) => {
         const said = await world.cli(['status', url]);
         expect([said.code, said.err]).toEqual([1, expect.stringContaining('not the page of a sidecar')]);

@@ -824,7 +824,9 @@ describe('the loop', () => {
     start(fake);
     await fake.clock.until(() => fake.requests.length === 3);
     expect(fake.applied.length).toBe(1);
-    expect(ready(fake)).toMatchObject({ status: 'False', reason: 'Refused', message: 'too many; raise it' });
+    const message = 'the rules of r1 are in effect, its Configuration is not: too many; raise it';
+    expect(ready(fake)).toMatchObject({ status: 'False', reason: 'Refused', message });
+    expect(fake.loop.status().revisions).toMatchObject({ applied: null, inForce: 'r1' });
     await end(fake);
   });
 
@@ -839,6 +841,8 @@ describe('the loop', () => {
     await fake.clock.until(() => ready(fake).reason === 'Refused');
     const { blockedDeletes, liveRules, plan } = fake.loop.status();
     expect({ blockedDeletes, liveRules }).toEqual({ blockedDeletes: 2, liveRules: 1 });
+    const message = 'the Configuration of r1 is in effect, its rules are not: too many; raise it';
+    expect(ready(fake)).toMatchObject({ message });
     expect(plan?.refusals.length).toBe(1);
     await end(fake);
   });

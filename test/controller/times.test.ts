@@ -35,6 +35,8 @@ let newest: SourceContent;
 let record: LoopRecord;
 let onSave: (record: LoopRecord) => void;
 let turns: Turn[];
+/** What the log says of rules that began or ended. */
+let logged: unknown[];
 let now: number;
 let stop: AbortController;
 /** Where the history lies, and whether the manifests are those of a directory, which gives out no earlier content. */
@@ -104,7 +106,7 @@ async function start(...flags: string[]): Promise<void> {
     badSettings: () => null,
     stop: stop.signal,
     clock,
-    logger: silent,
+    logger: { ...silent, info: (text, fields) => void (text.startsWith('A rule began') && logged.push(fields)) },
     lease,
     observer: { phaseEnded: () => undefined, passEnded: () => undefined, gapClosed: () => undefined },
     notify: (turn) => void turns.push(turn),
@@ -165,6 +167,7 @@ beforeEach(async () => {
   record = emptyRecord;
   onSave = () => {};
   turns = [];
+  logged = [];
   contents.clear();
   [historyIn, isDirectory, isAway] = [null, false, false];
   newest = contentOf(
@@ -247,20 +250,26 @@ describe('rules that begin and end, in a sidecar', () => {
   const invalidate = async (): Promise<void> => {
     newest = await Promise.resolve(contentOf('nonsense: ['));
   };
-  const deleteGuest = async (): Promise<void> => {
-    const id = world.simulator.rules().find(({ destination }) => destination === '10.1.0.0/16')?.id;
+  const deleteLive = async (network: string): Promise<void> => {
+    const id = world.simulator.rules().find(({ destination }) => destination === network)?.id;
     const headers = { authorization: `Bearer ${token}` };
     expect((await fetch(`${world.simulator.url}/v0/rules/${id}`, { method: 'DELETE', headers })).ok).toBe(true);
   };
+  const guestEnds = { object: 'guest', what: 'ends' };
+  const laterBegins = { object: 'later', what: 'begins' };
   it.each([
-    ['both, while the newest revision is invalid', invalidate, ['guest', 'later']],
-    ['nothing of a rule that somebody deleted before', deleteGuest, ['later']],
-  ])('are told when they have happened: %s', async (_, change, names) => {
+    ['both, while the newest revision is invalid', invalidate, [guestEnds, laterBegins]],
+    ['nothing of a rule that somebody deleted before', () => deleteLive('10.1.0.0/16'), [laterBegins]],
+  ])('are told and logged once when they have happened: %s', async (_, change, expected) => {
     settings = { ...settings, noticeMs: 0 };
+    const told = () => turns.flatMap(({ rules = [] }) => rules.map(({ rule, what }) => ({ object: rule.name, what })));
     await start();
     await change();
     await passAt(now + 25 * hour);
-    expect(turns.flatMap(({ rules = [] }) => rules.map(({ rule: { name } }) => name))).toEqual(names);
+    expect([told(), logged]).toEqual([expected, expected]);
+    await deleteLive('10.2.0.0/16');
+    await passAt(now + 26 * hour);
+    expect([live(), told(), logged]).toEqual([after, expected, expected]);
   });
 
   it.each<[string, string, () => void]>([
@@ -809,7 +818,7 @@ describe('rules that begin and end, in a sidecar', () => {
     await running;
     await start();
     expect([loop.status().conditions.Ready.reason, live()]).toEqual(['ClockDiffers', before]);
-    await deleteGuest();
+    await deleteLive('10.1.0.0/16');
     expect([await passAt(now + 48 * hour), live()]).toEqual(['ClockDiffers', ['10.3.0.0/16', ...after.slice(1)]]);
   });
 

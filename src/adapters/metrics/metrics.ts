@@ -84,7 +84,7 @@ const gauges: Readonly<Record<string, readonly [help: string, value: (now: Statu
     (one) => one.lastSuccessAt,
   ],
   applied_timestamp_seconds: ['When the applied revision came into effect', (one) => one.revisions.appliedAt],
-  drift_objects: ['Live objects that differ from the applied revision', (one) => one.drift],
+  drift_objects: ['Live objects that others changed', (one) => one.drift],
   fights: ['Corrections that another writer keeps undoing', (one) => one.fights],
   blocked_deletes: ['Deletes of a plan that a guard refused', (one) => one.blockedDeletes],
   live_rules: ['Rules on the server after the last pass', (one) => one.liveRules],
@@ -141,10 +141,10 @@ function registerGauges(registry: Registry, states: States, own: readonly string
   );
   register(
     'revision_info',
-    'The observed, attempted and applied revision, as labels; always 1',
+    'The observed, attempted and applied revision, and the one in force, as labels; always 1',
     ['kind', 'revision'],
-    ({ revisions: { observed, attempted, applied } }) =>
-      Object.entries({ observed, attempted, applied }).flatMap(([kind, revision]): Row[] =>
+    ({ revisions: { observed, attempted, applied, inForce } }) =>
+      Object.entries({ observed, attempted, applied, in_force: inForce }).flatMap(([kind, revision]): Row[] =>
         revision === null ? [] : [[{ kind, revision }, 1]],
       ),
   );

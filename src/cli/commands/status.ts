@@ -62,13 +62,13 @@ async function ask(url: URL, token: string | null, stop: AbortSignal) {
   }
 }
 
-/** The body, as long as it is one that a sidecar sends. */
+/** The body; of one that is longer than what a sidecar sends, a part that is no JSON. */
 async function readText(answer: Response): Promise<string> {
   const decoder = new TextDecoder();
   let text = '';
   for await (const chunk of answer.body ?? []) {
     text += decoder.decode(chunk as Uint8Array, { stream: true });
-    if (text.length > largest) throw makeFailure('usage', 'the answer is too long for a status');
+    if (text.length > largest) break;
   }
   return text;
 }
@@ -94,8 +94,6 @@ function exitCodeOfStatus({ conditions }: Members): number {
 /** A commit or a digest, of which twelve characters tell enough. */
 const longId = /\b([0-9a-f]{12})[0-9a-f]{28,}\b/;
 
-const shownFacts = ['server', 'source', 'applied', 'observed', 'live rules', 'drift', 'role', 'suspended', 'version'];
-
 const tones = { True: 'strong', False: 'error', Unknown: 'warning' } as const;
 
 function describe(status: Members, color: boolean): string {
@@ -111,13 +109,16 @@ function describe(status: Members, color: boolean): string {
     const words = [reason, message].filter(Boolean).map(tell).join(': ');
     return `${tell(type).padEnd(12)} ${isKey ? paint(tones[state], shown) : shown} ${words}`;
   });
-  const facts: Members = { ...status, ...revisions, 'live rules': status['liveRules'] };
-  const known = shownFacts.filter((name) => (facts[name] ?? '') !== '');
+  const { server, source, liveRules, drift, role, suspended, version } = status;
+  const { applied, inForce, observed } = revisions;
+  const shown = { applied, 'in force': inForce === applied ? null : inForce, observed };
+  const facts = { server, source, ...shown, 'live rules': liveRules, drift, role, suspended, version };
+  const known = Object.entries(facts).filter(([, value]) => (value ?? '') !== '');
   return [
     ...headline.map((line) => paint('strong', line)),
     ...conditions,
     '',
-    ...known.map((name) => `${name.padEnd(12)} ${tell(facts[name]).replace(longId, '$1')}`),
+    ...known.map(([name, value]) => `${name.padEnd(12)} ${tell(value).replace(longId, '$1')}`),
     '',
   ].join('\n');
 }

@@ -48,8 +48,17 @@ describe('the metrics', () => {
     const first = (await metrics.text()).text;
     expect(first).toContain('reconcile_condition{type="Ready",reason="Refused"} 0');
     expect(first).toContain(`reconcile_revision_info{kind="applied",revision="${'b'.repeat(40)}"} 1`);
+    expect(first).toContain(`reconcile_revision_info{kind="in_force",revision="${'c'.repeat(40)}"} 1`);
     status = someStatus('x', {
-      revisions: { observed: null, attempted: null, applied: 'c'.repeat(40), appliedAt: 5000, failed: [], stuck: null },
+      revisions: {
+        observed: null,
+        attempted: null,
+        applied: 'c'.repeat(40),
+        appliedAt: 5000,
+        failed: [],
+        stuck: null,
+        inForce: null,
+      },
     });
     const second = (await metrics.text()).text;
     expect(second).not.toContain('b'.repeat(40));

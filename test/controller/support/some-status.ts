@@ -15,6 +15,7 @@ export function someStatus(text = 'hello', changes: Partial<Status> = {}): Statu
       appliedAt: 1_700_000_000_000,
       failed: ['c'.repeat(40)],
       stuck: null,
+      inForce: 'c'.repeat(40),
     },
     plan: {
       digest: null,
