@@ -4,6 +4,7 @@ import type { DesiredContext } from '../desired/context.ts';
 import type { Place } from '../model/problem.ts';
 import { attempt, fail, ok, type Result } from '../model/result.ts';
 import { Secret } from '../model/secret.ts';
+import { lfsPointer } from './source/limits.ts';
 
 /** What secret references may reach. Whoever writes manifests must not be able to publish the process's own secrets. */
 export interface SecretAccess {
@@ -89,6 +90,7 @@ function readSecretFile(access: SecretAccess, file: string): Result<Secret, stri
     if (isForbidden(access, status)) return fail('This file is one of the program’s own (token, key or settings).');
     const bytes = Buffer.alloc(mostBytes + 1);
     const length = readSync(descriptor, bytes, 0, bytes.length, 0);
+    if (lfsPointer.test(bytes.toString('latin1', 0, 40))) return fail('This is a Git LFS pointer: run `git lfs pull`.');
     return ok(Secret.of(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes.subarray(0, length))));
   } catch {
     return fail('This file is not UTF-8 text, or cannot be read.');

@@ -49,6 +49,11 @@ describe('row 29: a manifest author cannot read the secrets of the process', () 
     },
   );
 
+  it('takes no pointer of Git LFS for the secret that it stands for', () => {
+    writeFileSync(path.join(root, 'key'), 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12345\n');
+    expect(read({ file: 'key' })).toBe('refused: This is a Git LFS pointer: run `git lfs pull`.');
+  });
+
   it('but may read what is allowed by prefix or by the settings', () => {
     expect(read({ env: 'RECONCILE_SECRET_A' })).toBe('value a');
     expect(read({ env: 'IDP_SECRET' })).toBe('value b');

@@ -9,7 +9,7 @@ import type { SourceContent, SourceFile } from '../../ports.ts';
 import { control } from './git-address.ts';
 import { type GitAnswer, GitError, type GitRepository, type TreeEntry } from './git-repository.ts';
 import { listManifestEntries, maxTreeBytes } from './git-tree.ts';
-import { describeJson, noteJson, refuseBeyond } from './limits.ts';
+import { describeJson, lfsPointer, noteJson, refuseBeyond } from './limits.ts';
 import { findInWorkTree } from './work-tree.ts';
 
 /** Which manifests of a commit to read, and how much of them. */
@@ -132,7 +132,7 @@ export function makeFiles(
       if (!isManifestPath(path) || regular.has(findTarget(path, bytes.toString()))) continue;
       return fail(refuseLink(path, ''));
     }
-    if (bytes.subarray(0, 40).toString('latin1').startsWith('version https://git-lfs.github.com/'))
+    if (lfsPointer.test(bytes.toString('latin1', 0, 40)))
       return fail(makeError('git-lfs', `${path} is stored in Git LFS, which is not fetched`, 'commit the file itself'));
     files.push({ path, bytes, hash: hashOf(id, bytes) });
   }
