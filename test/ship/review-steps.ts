@@ -65,16 +65,19 @@ function evaluate(value: string, env: Readonly<Record<string, string>>, outputs:
   return outputs.get(`${output[1]}.${output[2]}`) ?? '';
 }
 
-/** The script of the jobs of ci/gitlab.yml, in one shell, with what the image holds. */
+/** The script of the jobs of ci/gitlab.yml and `more` lines, of which `.reconcile` is that script, in one shell, with what the image holds. */
 export async function runTemplate(
   env: Readonly<Record<string, string>>,
   cwd: string,
-  { onStart = ignore }: { readonly onStart?: (shell: ChildProcess) => void } = {},
+  { onStart = ignore, more = [] }: { readonly onStart?: (shell: ChildProcess) => void; more?: readonly string[] } = {},
 ): Promise<Ran> {
   const template = parse(readFileSync(path.join(root, 'ci/gitlab.yml'), 'utf8')) as {
     '.reconcile': { script: readonly string[] };
   };
-  const script = template['.reconcile'].script.join('\n').replaceAll('/opt/reconcile', path.join(root, 'dist'));
+  const lines = more.flatMap((line) => (line === '.reconcile' ? template['.reconcile'].script : line));
+  const script = [...template['.reconcile'].script, ...lines]
+    .join('\n')
+    .replaceAll('/opt/reconcile', path.join(root, 'dist'));
   return await runShell('sh', `set -e\n${script}`, env, cwd, onStart);
 }
 

@@ -971,7 +971,9 @@ describe('the Action', () => {
           if (world.live().length === before) return isAlive && setTimeout(cancel, 20);
           const children = readFileSync(`/proc/${shell.pid}/task/${shell.pid}/children`, 'utf8').trim();
           inherited.push(...readFileSync(`/proc/${children}/environ`, 'utf8').split('\0'));
-          return shell.kill(cancelled === 'github' ? 'SIGINT' : 'SIGTERM');
+          for (const _ of ['runners', 'signal', 'more', 'than once'])
+            shell.kill(cancelled === 'github' ? 'SIGINT' : 'SIGTERM');
+          return;
         };
         cancel();
       };
@@ -981,8 +983,12 @@ describe('the Action', () => {
       const ran =
         cancelled === 'github'
           ? await runAction(push, folder, { onStart })
-          : await runTemplate({ ...job, RECONCILE_BASE_URL: world.sim.url }, folder, { onStart });
+          : await runTemplate({ ...job, RECONCILE_BASE_URL: world.sim.url }, folder, {
+              onStart,
+              more: ['echo went on'],
+            });
       expect([ran.code, ran.output]).toEqual([5, expect.stringMatching(/^Stopped: \d+ done, \d+ dropped/m)]);
+      expect(ran.output).not.toContain('went on');
       expect(inherited.includes('RUNNER_TRACKING_ID=github_77')).toBe(cancelled === 'github');
       expect(world.live().length).toBeLessThan(before + 20);
     }
@@ -1286,13 +1292,29 @@ describe('the GitLab template', () => {
     },
   );
 
+  it('applies a second policy in the same job, and runs the lines after it unless one of them fails', async () => {
+    for (const name of ['a', 'b']) mkdirSync(path.join(folder, name));
+    writeFileSync(path.join(folder, 'a/r.yaml'), named('a', opens));
+    writeFileSync(path.join(folder, 'b/r.yaml'), named('b', 'action: drop, destination: 10.9.0.0/16'));
+    const more = ['export RECONCILE_PATH=b', '.reconcile', 'echo went on'];
+    const job = environment({ RECONCILE_TOKEN: apiToken, RECONCILE_PATH: 'a', RECONCILE_PRUNE: 'none' });
+    expect(await runTemplate(job, folder, { more })).toMatchObject({
+      code: 0,
+      output: expect.stringMatching(/went on\n$/),
+    });
+    expect(world.live().toSorted()).toEqual(['10.2.0.0/16', '10.9.0.0/16']);
+    writeFileSync(path.join(folder, 'a/r.yaml'), 'x: 1\n');
+    const failed = await runTemplate(job, folder, { more });
+    expect([failed.code, failed.output]).toEqual([4, expect.not.stringContaining('went on')]);
+  });
+
   it('runs the script that the image holds', () => {
     const template = parse(readFileSync(path.join(root, 'ci/gitlab.yml'), 'utf8')) as Record<
       string,
       { script?: string[] }
     >;
-    expect(template['.reconcile']?.script?.at(-1)).toBe(
-      'exec env RECONCILE_PREPARED="$prepared" node /opt/reconcile/ci/gitlab.mjs',
+    expect(template['.reconcile']?.script?.at(-1)).toMatch(
+      /^RECONCILE_PREPARED="\$prepared" node \/opt\/reconcile\/ci\/gitlab.mjs & /,
     );
     expect(readFileSync(path.join(root, 'Dockerfile'), 'utf8')).toContain('/src/dist /opt/reconcile');
     expect(Object.keys(template)).toEqual(['.reconcile', 'reconcile-plan', 'reconcile-apply']);
