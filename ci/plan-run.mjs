@@ -33,9 +33,6 @@ export async function runJob(job) {
   const { prepared, planOnly, token, snapshot, baseUrl, caFile, path, forAll = '', forApply, output, words } = job;
   if (command === undefined) throw new Error('reconcile is not built: run npm ci && npm run build');
   tellUnused(job);
-  // The step before gets it as a flag in single quotes.
-  if (process.env.RECONCILE_VALUES?.includes("'"))
-    throw new Error('a quote in RECONCILE_VALUES: name the file in the settings');
   const { base, names, settings, variables } = prepared;
   const offline = planOnly && token === '';
   const hasSnapshot = snapshot !== '' && existsSync(snapshot);
@@ -61,10 +58,12 @@ export async function runJob(job) {
  */
 function nameRun({ path, baseUrl = '', snapshot, config = '' }, extra) {
   const [folder, file, live] = [path, config, snapshot].map((one) => one && (relative('', resolve(one)) || '.'));
-  const variables = ['overlay', 'values', 'profile'].flatMap((name) =>
-    named(`--${name}`, process.env[`RECONCILE_${name.toUpperCase()}`]),
-  );
-  const flags = joinValues([...extra, ...variables]).filter((word) =>
+  const words = joinValues(extra);
+  // A flag counts more.
+  const variables = ['overlay', 'values', 'profile']
+    .filter((name) => !words.some((word) => word.startsWith(`--${name}=`)))
+    .flatMap((name) => named(`--${name}`, process.env[`RECONCILE_${name.toUpperCase()}`]));
+  const flags = [...words, ...joinValues(variables)].filter((word) =>
     /^--(base-url|config|fleet|target|overlay|values|profile)=/.test(word),
   );
   const parts = [folder, baseUrl || live, file, ...flags].filter(Boolean);

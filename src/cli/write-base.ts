@@ -210,10 +210,10 @@ async function writeBase(request: Reading, out: string) {
 /** The settings of the second step; throws a `Failure` where it refuses them. */
 function settleSecondStep(settingsFile: string): Settings {
   const words = splitWords(given.arguments) ?? []; // a quote that is not closed is said by the second step
-  const picked = { values: pickValues(words, '--values'), failOn: pickValues(words, '--fail-on') };
-  const flags = Object.fromEntries(Object.entries(picked).filter(([, list]) => list.length > 0));
+  const pick = (flag: string): string | undefined => pickValues(words, flag).join() || undefined;
   const file = settingsFile === '' ? null : readSettingsFile(settingsFile);
-  return settle({ flags, env: {}, cwd: process.cwd(), file });
+  const flags = { values: pick('--values'), failOn: pick('--fail-on') };
+  return settle({ flags, env: process.env, cwd: process.cwd(), file });
 }
 
 /** Where Git keeps the checkout of a folder, and the path there; null: it has none, for it is `where`. */

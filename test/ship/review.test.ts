@@ -931,11 +931,13 @@ describe('the Action', () => {
     const ran = await run('github', { ...environment(fork, { INPUT_PATH: 'environments' }), ...variables }, clone);
     expect([ran.code, ran.output]).toEqual([3, expect.stringContaining('10.40.0.0/24 tcp 443 → 0.0.0.0/0 tcp 443')]);
     expect(summary()).toContain('`--overlay=production` `--values=ops/the values.yaml`');
-    const quoted = { ...environment(fork), RECONCILE_VALUES: "ops/it's.yaml", RECONCILE_FAIL_ON: 'opens' };
-    expect(await run('github', quoted, folder)).toMatchObject({
-      code: 1,
-      output: expect.stringContaining('a quote in'),
-    });
+    // A flag counts more, and the variables are not added to it.
+    const INPUT_ARGUMENTS = "--values 'ops/the values.yaml' --fail-on closes";
+    const flags = environment(fork, { INPUT_PATH: 'environments', INPUT_ARGUMENTS });
+    const beside = { ...variables, RECONCILE_VALUES: "ops/it's not here.yaml" };
+    expect(await run('github', { ...flags, ...beside }, clone)).toMatchObject({ code: 3 });
+    expect(summary()).toMatch(/`--values=ops\/the values.yaml` `--overlay=production` · [\s\S]*Without the server/);
+    expect(summary()).not.toContain('not here');
     const cut = { ...variables, GITHUB_BASE_REF: 'gone', RECONCILE_FAIL_ON: 'opens' };
     const ended = await run('github', { ...environment(fork, { INPUT_PATH: 'environments' }), ...cut }, clone);
     expect([ended.code, ended.output]).toEqual([1, expect.stringMatching(/^::error::.*fetch-depth: 0/)]);
