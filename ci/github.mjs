@@ -13,8 +13,8 @@ async function main() {
   const event = (env.GITHUB_EVENT_PATH && JSON.parse(readFileSync(env.GITHUB_EVENT_PATH, 'utf8'))) || {};
   const review = event.pull_request !== undefined;
   const auto = input('mode') === 'auto' || input('mode') === '';
-  // The forge's merge of a request can be seen nowhere.
-  const prepared = readPrepared(input('prepared'), [env.GITHUB_SHA, event.pull_request?.head?.sha]);
+  const { head, base } = event.pull_request ?? {};
+  const prepared = readPrepared(input('prepared'), env.GITHUB_SHA, head?.sha, base?.ref);
   const held = onMain(event)
     ? prepared.held
     : `${env.GITHUB_REF || 'A commit without a branch'} is not the default branch`;

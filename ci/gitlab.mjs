@@ -14,10 +14,12 @@ async function main() {
   const fromFork = review && env.CI_MERGE_REQUEST_SOURCE_PROJECT_ID !== env.CI_MERGE_REQUEST_PROJECT_ID;
   const token = fromFork ? '' : (env.RECONCILE_TOKEN ?? '');
   if (token === '' && !review) return fail('RECONCILE_TOKEN is not there: make it a protected, masked variable');
-  const prepared = readPrepared(env.RECONCILE_PREPARED ?? '', [
+  const prepared = readPrepared(
+    env.RECONCILE_PREPARED ?? '',
     env.CI_COMMIT_SHA,
     env.CI_MERGE_REQUEST_SOURCE_BRANCH_SHA,
-  ]);
+    env.CI_MERGE_REQUEST_TARGET_BRANCH_NAME,
+  );
   const planOnly = review || prepared.held !== '';
   if (planOnly && !review) say(`${prepared.held}, so it is only planned; to go back to it, revert the commits since.`);
   const done = await runJob({

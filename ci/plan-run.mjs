@@ -123,22 +123,23 @@ function named(flag, value = '') {
 
 /**
  * What the step before wrote (dist/ci/base.js), which had no secret: the arguments that name the base, and the variable that
- * tells the command what is planned, so that it starts no git beside the token. `held`: why it is only planned. `shown`: a commit, and the one
- * that is named in its place.
+ * tells the command what is planned, so that it starts no git beside the token. `held`: why it is only planned. `request`: the commit of a
+ * request, and the branch that the forge merged it into as `merge`, which nobody can look up: its lines are not those of the request.
  */
-export function readPrepared(folder, [commit, shown]) {
+export function readPrepared(folder, merge, request, into) {
   const read = (name) => {
     const file = join(folder, name);
     return folder !== '' && existsSync(file) ? [readFileSync(file, 'utf8')] : [];
   };
   const base = read('base'); // its content is the path of the manifests
   const [held = '', revision = 'not known'] = [read('held')[0], read('revision')[0]];
+  const named = merge === request ? request : `the merge of ${request?.slice(0, 12)} into ${into}`;
   return {
     base: base.map((path) => `--base=${path}`),
     names: base.map((path) => [path, 'the base']),
     settings: read('config').flatMap((file) => ['--config', file]),
     held,
-    variables: { RECONCILE_REVISION: commit && shown ? revision.replace(commit, shown) : revision },
+    variables: { RECONCILE_REVISION: request && merge ? revision.replace(merge, () => named) : revision },
   };
 }
 

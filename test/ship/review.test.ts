@@ -311,7 +311,7 @@ describe('the Action', () => {
     forge.request = { head: { sha: head }, base: { ref: 'main' } };
     const first = await run('github', variables, clone);
     expect(first.code).toBe(0);
-    expect(forge.comments[1]?.body).toContain(`at ${head.slice(0, 7)} \\(feature\\)`);
+    expect(forge.comments[1]?.body).toContain(`at the merge of ${head.slice(0, 12)} into main \\(feature\\)`);
     for (const now of [
       { head: { sha: merge }, base: { ref: 'main' } },
       { head: { sha: head }, base: { ref: 'other' } },
