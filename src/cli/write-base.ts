@@ -1,14 +1,14 @@
-import { existsSync, lstatSync, mkdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { isDeepStrictEqual, parseArgs } from 'node:util';
 import { createManifestParser } from '../adapters/manifest-parser.ts';
 import { readFileAt } from '../adapters/source/git-content.ts';
-import { runGit } from '../adapters/source/git-process.ts';
 import { type FilesRequest, fetchAll, readAtRef, readFilesAtRef } from '../adapters/source/git-ref.ts';
 import { GitRepository, type RepositoryContext } from '../adapters/source/git-repository.ts';
 import { findInWorkTree, findWorkTree, listRepositories } from '../adapters/source/work-tree.ts';
 import { listReferencedFiles } from '../desired/build-configuration.ts';
 import { isManifestPath } from '../manifest/manifest.ts';
+import { attempt } from '../model/result.ts';
 import type { SourceFile } from '../ports.ts';
 import { renderProblems } from '../report/problems.ts';
 import { Failure, makeFailure, mustRead, type Settings } from './command.ts';
@@ -34,13 +34,14 @@ const { values: given } = parseArgs({
     head: { type: 'string', default: '' }, // the last commit of a pull request; HEAD may be a merge of it
     sha: { type: 'string', default: '' }, // the commit of the event: of the branch that runs, or the forge's own merge of a request
     repository: { type: 'string', default: '' }, // OWNER/NAME of the event's
+    trusted: { type: 'string', default: '' }, // others that count as it: OWNER/NAME, or HOST/PATH; *: all
     annotate: { type: 'boolean', default: false }, // in the form that GitHub shows beside a run
     config: { type: 'string', default: '' },
     'config-ref': { type: 'string', default: '' },
     arguments: { type: 'string', default: '' }, // the flags of the second step
   },
 });
-const fetched = 'refs/reconcile/newest';
+const fetch = ['fetch', '--no-tags', '--no-filter', '--refmap=', '--no-write-fetch-head'];
 void main().catch((error: Error) => {
   say(error instanceof Failure ? renderProblems(error.problems, false).trimEnd() : error.message, 1);
 });
@@ -59,33 +60,34 @@ async function main(): Promise<void> {
   const { failOn } = settings;
   // What opens later is only seen beside the base.
   const code = given.base !== '' && failOn.length > 0 ? 1 : 0;
-  const repository = new GitRepository({ ...git, gitDir });
-  const head = gitDir === '' ? '' : await readHead(repository, out);
-  const name = await nameBase(repository, head);
   if (path === null) say(`${given.path} is ${where}: the plan is not compared with a base`, code);
+  if (gitDir === '') return;
+  const { repository, head, mainRef } = await readHead(new GitRepository({ ...git, gitDir }), out);
+  const name = await nameBase(repository, head);
   const limits = readLimits(settings);
   const parse = createManifestParser({ profile: readProfile(settings), values: readGivenValues(settings), limits });
   const references = async (files: readonly SourceFile[]) => listReferencedFiles(await parse(files));
   const reading = path && { ...git, limits, references, directory, path, files: settings.values, ref: head };
-  await checkAttributes(repository, reading);
-  if (name === '') return await holdOlder({ ...git, gitDir }, head, reading, join(out, 'held'));
-  if (reading === null || head === '') return;
-  const commit = await findBase({ ...git, gitDir }, head, name);
+  if (reading !== null) await checkAttributes(repository, reading);
+  if (name === '') return await holdOlder({ repository, head, mainRef }, reading, join(out, 'held'));
+  if (reading === null) return;
+  const commit = await findBase(repository, head, name);
   if (commit === null) return say(`the plan is not compared with its base, which this clone lacks; ${fetchAll}`, code);
   if (failOn.includes('drift') && (await differ(reading, [commit, await repository.commitOf(given.base)])))
     say(`${shorten(given.base)} has other manifests by now: they count as drift until the branch is updated`, 0);
-  await writeBase({ ...reading, ref: commit }, out);
+  await writeBase(repository, { ...reading, ref: commit }, out);
 }
 
 /** Writes why the commit of a job that runs again is only planned, where the default branch has other manifests by now. */
-async function holdOlder(context: RepositoryContext, head: string, reading: Reading | null, file: string) {
+async function holdOlder({ repository, head, mainRef }: Checkout, reading: Reading | null, file: string) {
   if (head === '' || existsSync(file)) return;
-  const main = shorten(given['config-ref']);
-  const { tip, isNow } = await fetchNewest(context);
+  const main = shorten(mainRef);
+  const { tip, isNow, isGone } = await fetchNewest(repository, mainRef);
+  if (isGone) return writeFileSync(file, `${main} is no branch of the repository any more`);
   const why = `this job cannot fetch ${main} (persist-credentials: false, or ssh-key?)`;
   if (tip === head && !isNow) return say(`${why}: run again after a later push, it applies its older manifests`, 0);
   // A commit that a force push took out of the branch has the tip of now in its history.
-  if (tip === null || tip === head || (!isNow && (await new GitRepository(context).isAncestor(tip, head)))) return;
+  if (tip === null || tip === head || (!isNow && (await repository.isAncestor(tip, head)))) return;
   const isOther = reading && (await differ(reading, [head, tip]));
   const has = isOther === null ? 'may have' : 'has';
   if (isOther !== false)
@@ -93,13 +95,15 @@ async function holdOlder(context: RepositoryContext, head: string, reading: Read
 }
 
 /** The newest commit of the default branch, or the one that is here: actions/checkout sets the branch of origin to the event's. */
-async function fetchNewest(context: RepositoryContext) {
-  const main = given['config-ref'];
-  const isNow = await fetchFrom(context, `+${main.replace('refs/remotes/origin/', 'refs/heads/')}:${fetched}`);
+async function fetchNewest(repository: GitRepository, main: string) {
+  const branch = main.replace('refs/remotes/origin/', '').replace(/^(?!HEAD$)/, 'refs/heads/');
+  const isNow = (await repository.askOrigin(fetch, `+${branch}:refs/reconcile/newest`)) !== null;
+  const isGone = !isNow && (await repository.askOrigin(['ls-remote'], branch)) === '';
   // What an earlier job fetched is older.
-  return { isNow, tip: await new GitRepository(context).commitOf(isNow ? fetched : main) };
+  return { isNow, isGone, tip: await repository.commitOf(isNow ? 'refs/reconcile/newest' : main) };
 }
 
+type Checkout = Awaited<ReturnType<typeof readHead>>;
 type Reading = Parameters<typeof readAtRef>[0] & FilesRequest & { readonly path: readonly string[] };
 
 /** Whether the manifests of two commits, the files that they name, or values files differ; null where that cannot be told, as of a link. */
@@ -113,53 +117,69 @@ async function differ(reading: Reading, commits: readonly (string | null)[]) {
 
 async function readCommit(request: Reading) {
   const { files } = mustRead(await readAtRef(request));
-  return { files, values: mustRead(await readFilesAtRef(request)) };
+  const named = files.map((file) => ({ ...file, name: [...request.path, file.path].join('/') }));
+  return { files: named, values: mustRead(await readFilesAtRef(request)) };
 }
 
 const shorten = (ref: string): string => ref.replace('refs/remotes/', '');
 
-/** Gives the commit that is checked out, and writes whose it is. */
-async function readHead(repository: GitRepository, out: string): Promise<string> {
+/** Gives the commit that is checked out, and the default branch of its origin; writes whose it is. */
+async function readHead(repository: GitRepository, out: string) {
+  const { main, foreign } = await readOrigin(repository);
   const head = (await repository.commitOf('HEAD')) ?? '';
-  const isMain = [head, ''].includes(given.sha) || (await repository.isAncestor(head, given['config-ref']));
-  const held = (await checkOrigin(repository)) || (isMain ? '' : `The checkout, ${head}, is not the default branch`);
+  const isMain = [head, ''].includes(given.sha) || (await repository.isAncestor(head, main));
+  const held = foreign || (isMain ? '' : `The checkout, ${head}, is not in the history of ${shorten(main)}`);
   if (held !== '') writeFileSync(join(out, 'held'), held);
   const branch = held === '' || given.head !== '' ? given.branch : '';
   writeFileSync(join(out, 'revision'), `${head || 'no commit'}${branch && ` (${branch})`}`);
-  return head;
+  return { repository, head, mainRef: main };
 }
 
-/** Says where `origin`, and so its branches, is another repository than the event's, such as a fork; throws where they would decide. */
-async function checkOrigin(repository: GitRepository): Promise<string> {
+/** `main`: the default branch of `origin`. `foreign`: why that decides nothing, as the one of a fork; throws where it would. */
+async function readOrigin(repository: GitRepository) {
+  const origin = { main: given['config-ref'], foreign: '' };
+  const url = given.repository === '' ? '' : await repository.originUrl();
+  const name = url.replace(/^(?:\w+:\/\/)?(?:[^/@]*@)?|(?:\.git)?\/?$/g, '').replaceAll(':', '/');
+  const isOneOf = (list: string): boolean =>
+    list.split(/[\s,]+/).some((one) => one.includes('/') && `/${name}`.toLowerCase().endsWith(`/${one.toLowerCase()}`));
   // A path on this machine is the operator's mirror.
-  const remote = /^(?:\w+:\/\/(?=[^/])|[^/:]+:(?=[^/:])).*?([^/:]+\/[^/:]+?)(?:\.git)?\/?$/;
-  const [, name = ''] = remote.exec(await repository.originUrl()) ?? [];
-  if (given.repository === '' || ['', given.repository.toLowerCase()].includes(name.toLowerCase())) return '';
-  const text = `The checkout is of ${name}, not of ${given.repository}`;
-  if (given.base === '' && given.config === '') return text;
-  throw new Error(`${text}, whose branches are needed: leave "repository" out; "ref" takes commits of forks too`);
+  if (!/^(?:\w+:\/\/[^/]|[^/:]+:[^/:])/.test(url) || isOneOf(given.repository)) return origin;
+  if (given.trusted === '*' || isOneOf(given.trusted)) {
+    const main = 'refs/remotes/origin/HEAD';
+    return (await repository.askOrigin(fetch, `+HEAD:${main}`)) === null ? origin : { ...origin, main };
+  }
+  const foreign = `The checkout is of ${name}, not of ${given.repository} or one of "trusted-repositories"`;
+  if (given.base === '' && given.config === '') return { ...origin, foreign };
+  const hint = 'leave "repository" out ("ref" takes commits of forks too), or name it there if it is yours';
+  throw new Error(`${foreign}, and its branches are needed: ${hint}`);
 }
 
 /** Throws where Git's attributes give a checkout other contents than its commit has; `text` and `eol` change ends of lines alone. */
-async function checkAttributes(repository: GitRepository, reading: Reading | null): Promise<void> {
-  if (reading === null) return;
+async function checkAttributes(repository: GitRepository, reading: Reading): Promise<void> {
   // What no reader of commits takes is no base either, and the sidecar refuses it.
   const { files } = await readCommit(reading).catch(() => ({ files: [] }));
-  const values = reading.files.map((file) => findInWorkTree(reading.directory, file) ?? []);
-  const asked = [...files.map((file) => [...reading.path, file.path]), ...values].map((parts) => parts.join('/'));
-  const found = await repository.attributesOf(asked.filter(Boolean), ['ident', 'working-tree-encoding', 'filter']);
-  // Secrets may lie in Git encrypted.
-  const counts = ([file = '', one, text = '']: readonly string[]) =>
-    !['unspecified', 'unset'].includes(text) && (one !== 'filter' || isManifestPath(file));
+  const values = reading.files.flatMap((file) => findInWorkTree(reading.directory, file)?.join('/') || []);
+  const asked = [...files.map((file) => file.name), ...values];
+  const found = await repository.attributesOf(asked, ['ident', 'working-tree-encoding', 'filter']);
+  // Secrets may lie in Git encrypted, and must not be sent so.
+  const isSame = ({ path, bytes }: SourceFile): boolean =>
+    attempt(() => readFileSync(join(reading.directory, path)).equals(bytes), false);
+  const locked = files.filter((file) => !isManifestPath(file.path) && isSame(file)).map(({ name }) => name);
+  const counts = ([file = '', one]: readonly string[]) =>
+    one !== 'filter' || isManifestPath(file) || locked.includes(file);
   const [name, attribute, value] = found.find(counts) ?? [];
   if (name === undefined) return;
-  const summary = `${name} has the Git attribute ${attribute} (${value}), so a checkout holds other content than the commit`;
-  throw makeFailure('git-attributes', summary, `remove it from .gitattributes: git check-attr -a ${name}`);
+  const [what, instead] =
+    attribute === 'filter' && locked.includes(name)
+      ? ['it as the commit has it, so it seems to be encrypted', 'unlock it in a step before this one, or ']
+      : ['other content than the commit', ''];
+  const summary = `${name} has the Git attribute ${attribute} (${value}), and the checkout holds ${what}`;
+  throw makeFailure('git-attributes', summary, `${instead}remove it from .gitattributes: git check-attr -a ${name}`);
 }
 
 /** What HEAD is compared with; throws where a review has checked out something else than what is reviewed. */
 async function nameBase(repository: GitRepository, head: string): Promise<string> {
-  if ([head, ''].includes(given.head) || head === '') return given.base;
+  if ([head, ''].includes(given.head) || head === '') return head && given.base;
   // As it is stored: a shallow clone hides the parents.
   const stored = String(await repository.readCommit(head).catch(() => ''));
   const [, into = '', merged] = /^tree \S+\nparent (\S+)\nparent (\S+)\n/.exec(stored) ?? [];
@@ -171,25 +191,18 @@ async function nameBase(repository: GitRepository, head: string): Promise<string
 }
 
 /** The commit that HEAD started from, though a branch moved on since; null: it is not here, and origin does not give it. */
-async function findBase(context: RepositoryContext, head: string, name: string): Promise<string | null> {
-  const repository = new GitRepository(context);
+async function findBase(repository: GitRepository, head: string, name: string): Promise<string | null> {
   if (/^[0-9a-f]{40,64}$/.test(name) && (await repository.commitOf(name)) === null)
-    await fetchFrom(context, name, '--depth=1');
+    await repository.askOrigin([...fetch, '--depth=1'], name);
   const commit = await repository.commitOf(name);
   return commit === null || commit === name ? commit : await repository.mergeBaseOf(commit, head);
 }
 
-async function fetchFrom(context: RepositoryContext, name: string, ...more: readonly string[]) {
-  const safely = ['--upload-pack=git-upload-pack', '--no-write-fetch-head', '--end-of-options'];
-  const args = ['fetch', '--no-tags', '--no-filter', '--refmap=', ...more, ...safely, 'origin', name];
-  const call = { ...context, args, timeoutMs: 30_000, maxOutput: 64_000 };
-  const { end, code } = await runGit({ ...call, connection: { protocol: 'https:file', env: {}, config: [] } });
-  return end === 'exit' && code === 0;
-}
-
-/** Writes the files of a commit where the repository has them, below OUT/tree. */
-async function writeBase(request: Reading, out: string) {
+/** Writes the files of a commit where the repository has them, below OUT/tree; none that lies there encrypted. */
+async function writeBase(repository: GitRepository, request: Reading, out: string) {
   const { files, values } = await readCommit(request);
+  const secrets = files.flatMap(({ name }) => (isManifestPath(name) ? [] : name));
+  const encrypted = (await repository.attributesOf(secrets, ['filter'])).map(([name]) => name);
   const tree = join(out, 'tree');
   const base = join(tree, ...request.path);
   mkdirSync(base, { recursive: true });
@@ -198,7 +211,7 @@ async function writeBase(request: Reading, out: string) {
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, bytes);
   };
-  for (const one of files) put(join(base, one.path), one.bytes);
+  for (const one of files) if (!encrypted.includes(one.name)) put(join(base, one.path), one.bytes);
   for (const [index, file] of request.files.entries()) {
     const bytes = values[index];
     // Absent or a link: without its values the base cannot be built, which is said; with those of today a change would be hidden.
@@ -244,15 +257,13 @@ async function copySettings(git: Omit<RepositoryContext, 'gitDir'>, file: string
   // Below the outermost: behind a link another clone may lie.
   if (!existsSync(folder) || realpathSync(folder) !== join(realpathSync(outer), relative(outer, folder)))
     throw new Error(`the folder of ${given.config} is gone, or behind a link: put it back`);
-  const context = { ...git, gitDir: join(top, '.git') };
-  const repository = new GitRepository(context);
-  await checkOrigin(repository);
-  const isPush = given.base === '';
-  const commit = isPush ? (await fetchNewest(context)).tip : await repository.commitOf(given['config-ref']);
+  const repository = new GitRepository({ ...git, gitDir: join(top, '.git') });
+  const { main } = await readOrigin(repository);
+  const commit = given.base === '' ? (await fetchNewest(repository, main)).tip : await repository.commitOf(main);
   const [bytes] = commit === null ? [] : await readFileAt(repository, [commit], inside).catch(() => []);
   if (!bytes) {
     const hint = 'commit it there, and fetch it (fetch-depth: 0)';
-    throw new Error(`${given.config} is read from ${shorten(given['config-ref'])} and is not there: ${hint}`);
+    throw new Error(`${given.config} is read from ${shorten(main)} and is not there: ${hint}`);
   }
   const copy = join(folder, `.${basename(file)}.reviewed`);
   rmSync(copy, { force: true, recursive: true });

@@ -509,7 +509,8 @@ describe('the Action', () => {
     ['*.yaml ident', 'c.yaml', true],
     ['own.yaml working-tree-encoding=latin1', 'own.yaml', true],
     ['own.yaml filter=lfs', 'own.yaml', true],
-    ['*.xml filter=git-crypt', '', false],
+    ['*.xml filter=git-crypt', 'saml.xml', true],
+    ['a.txt filter=git-crypt', '', false],
     ['*.yaml text eol=crlf -ident\n*.txt ident', '', false],
   ])(
     'threat 5: plans and applies nothing where the attributes %j make a checkout other than its commit',
@@ -611,7 +612,7 @@ describe('the Action', () => {
       const ran = await run('github', variables, checkOut(ref, 'whole'));
       expect([ran.code, ran.output]).toEqual([
         0,
-        expect.stringMatching(/::notice::The checkout, \w+, is not the default/),
+        expect.stringMatching(/::notice::The checkout, \w+, is not in the history of origin\/main, so/),
       ]);
       expect([ran.output.includes('(main)'), world.live()]).toEqual([false, []]);
     }
@@ -687,15 +688,19 @@ describe('the Action', () => {
       gitAt(clone, 'config', `url.file://${origin}.insteadOf`, url);
       const job = { GITHUB_REF: 'refs/heads/main', GITHUB_REF_NAME: 'main', GITHUB_SHA: target };
       const event = { repository: { default_branch: 'main' } };
-      const why = 'The checkout is of stranger/policy, not of team/policy';
-      for (const name of ['workflow_run', 'issue_comment']) {
+      const why = 'The checkout is of github.com/stranger/policy, not of team/policy or one of "trusted-repositories"';
+      for (const name of ['workflow_run', 'issue_comment', 'repository_dispatch', 'workflow_dispatch']) {
         const variables = { ...environment(event, { INPUT_PATH: 'p_1' }), ...job, GITHUB_EVENT_NAME: name };
         const ran = await run('github', variables, clone);
-        expect([ran.code, ran.output, world.live()]).toEqual([0, expect.stringContaining(`${why}, so it is only`), []]);
+        const said = expect.stringContaining(`::notice::${why}, so it is only`);
+        expect([ran.code, ran.output, world.live()]).toEqual([0, said, []]);
       }
       const inputs = { INPUT_PATH: 'p_1', INPUT_CONFIG: 'settings.yaml', INPUT_BASE_URL: '' };
-      const settled = await run('github', { ...environment(event, inputs), ...job }, clone);
-      expect([settled.code, settled.output]).toEqual([1, expect.stringMatching(`^::error::${why}.*repository`)]);
+      for (const trusted of ['policy', 'other/policy', 'github.com/policy']) {
+        const variables = environment(event, { ...inputs, INPUT_TRUSTED_REPOSITORIES: trusted });
+        const settled = await run('github', { ...variables, ...job }, clone);
+        expect([settled.code, settled.output]).toEqual([1, expect.stringMatching(`^::error::${why}.*"repository"`)]);
+      }
       const request = requestOf(gitAt(clone, 'rev-parse', 'HEAD'), 'stranger/policy');
       const review = { ...environment(request, { INPUT_PATH: 'p_1' }), ...onMain, GITHUB_SHA: target };
       const compared = await run('github', review, clone);
@@ -704,6 +709,114 @@ describe('the Action', () => {
       expect((await run('github', review, clone)).code).toBe(0);
     },
   );
+
+  it('applies the default branch of a repository that the workflow trusts, whatever its name, and reads its settings', async () => {
+    const { start, checkOut } = openRequest(opens);
+    const origin = path.join(folder, 'o.git');
+    const url = 'https://git.example.com/scm/Policy.git';
+    const as = (clone: string): string => {
+      gitAt(clone, 'remote', 'set-url', 'origin', url);
+      gitAt(clone, 'config', `url.file://${origin}.insteadOf`, url);
+      return clone;
+    };
+    gitAt(origin, 'branch', '-m', 'main', 'trunk');
+    gitAt(origin, 'symbolic-ref', 'HEAD', 'refs/heads/trunk');
+    const [newest, older] = [as(checkOut('trunk', 'shallow')), as(checkOut('trunk', 'whole'))];
+    gitAt(older, 'checkout', '-q', '--detach', start);
+    const event = { repository: { default_branch: 'main' } };
+    const job = { GITHUB_REF: 'refs/heads/main', GITHUB_REF_NAME: 'main', GITHUB_SHA: 'f'.repeat(40) };
+    const ran = async (clone: string, name: string, more = {}): Promise<Ran> => {
+      const variables = { ...environment(event, { INPUT_PATH: 'p_1', ...more }), ...job, GITHUB_EVENT_NAME: name };
+      return await run('github', variables, clone);
+    };
+    const trusted = { INPUT_TRUSTED_REPOSITORIES: 'acme/other,\n git.example.com/scm/policy' };
+    expect(await ran(newest, 'schedule')).toMatchObject({ code: 0 });
+    expect(world.live()).toHaveLength(3);
+    const held = await ran(older, 'workflow_dispatch', { ...trusted, INPUT_ARGUMENTS: '--max-deletes 100%' });
+    const why = `${start} is not the newest commit of origin/HEAD, which has other manifests`;
+    expect([held.code, held.output, world.live().length]).toEqual([0, expect.stringContaining(why), 3]);
+    expect(await ran(newest, 'workflow_dispatch', trusted)).toMatchObject({
+      code: 0,
+      output: expect.stringContaining('In sync'),
+    });
+    // Settings of another repository, in a review.
+    const settings = path.join(folder, 'settings');
+    gitAt(folder, 'init', '-q', '-b', 'trunk', settings);
+    writeFileSync(path.join(settings, 'r.yaml'), `baseUrl: ${world.sim.url}\n`);
+    gitAt(settings, 'add', '-A');
+    gitAt(settings, 'commit', '-q', '-m', 'settings');
+    const clone = checkOut('feature', 'whole');
+    gitAt(clone, 'clone', '-q', `file://${settings}`, 'central');
+    gitAt(path.join(clone, 'central'), 'remote', 'set-url', 'origin', 'git@github.com:acme/settings.git');
+    gitAt(
+      path.join(clone, 'central'),
+      'config',
+      `url.file://${settings}.insteadOf`,
+      'git@github.com:acme/settings.git',
+    );
+    const inputs = { INPUT_PATH: 'p_1', INPUT_CONFIG: 'central/r.yaml', INPUT_BASE_URL: '' };
+    const request = requestOf(gitAt(clone, 'rev-parse', 'HEAD'));
+    for (const [given, code] of [
+      ['acme/settings', 0],
+      ['', 1],
+    ] as const) {
+      const review = { ...environment(request, { ...inputs, INPUT_TRUSTED_REPOSITORIES: given }), ...onMain };
+      expect(await run('github', review, clone)).toMatchObject({ code });
+    }
+  });
+
+  it('does not apply an older push again once its branch has another name', async () => {
+    const { target, checkOut } = openRequest(opens);
+    const clone = checkOut('main', 'whole');
+    gitAt(clone, 'checkout', '-q', '--detach', target);
+    gitAt(clone, 'update-ref', 'refs/remotes/origin/main', target);
+    gitAt(path.join(folder, 'o.git'), 'branch', '-m', 'main', 'trunk');
+    const job = { GITHUB_REF: 'refs/heads/main', GITHUB_REF_NAME: 'main', GITHUB_SHA: target };
+    const event = { repository: { default_branch: 'main' } };
+    const ran = await run('github', { ...environment(event, { INPUT_PATH: 'p_1' }), ...job }, clone);
+    const why = '::notice::origin/main is no branch of the repository any more, so it is only planned';
+    expect([ran.code, ran.output, world.live()]).toEqual([0, expect.stringContaining(why), []]);
+  });
+
+  it('sends no secret as it lies in Git encrypted, and compares with a base that holds one', async () => {
+    const { start, checkOut } = openRequest(opens);
+    const [work, origin] = [path.join(folder, 'work'), path.join(folder, 'o.git')];
+    const provider =
+      '{id: g, label: G, client_id: c, client_secret: {file: idp/key}, discovery_document_uri: "https://idp.example/d", auto_create_users: false}';
+    const configuration = `{kind: Configuration, apiVersion: firezone/v0, metadata: {name: c}, spec: {openid_connect_providers: [${provider}]}}`;
+    const commit = (name: string, spec: string): string => {
+      writeFileSync(path.join(work, `p_1/${name}.yaml`), named(name, spec));
+      gitAt(work, 'add', '-A');
+      writeFileSync(path.join(work, '.gitattributes'), 'p_1/idp/* filter=crypt\n');
+      gitAt(work, 'add', '.gitattributes');
+      gitAt(work, 'commit', '-q', '-m', name);
+      gitAt(work, 'push', '-q', '-f', origin, `HEAD:${name}`);
+      return gitAt(work, 'rev-parse', 'HEAD');
+    };
+    gitAt(work, 'checkout', '-q', '--detach', start);
+    mkdirSync(path.join(work, 'p_1/idp'));
+    writeFileSync(path.join(work, 'p_1/idp/key'), Buffer.from('\0crypt\xff', 'latin1'));
+    writeFileSync(path.join(work, 'p_1/c.yaml'), configuration);
+    const main = commit('main', 'action: drop, destination: 192.168.0.0/16');
+    const head = commit('feature', opensLater);
+    const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: '--bind-secret idp/key=g@idp.example --fail-on opens' };
+    const job = { GITHUB_REF: 'refs/heads/main', GITHUB_REF_NAME: 'main', GITHUB_SHA: main };
+    const push = () => ({ ...environment({ repository: { default_branch: 'main' } }, inputs), ...job });
+    const clone = checkOut('main', 'whole');
+    const locked = await run('github', push(), clone);
+    const why = 'p_1/idp/key has the Git attribute filter (crypt), and the checkout holds it as the commit has it';
+    expect([locked.code, locked.output, world.live()]).toEqual([1, expect.stringContaining(why), []]);
+    writeFileSync(path.join(clone, 'p_1/idp/key'), 'hunter2');
+    expect(await run('github', push(), clone)).toMatchObject({
+      code: 0,
+      output: expect.stringContaining('Applied: 3 done'),
+    });
+    const unlocked = checkOut('feature', 'whole');
+    writeFileSync(path.join(unlocked, 'p_1/idp/key'), 'hunter2');
+    const review = await run('github', { ...environment(requestOf(head), inputs), ...onMain }, unlocked);
+    expect([review.code, review.output]).toEqual([3, expect.stringContaining('fail-on-opens')]);
+    expect(review.output).not.toContain('base-invalid');
+  });
 
   it('compares the manifests and the files that they name where an older job runs again, nothing beside them', async () => {
     const { checkOut } = openRequest(opens);
@@ -999,7 +1112,10 @@ describe('the Action', () => {
   it('names the run in the history, and links the commit', async () => {
     const { start, checkOut } = openRequest(opens);
     const [state, page] = [path.join(folder, 'state'), path.join(folder, 'plan.html')];
-    const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: `--state-dir ${state} --output html=${page}` };
+    const inputs = {
+      ...{ INPUT_PATH: 'p_1', INPUT_MODE: 'apply' },
+      INPUT_ARGUMENTS: `--state-dir ${state} --output html=${page}`,
+    };
     const job = {
       GITHUB_RUN_ID: '77',
       GITHUB_ACTOR: 'alice',
@@ -1060,10 +1176,8 @@ describe('the Action', () => {
     const step = action.runs.steps.at(-1);
     expect(step?.run).toBe('exec node "$GITHUB_ACTION_PATH/dist/ci/github.mjs"');
     const given = Object.entries(step?.env ?? {}).filter(([name]) => name !== 'INPUT_PREPARED');
-    const wanted = Object.keys(action.inputs).map((name) => [
-      `INPUT_${name.replaceAll('-', '_').toUpperCase()}`,
-      `\${{ inputs.${name} }}`,
-    ]);
+    const own = Object.keys(action.inputs).filter((name) => name !== 'trusted-repositories'); // of the first step
+    const wanted = own.map((name) => [`INPUT_${name.replaceAll('-', '_').toUpperCase()}`, `\${{ inputs.${name} }}`]);
     expect(given.sort()).toEqual(wanted.sort());
   });
 });

@@ -42,7 +42,7 @@ const timeoutMs = 60_000;
 /** Far more than any command here writes that does not write contents. */
 const shortOutput = 64_000;
 
-/** Reading a repository by object: no work tree, no network, nothing of its configuration is run. */
+/** Reading a repository by object: no work tree, no network (but for `askOrigin`), nothing of its configuration is run. */
 export class GitRepository {
   protected readonly context: RepositoryContext;
 
@@ -109,17 +109,26 @@ export class GitRepository {
     return code === 0 ? text.split('\n')[0] || null : null;
   }
 
-  /** The values of these attributes for each of these paths, by the index: `[path, attribute, value]`. */
+  /** These attributes of these paths that are set, by the index: `[path, attribute, value]`. */
   async attributesOf(paths: readonly string[], names: readonly string[]) {
     const asked = paths.map((path) => `${path}\0`).join('');
     const args = ['check-attr', '--cached', '-z', '--stdin', ...names];
     const output = await this.#readOutput(args, names.length * (2 * asked.length + 200 * paths.length), asked);
-    return [...output.toString('utf8').matchAll(/([^\0]*)\0([^\0]*)\0([^\0]*)\0/g)].map(([, ...parts]) => parts);
+    const found = [...output.toString('utf8').matchAll(/([^\0]*)\0([^\0]*)\0([^\0]*)\0/g)].map(([, ...parts]) => parts);
+    return found.filter(([, , value = '']) => !['unspecified', 'unset'].includes(value));
   }
 
   /** Where `origin` is; empty without one. */
   async originUrl(): Promise<string> {
     return (await this.run(['config', '--local', '--get', 'remote.origin.url'], [0, 1, 128])).text;
+  }
+
+  /** What a command that talks to `origin` wrote; null where that does not answer, or refuses. */
+  async askOrigin(command: readonly string[], name: string): Promise<string | null> {
+    const args = [...command, '--upload-pack=git-upload-pack', '--end-of-options', 'origin', name];
+    const connection = { protocol: 'https:file', env: {}, config: [] } as const;
+    const run = await runGit({ ...this.context, args, connection, timeoutMs: 30_000, maxOutput: shortOutput });
+    return run.end === 'exit' && run.code === 0 ? run.stdout.toString() : null;
   }
 
   async isShallow(): Promise<boolean> {
