@@ -65,7 +65,7 @@ export function findEndings(rules: readonly DesiredRule[], { now, maxExpiryMs }:
     if (expires === undefined) return [];
     const when = formatInstant(expires);
     if (expires <= now) {
-      const summary = `\`${name}\` expired at ${when}, and is not in force any more.`;
+      const summary = `\`${name}\` expired at ${when}, and is not asked for any more.`;
       const hint = 'Remove it from the manifests, or give it a later `expires`.';
       return [makeNote('expired', summary, hint, place)];
     }

@@ -112,6 +112,9 @@ describe('a rule with times', () => {
       build({ 'lab.yaml': text }, { now: day(date) }).problems.map(({ code, severity }) => [code, severity]);
     expect(found('2026-05-01')).toEqual([['expiry-opens', 'warning']]);
     expect(found('2026-06-03')).toEqual([['expired', 'note']]);
+    // Whether it is live still, a look at the manifests does not know.
+    const [ended] = build({ 'lab.yaml': text }, { now: day('2026-06-03') }).problems;
+    expect(ended?.summary).toBe('`lab/x` expired at 2026-06-02T00:00:00Z, and is not asked for any more.');
   });
 
   it('holds at every time exactly the rules of that time, whatever the times are', () => {
