@@ -3,8 +3,10 @@ import { dirname, join, resolve } from 'node:path';
 import { createDirectorySource } from '../adapters/source/directory.ts';
 import { readRegularFile } from '../adapters/source/regular-file.ts';
 import { isManifestPath } from '../manifest/manifest.ts';
+import { decodeText } from '../manifest/read-manifests.ts';
 import { keepFirst } from '../model/group-by.ts';
-import type { SourceContent } from '../ports.ts';
+import type { Problem } from '../model/problem.ts';
+import type { SourceContent, SourceFile } from '../ports.ts';
 import { explainMisspeltCommand } from './arguments.ts';
 import { exitCodes, Failure, type Invocation, makeFailure } from './command.ts';
 import { readLimits } from './plan-settings.ts';
@@ -44,6 +46,21 @@ export async function readFolder({ settings, terminal }: Invocation, path: strin
   const { content, problems } = await createDirectorySource(path, readLimits(settings)).read(terminal.stop);
   if (content === null) throw new Failure(problems, exitCodes.invalid);
   return content;
+}
+
+/** Fails where a file above the folder of manifests is none, such as the settings that `reconcile init` writes above `policy`. */
+export function mustBeManifests(
+  problems: readonly Problem[],
+  files: readonly Pick<SourceFile, 'path' | 'bytes'>[],
+  command: (folder: string) => string,
+): void {
+  const above = problems.find(({ code, place }) => code === 'not-a-manifest' && place?.file.includes('/') === false);
+  const isBelow = ({ path, bytes }: (typeof files)[number]): boolean =>
+    path.includes('/') && /^apiVersion:/m.test(decodeText(bytes) ?? '');
+  const [folder = ''] = files.find(isBelow)?.path.split('/') ?? [];
+  if (above === undefined || folder === '') return;
+  const hint = `name the folder of the manifests: \`${command(folder)}\``;
+  throw makeFailure('not-a-manifest', `${above.place?.file} is no manifest`, hint, exitCodes.invalid);
 }
 
 /** A manifest file as it is: `shown` as the person named it. */

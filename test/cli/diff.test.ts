@@ -53,6 +53,19 @@ function history(): void {
   git('commit', '-qm', 'second');
 }
 
+it('names the folder of the manifests, where PATH is left out and settings lie above it', async () => {
+  history();
+  put('settings.yaml', 'maxDeletes: 10%\n');
+  const inTree = await diff(['HEAD']);
+  git('add', '.');
+  git('commit', '-qm', 'settings');
+  for (const run of [inTree, await diff(['HEAD'])]) {
+    expect(run.code).toBe(4);
+    expect(run.err).toMatch(/settings\.yaml is no manifest\n +hint: .*`reconcile diff HEAD net`\n$/);
+  }
+  expect((await diff(['HEAD', 'net'])).code).toBe(0);
+});
+
 describe('two folders', () => {
   beforeEach(() => {
     put('old/rules.yaml', rulesText(wall, web));

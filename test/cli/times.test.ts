@@ -425,6 +425,18 @@ spec:
     expect((await world.cli(['validate', 'm'])).code).toBe(0);
   });
 
+  it('names the folder of the manifests, where PATH is left out and settings lie above it', async () => {
+    world.write('policy/a.yaml', set);
+    world.write('settings.yaml', 'maxDeletes: 10%\n');
+    const run = await world.cli(['extend', 'lab/web', '--until', '2099-03-31']);
+    expect([run.code, run.err]).toEqual([
+      4,
+      expect.stringMatching(
+        /settings\.yaml is no manifest\n +hint: .*`reconcile extend lab\/web policy --until 2099-03-31`\n$/,
+      ),
+    ]);
+  });
+
   it('keeps the quotes that stand there, so that JSON stays JSON', async () => {
     const spec = { action: 'accept', destination: '10.1.0.0/16', expires: '2099-01-01' };
     const json = JSON.stringify({ apiVersion: 'firezone/v0', kind: 'Rule', metadata: { name: 'guest' }, spec });

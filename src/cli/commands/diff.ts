@@ -13,7 +13,7 @@ import { renderPlan } from '../../report/text.ts';
 import { commitFirst, describeInvalidBase, isDirectory, nothingYet, readRevisionContent } from '../base.ts';
 import { type Answer, chooseExitCode, exitCodes, Failure, type Invocation, makeFailure, mustRead } from '../command.ts';
 import { applyStrict, isInvalid, makeDesiredContext, makeParser, makeSideParser, type Side } from '../manifests.ts';
-import { readFolder } from '../path-operand.ts';
+import { mustBeManifests, readFolder } from '../path-operand.ts';
 import { keepKnownWords, readPlanOptions } from '../plan-settings.ts';
 import { tellProgress } from '../progress.ts';
 import { readRevision, requireGit } from '../revision.ts';
@@ -96,13 +96,16 @@ async function build(invocation: Invocation, side: Side, { after }: Sides, plain
   // A revision from before the manifests, or after they were removed.
   if (files.length === 0) return { state: nothingYet, problems: [], told: [], revision };
   const context = { ...makeDesiredContext(invocation, folder), resolveSecret: () => ok(Secret.unknown()) };
-  return { ...assemble(await parse(files), null, context), told, revision };
+  const built = assemble(await parse(files), null, context);
+  const [compared, written = '.'] = invocation.operands;
+  if (written === '.') mustBeManifests(built.problems, files, (below) => `reconcile diff ${compared} ${below}`);
+  return { ...built, told, revision };
 }
 
 async function findSides(invocation: Invocation): Promise<Sides> {
   const { settings, terminal } = invocation;
   const [first = '', second] = invocation.operands;
-  const example = 'for example `reconcile diff main..HEAD .` or `reconcile diff main`';
+  const example = 'for example `reconcile diff main..HEAD policy` or `reconcile diff main policy`';
   if (first === '') throw makeFailure('usage', 'diff needs what to compare', example);
   const root = second ?? '.';
   const folder = resolve(terminal.cwd, root);

@@ -9,7 +9,7 @@ import type { DesiredRule } from '../../model/rule.ts';
 import { type DesiredState, listAllRules } from '../../model/state.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from '../command.ts';
 import { buildFiles, readTimeAsked } from '../manifests.ts';
-import { type NamedManifest, readManifestFiles } from '../path-operand.ts';
+import { mustBeManifests, type NamedManifest, readManifestFiles } from '../path-operand.ts';
 import { rewriteNamed } from '../read-file.ts';
 
 /** `reconcile extend SET/RULE [PATH] --until DATE`: writes a later `expires` into its file, and nothing else. */
@@ -29,8 +29,11 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const overlay = settings.overlay === null ? null : join(written, settings.overlay).replace(/\/+$/, '');
   const build = async (these: readonly NamedManifest[]): Promise<DesiredState> => {
     const built = await buildFiles({ ...invocation, settings: { ...settings, overlay } }, these, terminal.cwd);
-    if (built.state === null) throw new Failure(built.problems, exitCodes.invalid);
-    return built.state;
+    if (built.state !== null) return built.state;
+    const command = (below: string): string => `reconcile extend ${name} ${below} --until ${until}`;
+    const named = these.map(({ shown: path, bytes }) => ({ path, bytes }));
+    if (written === '.') mustBeManifests(built.problems, named, command);
+    throw new Failure(built.problems, exitCodes.invalid);
   };
   const before = await build(files);
   const places = new Set(rulesNamed(before, name).map(({ place }) => place.file));
