@@ -1,4 +1,4 @@
-import { escapeControls } from '../model/printable.ts';
+import { escapeControls, shortenText } from '../model/printable.ts';
 import type { Change, FieldValue } from '../plan/plan.ts';
 
 /** One changed value for people. `path` like `openid_connect_providers[okta].client_secret`. */
@@ -13,41 +13,47 @@ export function listFieldLines(fields: Change['fields'], isBack = false): readon
 
 function linesOf(path: string, before: FieldValue, after: FieldValue): readonly FieldLine[] {
   if (isSecret(after) || isSecret(before)) return secretLine(path, before, after);
-  if (isObjectList(before) && isObjectList(after)) return listLines(path, before, after);
   if (isMembers(before) && isMembers(after)) return memberLines(path, before, after);
   if (JSON.stringify(before) === JSON.stringify(after)) return [];
   const show = path === 'vpn_session_duration' ? formatSeconds : formatValue;
-  return [{ path, text: `${show(before)} → ${show(after)}` }];
+  const [from, to] = [show(before), show(after)];
+  if (Array.isArray(before) && Array.isArray(after))
+    if ([...before, ...after].every(isMembers) || from.length + to.length > long) return listLines(path, before, after);
+  return [{ path, text: shortenPair(from, to) }];
 }
 
 function formatSeconds(value: FieldValue): string {
   return value === 0 ? '0 (no limit)' : `${formatValue(value)} s`;
 }
 
-/** Providers line up by their id; a changed order alone is said in words. */
-function listLines(path: string, before: readonly Members[], after: readonly Members[]): readonly FieldLine[] {
-  const keys = (list: readonly Members[]): string[] =>
-    list.map(({ id }, index) => (typeof id === 'string' ? id : String(index)));
-  const [keysBefore, keysAfter] = [keys(before), keys(after)];
+/** Providers line up by their id, other items by what they are; a changed order alone is said in words. */
+function listLines(path: string, before: readonly FieldValue[], after: readonly FieldValue[]): readonly FieldLine[] {
+  const keyOf = (item: FieldValue, index: number): string => {
+    const { id }: Members = isMembers(item) ? item : { id: item };
+    return typeof id === 'string' ? id : String(index);
+  };
+  const [keysBefore, keysAfter] = [before.map(keyOf), after.map(keyOf)];
+  const [former, present] = [new Map(before.map((item, index) => [keysBefore[index], item])), new Set(keysAfter)];
+  const placeOf = (key: string): string => `${path}[${shortenText(escapeControls(key), 80)}]`;
   const lines = after.flatMap((item, index) => {
     const key = keysAfter[index] ?? '';
-    const place = `${path}[${escapeControls(key)}]`;
-    const earlier = before[keysBefore.indexOf(key)];
+    const place = placeOf(key);
+    const earlier = former.get(key);
     return earlier === undefined
       ? [{ path: place, text: 'added' }, ...addedLines(place, item)]
-      : memberLines(place, earlier, item);
+      : linesOf(place, earlier, item);
   });
-  const removed = keysBefore.filter((key) => !keysAfter.includes(key));
-  const all = [...lines, ...removed.map((key) => ({ path: `${path}[${escapeControls(key)}]`, text: 'removed' }))];
+  const removed = keysBefore.filter((key) => !present.has(key));
+  const all = [...lines, ...removed.map((key) => ({ path: placeOf(key), text: 'removed' }))];
   const [from, to] = [keysBefore, keysAfter].map((list) => list.map(escapeControls).join(', '));
   return all.length === 0 && from !== to ? [{ path, text: `order: ${from} → ${to}` }] : all;
 }
 
 /** What an added object holds, one line a member; what is empty says nothing. */
-function addedLines(path: string, item: Members): readonly FieldLine[] {
-  return Object.entries(item)
+function addedLines(path: string, item: FieldValue): readonly FieldLine[] {
+  return Object.entries(isMembers(item) ? item : {})
     .filter(([name, value]) => name !== 'id' && value !== null && value !== '')
-    .map(([name, value]) => ({ path: `${path}.${name}`, text: formatValue(value) }));
+    .map(([name, value]) => ({ path: `${path}.${name}`, text: shorten(formatValue(value)) }));
 }
 
 function memberLines(path: string, before: Members, after: Members): readonly FieldLine[] {
@@ -69,15 +75,27 @@ function secretLine(path: string, before: FieldValue, after: FieldValue): readon
 export function formatValue(value: FieldValue): string {
   if (value === null) return '(none)';
   if (isSecret(value)) return '(secret)';
-  if (typeof value === 'string') return value === '' ? '""' : shorten(escapeControls(value));
+  if (typeof value === 'string') return value === '' ? '""' : escapeControls(value);
   if (Array.isArray(value)) return value.length === 0 ? '[]' : `[${value.map(formatValue).join(', ')}]`;
   if (typeof value !== 'object') return String(value);
   const members = Object.entries(value).filter(([, member]) => member !== null);
   return `{${members.map(([name, member]) => `${name}: ${formatValue(member)}`).join(', ')}}`;
 }
 
-function shorten(text: string): string {
-  return text.length <= 160 ? text : `${text.slice(0, 120)}… (${text.length} characters)`;
+/** A value of more characters is cut. */
+const long = 160;
+
+function shorten(text: string, from = 0): string {
+  if (text.length <= long) return text;
+  const shown = text.slice(from, from + 120).replaceAll(/\p{Cs}/gu, '');
+  return `${from > 0 ? '…' : ''}${shown}${from + 120 < text.length ? '…' : ''} (${text.length} characters)`;
+}
+
+/** Both texts, cut around the first character that differs. */
+function shortenPair(before: string, after: string): string {
+  let same = 0;
+  while (same < after.length && before[same] === after[same]) same++;
+  return [before, after].map((text) => shorten(text, Math.max(0, same - 40))).join(' → ');
 }
 
 type Members = Readonly<Record<string, FieldValue>>;
@@ -89,8 +107,4 @@ function isSecret(value: FieldValue): value is SecretValue {
 
 function isMembers(value: FieldValue): value is Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !isSecret(value);
-}
-
-function isObjectList(value: FieldValue): value is readonly Members[] {
-  return Array.isArray(value) && value.every(isMembers);
 }

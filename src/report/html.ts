@@ -12,6 +12,7 @@ import { addFailedSteps } from './failed-steps.ts';
 import { linkCommit, linkPlace } from './forge.ts';
 import { pageScript, pageStyle } from './html-assets.ts';
 import { drawExposure, drawTraffic, type Markup } from './html-pictures.ts';
+import type { PagePart } from './on-the-way.ts';
 import {
   formatRevision,
   listLeftOpen,
@@ -21,7 +22,7 @@ import {
   type ShownChange,
   type TrafficPart,
 } from './page.ts';
-import { formatProblemCounts, stripRoot } from './problems.ts';
+import { formatProblemCounts, stripRoot, takeProblems } from './problems.ts';
 import type { RunReport } from './run-report.ts';
 import { count, summariseApply, summarisePlan } from './summary.ts';
 
@@ -150,10 +151,9 @@ function trafficSection(traffic: TrafficPart): Markup {
     return html`<div class="${label}"><h3>${label === 'opens' ? 'Opens' : 'Closes'}</h3>
 <ul>${own.map(({ text }) => html`<li>${text}</li>`)}</ul></div>`;
   };
-  const left = traffic.left === 0 ? '' : html`<p>and ${traffic.left} more: the JSON output has all of it.</p>`;
   return html`<section><h2>Traffic</h2>
 <p class="headline">${traffic.headline}</p>
-${listOf('opens')}${listOf('closes')}${left}
+${listOf('opens')}${listOf('closes')}${leftMarkup(traffic)}
 ${drawTraffic(traffic)}</section>`;
 }
 
@@ -161,7 +161,11 @@ function wayMarkup(plan: Plan, { onTheWay }: PlanPage): Markup {
   if (onTheWay === null) return '';
   const lines = onTheWay.lines.map(({ label, text }) => html`<li><b>${label}</b> ${text}</li>`);
   return html`<section class="way"><h2>On the way</h2><p class="headline">${onTheWay.headline}</p><ul>${lines}</ul>
-${drawExposure(plan)}</section>`;
+${leftMarkup(onTheWay)}${drawExposure(plan)}</section>`;
+}
+
+function leftMarkup({ left }: TrafficPart | PagePart): Markup {
+  return left === '' ? '' : html`<p>${left}: the JSON output has all of it.</p>`;
 }
 
 function changesSection(report: RunReport, { sets }: PlanPage): Markup {
@@ -244,11 +248,11 @@ function testsSection(report: RunReport, { refusals }: Plan): Markup {
 }
 
 export function renderProblemList(report: RunReport): Markup {
-  const { problems } = report;
-  if (problems.length === 0) return '';
+  if (report.problems.length === 0) return '';
+  const { lines, left } = takeProblems(report.problems, mostTraffic);
   return html`<section><h2>Problems</h2><ul class="problems">
-${problems.slice(0, mostTraffic).map((problem) => problemMarkup(report, problem))}</ul>
-${problems.length > mostTraffic ? html`<p>and ${problems.length - mostTraffic} more.</p>` : ''}</section>`;
+${lines.map((problem) => problemMarkup(report, problem))}</ul>
+${left === '' ? '' : html`<p>${left}.</p>`}</section>`;
 }
 
 function problemMarkup(report: RunReport, { severity, code, summary, hint, place, excerpt }: Problem): Markup {

@@ -2,13 +2,15 @@ import { getOrMake } from '../model/group-by.ts';
 import { escapeControls, shortenText } from '../model/printable.ts';
 import { hasErrors } from '../model/problem.ts';
 import type { Plan } from '../plan/plan.ts';
+import { formatLabel } from './change-words.ts';
 import { addFailedSteps } from './failed-steps.ts';
+import type { FieldLine } from './field-lines.ts';
 import type { PagePart } from './on-the-way.ts';
-import { listLeftOpen, makePlanPage, type PlanPage, type ShownChange, type TrafficPart } from './page.ts';
+import { listLeftOpen, makePlanPage, type PlanPage, type ShownChange, type TrafficPart, takeChanges } from './page.ts';
 import { joinSections } from './paint.ts';
-import { formatPlace, stripRoot } from './problems.ts';
+import { formatPlace, stripRoot, takeProblems } from './problems.ts';
 import type { RunReport } from './run-report.ts';
-import { count, summariseApply, summarisePlan } from './summary.ts';
+import { count, summariseApply, summarisePlan, takeWorst } from './summary.ts';
 
 /** Characters of a comment at most; GitHub takes 65,536, GitLab more. */
 const largest = 60_000;
@@ -16,6 +18,8 @@ const largest = 60_000;
 const limits = [1000, 300, 100, 30, 10, 3];
 /** Lines of traffic of a comment: somebody has to read them. */
 const mostTraffic = 30;
+/** Changed values of the Configuration, which no other change may push out of a comment. */
+const mostFields = 60;
 /** How a later run finds its comment again. */
 export const marker = '<!-- reconcile-plan -->';
 
@@ -95,20 +99,19 @@ function trafficSection(traffic: TrafficPart): string {
   return [`**Traffic** ${escapeProse(traffic.headline)}`, '', ...listingLines(traffic)].join('\n');
 }
 
-function listingLines({ lines, left }: TrafficPart | PagePart): readonly string[] {
-  const shown = lines.map(({ label, text }) => `- **${label}** ${quoteCode(text)}`);
-  return withLeft(shown, left);
+function listingLines(part: PagePart<TrafficPart['lines'][number] | PagePart['lines'][number]>): readonly string[] {
+  return listTaken(part, ({ label, text }) => `- **${label}** ${quoteCode(text)}`);
 }
 
 function problemSection(report: RunReport, limit: number): string {
   const problems = addFailedSteps(report);
   if (problems.length === 0) return '';
-  const lines = problems.map(({ severity, code: name, summary, hint, place }) => {
+  const lines = listTaken(takeProblems(problems, limit), ({ severity, code: name, summary, hint, place }) => {
     const where =
       place === undefined ? '' : `${quoteCode(formatPlace({ ...place, file: stripRoot(place.file, report.root) }))} `;
     return `- **${severity}** ${where}${escapeProse(summary)} (${name})${hint === undefined ? '' : `  \n  Hint: ${escapeProse(hint)}`}`;
   });
-  return folded(`Problems (${problems.length})`, listFirst(lines, limit), hasErrors(problems));
+  return folded(`Problems (${problems.length})`, lines, hasErrors(problems));
 }
 
 function onTheWaySection({ onTheWay }: PlanPage): string {
@@ -119,23 +122,26 @@ function onTheWaySection({ onTheWay }: PlanPage): string {
 function changesSection(report: RunReport, { sets }: PlanPage, limit: number): string {
   const changed = sets.reduce((sum, set) => sum + set.changes.length, 0);
   if (changed === 0) return '';
-  const lines = sets.flatMap(({ title: set, changes }) => changes.map((change) => changeLine(change, set, report)));
-  return folded(`Changes (${changed})`, listFirst(lines, limit), changed <= 10);
+  const lines = listTaken(takeChanges(sets, limit), (change) => changeLine(change, report));
+  return folded(`Changes (${changed})`, lines, changed <= 10);
 }
 
-function changeLine({ symbol, what, why, fields, change }: ShownChange, set: string, report: RunReport): string {
+function changeLine({ symbol, what, why, fields, change }: ShownChange, report: RunReport): string {
   const { source } = change;
-  const named = change.kind === 'Configuration' || change.name === null ? set : change.name;
   const where =
     source === null
       ? ''
       : ` ${change.action === 'delete' ? 'was ' : ''}${quoteCode(`${stripRoot(source.file, report.root)}:${source.line}`)}`;
   // A live rule without a name is known by its content.
-  const label = change.name === null && change.kind === 'Rule' ? '' : ` ${quoteCode(named)}`;
+  const label = change.name === null && change.kind === 'Rule' ? '' : ` ${quoteCode(formatLabel(change))}`;
   const id = label === '' && change.id !== null ? ` ${quoteCode(change.id.slice(0, 8))}` : '';
+  // Single values first, then the widest networks of lists.
+  const rankOf = ({ path }: FieldLine): number =>
+    Number(/\/(\d+)\]$/.exec(path)?.[1] ?? (path.includes('[') ? 128 : 0));
+  const taken = takeWorst(fields, mostFields, rankOf, 'are single values');
   return [
     `- ${quoteCode(symbol)}${label}${what === '' ? '' : ` ${quoteCode(what)}`}${id}${why === '' ? '' : ` ${escapeProse(why)}`}${where}`,
-    ...fields.map(({ path, text }) => `  - ${quoteCode(`${path}: ${text}`)}`),
+    ...listTaken(taken, ({ path, text }) => `- ${quoteCode(`${path}: ${text}`)}`).map((line) => `  ${line}`),
   ].join('\n');
 }
 
@@ -147,11 +153,11 @@ function footer(report: RunReport, plan: Plan): string {
 
 /** The first `limit` lines, and how many are left out. */
 export function listFirst(lines: readonly string[], limit: number): readonly string[] {
-  return withLeft(lines.slice(0, limit), lines.length - limit);
+  return listTaken(takeWorst(lines, limit), String);
 }
 
-function withLeft(lines: readonly string[], left: number): readonly string[] {
-  return left <= 0 ? lines : [...lines, `- and ${left} more (\`--output json=FILE\` has all)`];
+function listTaken<T>({ lines, left }: Omit<PagePart<T>, 'headline'>, write: (item: T) => string): readonly string[] {
+  return [...lines.map(write), ...(left === '' ? [] : [`- ${left} (\`--output json=FILE\` has all)`])];
 }
 
 function folded(summary: string, lines: readonly string[], open: boolean): string {

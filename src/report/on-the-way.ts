@@ -1,14 +1,15 @@
 import { getOrMake } from '../model/group-by.ts';
 import type { Exposure, Plan } from '../plan/plan.ts';
 import { formatLabel } from './change-words.ts';
+import { takeWorst } from './summary.ts';
 import { describeTraffic, formatTrafficLine, type TrafficLine } from './traffic/describe.ts';
 import type { People } from './traffic/people.ts';
 
-/** A headline that is true if nothing else is read, lines that each begin with a word, and how many were left out. */
+/** A headline that is true if nothing else is read, lines that each begin with a word, and what was left out, in words. */
 export interface PagePart<L = { readonly label: 'open' | 'cut off'; readonly text: string }> {
   readonly headline: string;
   readonly lines: readonly L[];
-  readonly left: number;
+  readonly left: string;
 }
 
 /** Exposures put into words at most. */
@@ -35,15 +36,17 @@ export function describeExposures(plan: Plan, people: People, lines: number): Pa
     const text = line.networks.length === 0 ? formatTrafficLine(line) : formatTrafficLine({ ...line, what });
     return { label, text: `${time}${text}, ${during}` };
   });
-  const left = Math.max(0, all.length - lines) + Math.max(0, plan.exposure.length - mostExposures);
   const which = moments === 1 ? 'one moment, about' : `${moments} moments, each up to`;
-  return { headline: `${which} ${durationText(longest)}`, lines: all.slice(0, lines), left };
+  const taken = takeWorst(all, lines, ({ label }) => Number(label !== 'open'), 'are open');
+  const cut = plan.exposure.length > mostExposures ? `; told of ${mostExposures} of ${plan.exposure.length}` : '';
+  return { headline: `${which} ${durationText(longest)}${cut}`, ...taken };
 }
 
 /** Exposures of the same kind while the same thing happens: one entry for 45 addresses. */
 function alikeExposures(plan: Plan, people: People): readonly Alike[] {
   const alike = new Map<string, Alike>();
-  for (const exposure of plan.exposure.slice(0, mostExposures)) {
+  const rankOf = ({ direction }: Exposure): number => Number(direction !== 'opened');
+  for (const exposure of takeWorst(plan.exposure, mostExposures, rankOf).lines) {
     const label = exposure.direction === 'opened' ? 'open' : 'cut off';
     const during = duringText(plan, exposure);
     for (const line of describeTraffic(exposure.traffic, people)) {

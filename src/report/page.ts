@@ -1,9 +1,10 @@
+import { getWidth } from '../model/address.ts';
 import { getOrMake } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { escapeControls, joinSome } from '../model/printable.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { listBoundaries } from '../model/state.ts';
-import type { Change, LaterEffect, Plan } from '../plan/plan.ts';
+import { type Change, getChangedRule, type LaterEffect, type Plan } from '../plan/plan.ts';
 import type { Effect, Traffic } from '../policy/traffic.ts';
 import type { UserNames } from '../policy/words.ts';
 import { chooseSymbol, describeChange, formatLabel, formatWhy } from './change-words.ts';
@@ -11,7 +12,7 @@ import { type FieldLine, listFieldLines } from './field-lines.ts';
 import { describeExposures, type PagePart } from './on-the-way.ts';
 import type { Tone } from './paint.ts';
 import type { RunReport } from './run-report.ts';
-import { count, formatAge } from './summary.ts';
+import { count, formatAge, takeWorst } from './summary.ts';
 import { describeTraffic, formatTrafficLine, type TrafficLine } from './traffic/describe.ts';
 import { collectPeople, joinWords, type People } from './traffic/people.ts';
 
@@ -49,7 +50,7 @@ export interface ShownChange {
 }
 
 /** One line of traffic that the plan opens or closes: `text` says `what` and `who` as one. */
-export interface TrafficEntry extends Pick<TrafficLine, 'who' | 'what'> {
+export interface TrafficEntry extends Pick<TrafficLine, 'who' | 'what' | 'size'> {
   readonly label: 'opens' | 'closes';
   readonly text: string;
 }
@@ -113,16 +114,17 @@ function boundaryNote({ desired }: RunReport, { at = 0, nextBoundary }: Plan): s
   return `Next, at ${formatInstant(nextBoundary)}: ${who}. Nothing runs at that time unless a sidecar or a scheduled apply does.`;
 }
 
-/** How many changes this revision itself makes, beside drift and what earlier ones left. */
-function originNote({ changes }: Plan): string | false {
+/** How many changes this revision itself makes, now and later, beside drift and what earlier ones left. */
+function originNote({ changes, later = [] }: Plan): string | false {
   const changed = changes.filter(({ action }) => action !== 'keep' && action !== 'skip');
   const number = (origin: Change['origin']): number => changed.filter((change) => change.origin === origin).length;
   const tell = (what: string, many: number): string => (many === 0 ? '' : ` ${what}: ${many}.`);
   const ended = tell('Expired', number('expired'));
   // Without a base, nothing is known of the others.
-  if (changed.length === 0 || number(undefined) > 0) return ended !== '' && ended.trim();
+  if (changed.length + later.length === 0 || number(undefined) > 0) return ended !== '' && ended.trim();
   const rest = tell('Earlier revisions, not applied', number('earlier-not-applied')) + ended;
-  return `This revision: ${count(number('this-revision'), 'change')}. Drift on the server: ${number('drift')}.${rest}`;
+  const others = later.length === 0 ? '' : ' now, others later';
+  return `This revision: ${count(number('this-revision'), 'change')}${others}. Drift on the server: ${number('drift')}.${rest}`;
 }
 
 /** When something was, for people: `3 days ago`. A minute of difference between two clocks is none. */
@@ -146,6 +148,18 @@ function setsOf(changes: readonly Change[], names: UserNames, at: number | undef
     .filter(([, { changes }]) => changes.length > 0)
     .sort(([a], [b]) => Number(isOther(a)) - Number(isOther(b)) || (isOther(a) ? 0 : byName.compare(a, b)))
     .map(([title, { total, changes }]) => ({ title: escapeControls(title), total, changes }));
+}
+
+/** So many changes, the Configuration first, then those that can open most where they leave others out, and what that is. */
+export function takeChanges(sets: readonly SetOfChanges[], most: number) {
+  const isRule = ({ change }: ShownChange): number => Number(change.kind === 'Rule');
+  const rankOf = ({ change, tone }: ShownChange): number => {
+    if (change.kind === 'Configuration') return -2;
+    const { prefix, family } = getChangedRule(change).destination;
+    return tone === 'risk' ? prefix / getWidth(family) - 1 : 1;
+  };
+  const all = sets.flatMap(({ changes }) => changes).sort((a, b) => isRule(a) - isRule(b));
+  return takeWorst(all, most, rankOf, 'can open traffic');
 }
 
 /** Deleted rules that the plan itself cannot name go by what they were called when they were last applied. */
@@ -184,16 +198,20 @@ function showChange(change: Change, name: string, names: UserNames, at: number |
   };
 }
 
-/** What is opened and closed now, and from each of the first later times on. */
+/** What is opened and closed now, and from later times on: of many those at which other traffic opens, and all the others as one. */
 function listTraffic({ effect, later = [] }: Plan, people: People, lines: number): readonly TrafficPart[] {
-  const left = later.length - lines;
-  const partOf = ({ from, effect: differs, users: withRules }: LaterEffect): TrafficPart =>
-    trafficPart(`From ${formatInstant(from)}: `, differs, { ...people, withRules }, lines);
-  const more = { headline: `and from ${count(left, 'later time')} on: the JSON output has all`, lines: [], left: 0 };
+  const opens = [effect, ...later.map((one) => one.effect)].map((one) => JSON.stringify(one.opens));
+  const opening = later.filter((_, index) => opens[index] !== opens[index + 1]);
+  const shown = new Set([...new Set([...opening, ...later])].slice(0, lines));
+  const rest = later.filter((one) => !shown.has(one));
+  const effectOf = (way: keyof Effect): readonly Traffic[] => rest.flatMap((one) => one.effect[way]);
+  const partOf = (when: string, differs: Effect, { users: withRules }: LaterEffect): TrafficPart =>
+    trafficPart(when, differs, { ...people, withRules }, lines);
+  const others = `At ${count(rest.length, 'other time')}, which the JSON output has: `;
   return [
     trafficPart(later.length === 0 ? '' : 'Now: ', effect, people, lines),
-    ...later.slice(0, lines).map(partOf),
-    ...(left > 0 ? [more] : []),
+    ...later.filter((one) => shown.has(one)).map((one) => partOf(`From ${formatInstant(one.from)}: `, one.effect, one)),
+    ...rest.slice(0, 1).map((one) => partOf(others, { opens: effectOf('opens'), closes: effectOf('closes') }, one)),
   ];
 }
 
@@ -205,7 +223,7 @@ function trafficPart(when: string, effect: Effect, people: People, lines: number
   const all = [...opens, ...closes];
   const nothing = when === '' ? 'No traffic changes.' : 'no traffic changes.';
   const headline = `${when}${all.length === 0 ? nothing : `opens ${whomText(opens)}; closes ${whomText(closes)}`}`;
-  return { headline, lines: all.slice(0, lines), left: Math.max(0, all.length - lines) };
+  return { headline, ...takeWorst(all, lines, ({ label, size }) => (label === 'opens' ? -size : 1), 'open traffic') };
 }
 
 /** `nothing`, `for everyone and for bob`; of many the first, with a count for the rest. */

@@ -1,17 +1,20 @@
 import { escapeControls } from '../model/printable.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import { createPaint, type Paint } from './paint.ts';
-import { count } from './summary.ts';
+import { count, takeWorst } from './summary.ts';
 
 /** Problems with place, excerpt, code, summary and hint. Errors first; after the first 200 the others are counted. */
 export function renderProblems(problems: readonly Problem[], color: boolean): string {
   const paint = createPaint(color);
-  const worst =
-    problems.length <= shown ? problems : [...problems].sort((a, b) => weight[a.severity] - weight[b.severity]);
-  const text = worst.slice(0, shown).map((problem) => `${problemText(problem, paint)}\n`);
-  const left = problems.length - shown;
-  if (left > 0) text.push(`… and ${left} more; --output json has all of them\n`);
+  const { lines, left } = takeProblems(problems, shown);
+  const text = lines.map((problem) => `${problemText(problem, paint)}\n`);
+  if (left !== '') text.push(`… ${left}; --output json has all of them\n`);
   return text.join('');
+}
+
+/** So many problems, errors first where they leave others out, and what that is. */
+export function takeProblems(problems: readonly Problem[], most: number) {
+  return takeWorst(problems, most, ({ severity }) => weight[severity], 'are errors');
 }
 
 /** More than this nobody reads, and a broken file can have a problem for every line. */

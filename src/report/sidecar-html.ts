@@ -5,7 +5,7 @@ import { escapeControls } from '../model/printable.ts';
 import { linkCommit, linkPlace } from './forge.ts';
 import { linkText, renderBoundaries, renderFrame, renderPlanSections, renderProblemList, timeMarkup } from './html.ts';
 import type { Markup } from './html-pictures.ts';
-import { formatAgo, formatRevision, makePlanPage, type SetOfChanges } from './page.ts';
+import { formatAgo, formatRevision, makePlanPage, takeChanges } from './page.ts';
 import { formatLine } from './problems.ts';
 import { makeProblemReport } from './run-report.ts';
 import { chooseHeadline, type RuleLine, type SidecarState } from './sidecar.ts';
@@ -131,19 +131,12 @@ function planMarkup({ plan: report }: SidecarState): Markup {
   const plan = report?.plan ?? null;
   if (report === null || plan === null) return html`<section><h2>Plan</h2><p>Nothing to change.</p></section>`;
   const page = makePlanPage(report, plan, mostRows);
+  const worst = new Set(takeChanges(page.sets, mostRows).lines);
+  const sets = page.sets.map((set) => ({ ...set, changes: set.changes.filter((change) => worst.has(change)) }));
   const isLong = plan.changes.length - plan.summary.keep > mostRows;
   const more = html`<p class="note">Only ${mostRows} changes are shown here. All of them: <a href="api/v1/plan">as JSON</a>.</p>`;
   return html`<section><h2>Plan</h2><p class="summary">${summarisePlan(report, plan)}</p>${isLong ? more : ''}</section>
-${renderPlanSections(report, plan, isLong ? { ...page, sets: firstRows(page.sets) } : page)}`;
-}
-
-function firstRows(sets: readonly SetOfChanges[]): readonly SetOfChanges[] {
-  let left = mostRows;
-  return sets.flatMap((set) => {
-    const changes = set.changes.slice(0, left);
-    left -= changes.length;
-    return changes.length === 0 ? [] : [{ ...set, changes }];
-  });
+${renderPlanSections(report, plan, { ...page, sets: sets.filter(({ changes }) => changes.length > 0) })}`;
 }
 
 function timesMarkup({ boundaries, windows, forge, status, userNames }: SidecarState): Markup {

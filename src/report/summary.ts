@@ -1,6 +1,7 @@
 import type { ApplyReport, OutcomeKind } from '../apply/outcome.ts';
+import { formatInstant } from '../model/instant.ts';
 import { joinSome } from '../model/printable.ts';
-import { holdsBack, type Plan } from '../plan/plan.ts';
+import { holdsBack, type LaterEffect, type Plan } from '../plan/plan.ts';
 import type { RunReport } from './run-report.ts';
 
 /** `2 to create, 1 to replace, 1 to delete, 37 unchanged. 5 requests. Digest 4df71eb0a1b2.` or `In sync: …`. */
@@ -11,16 +12,40 @@ export function summarisePlan(report: RunReport, plan: Plan): string {
   const isComparison = report.comparison !== undefined;
   const refusal = isComparison ? ' Refused.' : ' Refused: nothing will be written.';
   const refused = plan.refusals.length === 0 || report.approved ? '' : refusal;
+  const later = tellLater(plan);
   if (steps === 0 && create + update + deleted === 0) {
     if (isComparison) return `No differences: ${count(keep, 'object')} unchanged${skipped}.${refused}`;
     const state = holdsBack(plan) ? 'Not in sync, for want of a secret' : 'In sync';
-    return `${state}: ${count(keep, 'object')} unchanged${skipped}; nothing to do.${refused}`;
+    const unchanged = `${count(keep, 'object')} unchanged${skipped}`;
+    if (later !== '') return `${later}. ${state}: ${unchanged} now.${refused}`;
+    return `${state}: ${unchanged}; nothing to do.${refused}`;
   }
   const counts = countActions(plan).map(([action, number]) => `${number} to ${action}`);
   const head = [...counts, `${keep} unchanged`].join(', ');
+  const opens = later.startsWith('Opens') ? ` ${later}.` : '';
   return isComparison
-    ? `${head}${skipped}.${refused}`
-    : `${head}${skipped}. ${count(steps, 'request')}.${refused}${digest}`;
+    ? `${head}${skipped}.${opens}${refused}`
+    : `${head}${skipped}. ${count(steps, 'request')}.${opens}${refused}${digest}`;
+}
+
+/** `Opens for everyone from 2027-12-24T00:00:00Z on`, of what opens at a later time alone; else what closes then. */
+function tellLater({ effect, later = [] }: Plan): string {
+  const now = JSON.stringify(effect.opens);
+  const opening = later.filter((one) => one.effect.opens.length > 0 && JSON.stringify(one.effect.opens) !== now);
+  const isForAll = (one: LaterEffect): boolean => one.effect.opens.some(({ user }) => user === null);
+  const first = opening.find(isForAll) ?? opening[0] ?? later[0];
+  if (first === undefined) return '';
+  const whom = isForAll(first) ? 'everyone' : 'some people';
+  return `${opening.length === 0 ? 'Closes traffic' : `Opens for ${whom}`} from ${formatInstant(first.from)} on`;
+}
+
+/** So many items, those of low rank where others are left out, which are told as `and 12 more, 3 of which are errors` (of rank 0). */
+export function takeWorst<T>(items: readonly T[], most: number, rankOf: (item: T) => number = () => 1, bad = '') {
+  const sorted = items.length <= most ? items : items.toSorted((a, b) => rankOf(a) - rankOf(b));
+  const rest = sorted.slice(most);
+  const worse = rest.filter((item) => rankOf(item) <= 0).length;
+  const left = `and ${rest.length} more${worse === 0 ? '' : `, ${worse} of which ${bad}`}`;
+  return { lines: sorted.slice(0, most), left: rest.length === 0 ? '' : left };
 }
 
 /** How many changes create, replace, update and delete, without those that are none. */

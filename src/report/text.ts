@@ -117,7 +117,7 @@ function listingText(title: string, listing: TrafficPart | PagePart, paint: Pain
     const tone = { opens: 'risk', closes: 'plain', open: 'warning', 'cut off': 'warning' } as const;
     return `  ${paint(tone[label], label)}${' '.repeat(9 - label.length)}${label === 'opens' ? paint('risk', text) : text}`;
   });
-  const more = left === 0 ? [] : [`  and ${left} more: --full shows all of them`];
+  const more = left === '' ? [] : [`  ${left}: --full shows all of them`];
   return [`${paint('strong', title)}${' '.repeat(13 - title.length)}${headline}`, ...lines, ...more].join('\n');
 }
 

@@ -196,6 +196,20 @@ describe('--base', () => {
     expect(run.out).toMatch(/^This revision: 1 change\. Drift on the server: 1\.$/m);
   });
 
+  it('does not call a commit that opens everything next year in sync', async () => {
+    await world.cli(['m']);
+    world.write(
+      'm/a.yaml',
+      web + closed + rule('all', 'action: accept, destination: 0.0.0.0/0, notBefore: 2099-12-24'),
+    );
+    const run = await world.cli(['--plan', '--base', 'HEAD', '--output', 'markdown', 'm']);
+    const [, title] = run.out.split('\n');
+    expect(title).toBe(
+      '### reconcile: Opens for everyone from 2099-12-24T00:00:00Z on. In sync: 2 objects unchanged now.',
+    );
+    expect(run.out).toMatch(/^This revision: 0 changes now, others later\. Drift on the server: 0\./m);
+  });
+
   it('an apply of a CI job names the commit in its first line, in Markdown, in JSON and in the history', async () => {
     const commit = '4df71eb0c2b1a4f53d2c8a1f6f0b3e8a5b7c9d10 (main)';
     const env = { RECONCILE_REVISION: commit, RECONCILE_STATE_DIR: join(world.folder, 'state') };

@@ -151,3 +151,38 @@ it('the first and the last provider of sign-in are lines by id too', () => {
   expect(textOf([], [google])).toMatch(/openid_connect_providers\[google\] +added\n.*\[google\]\.label +Google\n/);
   expect(textOf([google], [])).toMatch(/openid_connect_providers\[google\] +removed\n/);
 });
+
+describe('values that are too long for a line', () => {
+  const markdownOf = (liveFields: object, fields: object): string =>
+    renderMarkdown(reportOf(makePlan(planInput({ liveFields, fields } as Parameters<typeof planInput>[0]))));
+  const networks = Array.from({ length: 200 }, (_, n) => `10.${n}.0.0/16`);
+
+  it('a network added to a long list is told, the widest before others', () => {
+    const before = { default_client_allowed_ips: networks.slice(0, 100) };
+    const one = markdownOf(before, { default_client_allowed_ips: [...networks.slice(1, 100), '0.0.0.0/0'] });
+    expect(one.match(/^ {2}- .*$/gm)).toEqual([
+      '  - `default_client_allowed_ips[0.0.0.0/0]: added`',
+      '  - `default_client_allowed_ips[10.0.0.0/16]: removed`',
+    ]);
+    const added = { default_client_allowed_ips: [...networks, '0.0.0.0/0'], local_auth_enabled: false };
+    const lines = markdownOf(before, added).match(/^ {2}- .*$/gm) ?? [];
+    expect(lines.slice(0, 2).map((line) => line.replace(/: .* → /, ': '))).toEqual([
+      '  - `local_auth_enabled: false`',
+      '  - `default_client_allowed_ips[0.0.0.0/0]: added`',
+    ]);
+    expect(lines.at(-1)).toBe('  - and 42 more (`--output json=FILE` has all)');
+  });
+
+  it('two texts are cut around what differs', () => {
+    const uri = (host: string): string => `https://${'a'.repeat(150)}.${host}.example.com/${'b'.repeat(150)}`;
+    const text = markdownOf({ default_client_endpoint: uri('good') }, { default_client_endpoint: uri('evil') });
+    expect(text).toMatch(
+      /default_client_endpoint: …a{39}\.good\.example.*… \(\d+ characters\) → …a{39}\.evil\.example/,
+    );
+    const provider = { ...google, redirect_uri: uri('good') };
+    const providers = [{ ...google, redirect_uri: uri('evil') }];
+    expect(markdownOf({ openid_connect_providers: [provider] }, { openid_connect_providers: providers })).toMatch(
+      /\[google\]\.redirect_uri: …a+\.good\..* → …a+\.evil\./,
+    );
+  });
+});

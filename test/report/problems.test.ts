@@ -18,6 +18,7 @@ it('shows the errors first and counts the rest, when there are more problems tha
     .split('\n');
   expect(lines[0]).toContain('a.yaml:9999:1 error [collision]');
   expect(lines.at(-1)).toBe('… and 801 more; --output json has all of them');
+  expect(renderProblems(Array(300).fill(error), false)).toMatch(/… and 100 more, 100 of which are errors;/);
 });
 
 it('keeps the order of places where all problems are shown', () => {

@@ -1,12 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { escapeControls } from '../../src/model/printable.ts';
+import { makePlan } from '../../src/plan/make-plan.ts';
+import type { Plan } from '../../src/plan/plan.ts';
 import { renderGithub } from '../../src/report/github.ts';
+import { renderHtml } from '../../src/report/html.ts';
 import { renderJson } from '../../src/report/json.ts';
 import { escapeProse, marker, quoteCode, renderMarkdown } from '../../src/report/markdown.ts';
 import { renderProblems } from '../../src/report/problems.ts';
 import { renderTableMarkdown, renderTableText } from '../../src/report/table.ts';
 import { renderApply, renderPlan } from '../../src/report/text.ts';
+import { planInput } from '../plan/support.ts';
 import { alice, hostile, planOf, reportOf } from './support.ts';
 
 const plain = { color: false };
@@ -50,6 +54,25 @@ it('a JSON document lists exposures until they name 20,000 networks, and tells h
   expect([documentOf(5000).exposure.length, documentOf(5000).exposure_left]).toEqual([20, 4980]);
 });
 
+it('what is open on the way is told before what is cut off, however much that is, and what is not told is counted', () => {
+  const { plan } = review;
+  const exposureOf = (direction: 'opened' | 'cut_off', count: number) =>
+    Array.from({ length: count }, (_, n) => {
+      const ports = [{ low: n + 1, high: n + 1 }];
+      const traffic = [{ user: null, destinations: ['10.0.0.0/8'], protocol: 'tcp' as const, ports }];
+      return { direction, traffic, fromStep: 's1', toStep: 's2', expectedMs: 1 };
+    });
+  const reportOn = (cutOff: number) => {
+    const exposure = [...exposureOf('cut_off', cutOff), ...exposureOf('opened', 1)];
+    return { ...review, plan: plan && { ...plan, exposure } };
+  };
+  expect(renderPlan(reportOn(40), plain)).toMatch(
+    /\nOn the way .*\n {2}open .*\n {2}cut off .*\n[\s\S]*\n {2}and 29 more: /,
+  );
+  expect(renderMarkdown(reportOn(2000))).toMatch(/told of 2000 of 2001\n\n- \*\*open\*\* /);
+  expect(renderHtml(reportOn(1500))).toContain('<p>and 501 more: the JSON output has all of it.</p>');
+});
+
 it('a JSON document lists the traffic of each direction until 20,000 networks, and tells how much more there is', () => {
   const { plan } = review;
   const destinations = Array.from({ length: 10 }, (_, n) => `10.0.0.${n}`);
@@ -70,13 +93,55 @@ describe('text', () => {
     expect(colored).not.toBe(renderPlan(review, plain));
   });
 
-  it('tells of as many later times as of lines, and how many are left, so that no plan takes minutes to read', () => {
+  it('tells of as many later times as of lines, and of all others as one, so that no plan takes minutes to read', () => {
     const { plan } = review;
     const effect = plan?.effect ?? noTraffic;
     const later = Array.from({ length: 40 }, (_, n) => ({ from: n * 86_400_000, effect, users: new Set<string>() }));
     const text = renderPlan({ ...review, plan: plan && { ...plan, later } }, plain);
     expect(text.match(/^ *(Traffic)? *From /gm)).toHaveLength(12);
-    expect(text).toContain('and from 28 later times on: the JSON output has all');
+    expect(text).toContain('At 28 other times, which the JSON output has: opens for alice; closes for everyone\n');
+  });
+
+  it('what opens later is in the summary of a plan that has nothing to do, and is not cut behind harmless times', () => {
+    const traffic = (destination: string) => ({
+      user: null,
+      destinations: [destination],
+      protocol: 'other',
+      ports: null,
+    });
+    const make = (count: number, opens: (n: number) => readonly string[]) =>
+      Array.from({ length: count }, (_, n) => ({
+        from: Date.UTC(2027, 0, n + 1),
+        effect: { opens: opens(n).map(traffic), closes: [traffic(`203.0.${n}.0/24`)] },
+        users: new Set<string>(),
+      })) as unknown as Plan['later'] & object;
+    const plan = planOf(['drop 10.0.0.0/8'], { a: 'drop 10.0.0.0/8' });
+    const textOf = (later: Plan['later'] & object, change = plan): string =>
+      renderPlan(reportOf({ ...change, later }), plain);
+    const one = make(40, (n) => (n < 39 ? [] : ['0.0.0.0/0']));
+    expect(textOf(one)).toContain(
+      '\nOpens for everyone from 2027-02-09T00:00:00Z on. In sync: 1 object unchanged now.\n',
+    );
+    expect(textOf(one)).toMatch(/From 2027-02-09T00:00:00Z: opens for everyone;.*\n +opens +0\.0\.0\.0\/0 /);
+    expect(textOf(one)).toContain('This revision: 0 changes now, others later. Drift on the server: 0.');
+    expect(textOf(make(1, () => []))).toContain('Closes traffic from 2027-01-01T00:00:00Z on. In sync: 1');
+    expect(textOf(one, planOf([], { a: 'drop 10.0.0.0/8' }))).toMatch(
+      /1 request\. Opens for everyone from 2027-02-09T00:00:00Z on\. Digest/,
+    );
+    // Where each time opens something, those that are not told apart still say the widest first.
+    const each = make(40, (n) => [n < 39 ? `10.${n}.0.0/16` : '0.0.0.0/0']);
+    expect(textOf(each)).toMatch(/At 28 other times.*: opens for everyone;.*\n +opens +0\.0\.0\.0\/0 /);
+  });
+
+  it('of many lines the widest opening is told, whoever gains it, and how many are left out', () => {
+    const small = Array.from({ length: 30 }, (_, n) => `drop 10.60.${2 * n}.0/24 tcp ${2000 + 2 * n}`);
+    const plan = planOf([...small, 'drop 10.128.0.0/9', `drop 10.0.0.0/10 for ${alice}`], {});
+    const lines = renderPlan(reportOf(plan), plain)
+      .split('\n')
+      .filter((line) => /^ {2}(opens|and)/.test(line));
+    expect(lines[0]).toBe('  opens    10.128.0.0/9 for everyone');
+    expect(lines.join('\n')).toContain('10.0.0.0/10 but for');
+    expect(lines.at(-1)).toMatch(/^ {2}and (\d+) more, \1 of which open traffic: --full shows all of them$/);
   });
 
   it('lists the sets by name, as people count, and what belongs to none after them', () => {
@@ -137,7 +202,7 @@ describe('text', () => {
     expect(alike).toContain('10.0.7.0/24 for everyone without rules of their own,');
     const apart = textOf((index) => `10.0.${index & 255}.${(index >> 8) << 7}/25`).split('On the way')[1] ?? '';
     expect(apart.split('\n').filter((line) => line.startsWith('  open '))).toHaveLength(12);
-    expect(apart).toMatch(/and \d+ more: --full shows all of them/);
+    expect(apart).toMatch(/and (\d+) more, \1 of which are open: --full shows all of them/);
   });
 
   it('a refusal holds its numbers and the override', () => {
@@ -316,6 +381,31 @@ describe('markdown fits into a comment', () => {
     expect(listed).toBeGreaterThan(20);
     expect(listed + left).toBe(3000);
     expect(text.startsWith(marker)).toBe(true);
+  });
+
+  it('but neither the Configuration nor what can open traffic, behind changes that cannot', () => {
+    const drops = many.changes.filter(({ kind }) => kind === 'Rule');
+    const [open] = planOf([], { 'zzz/all': 'accept 0.0.0.0/0' }).changes;
+    const { changes } = makePlan(planInput({ liveFields: { logo: null }, fields: { local_auth_enabled: false } }));
+    const configuration = changes.filter(({ kind }) => kind === 'Configuration');
+    const all = [...drops, ...(open ? [open] : []), ...configuration];
+    const text = renderMarkdown(reportOf({ ...many, changes: all }));
+    const section = text.slice(text.indexOf('Changes (3002)')).split('\n').slice(2);
+    expect(section[0]).toMatch(/^- `~` `Configuration/);
+    expect(section[1]).toMatch(/^ {2}- `local_auth_enabled: /);
+    expect(section[2]).toMatch(/^- `\+` `zzz\/all` `accept 0\.0\.0\.0\/0`/);
+    const small = drops.map((_, n) => [`a/${n}`, `accept 10.${n >> 8}.${n & 255}.0/24`]);
+    const opening = renderMarkdown(reportOf(planOf([], { ...Object.fromEntries(small), 'zzz/all': 'accept ::/0' })));
+    expect(opening).toMatch(/<summary>Changes \(3001\)<\/summary>\n\n- `\+` `zzz\/all` `accept ::\/0`/);
+    expect(opening).toMatch(/- and (\d+) more, \1 of which can open traffic \(/);
+  });
+
+  it('and an error is listed before warnings, of any number', () => {
+    const warnings = Array.from({ length: 1500 }, () => ({ ...hostile, severity: 'warning' as const }));
+    const text = renderMarkdown(reportOf(null, { problems: [...warnings, hostile] }));
+    expect(text.match(/^- \*\*(\w+)/m)?.[1]).toBe('error');
+    const errors = renderMarkdown(reportOf(null, { problems: Array.from({ length: 1500 }, () => hostile) }));
+    expect(errors).toMatch(/^- and (\d+) more, \1 of which are errors \(/m);
   });
 
   it('also when every single problem is long', () => {

@@ -124,6 +124,17 @@ describe('traffic in words', () => {
     ]);
   });
 
+  it('of a list that is cut the widest networks are named, of IPv6 beside those of IPv4', () => {
+    const small = Array.from({ length: 20 }, (_, n) => `drop 10.0.${2 * n}.0/24`);
+    const traffic = opened([...small, 'drop 10.128.0.0/9', 'drop 2001:db8::/32'], []);
+    const withRules = new Set<string>();
+    expect(describeTraffic(traffic, { ...people, withRules }).map(formatTrafficLine)).toEqual([
+      expect.stringMatching(
+        /^2001:db8::\/32, 10\.128\.0\.0\/9, 10\.0\.0\.0\/24, .* and 14 more networks for everyone$/,
+      ),
+    ]);
+  });
+
   it('nobody is hidden behind "and 1 more"', () => {
     const seven = Array.from({ length: 7 }, (_, i) => `e${i}520c4b-adc3-4574-932a-94461cf85c07`);
     const traffic = opened(

@@ -3,7 +3,7 @@ import { getOrMake, groupBy } from '../../model/group-by.ts';
 import type { Interval } from '../../model/intervals.ts';
 import { formatPortsKey, intersectPorts, isSamePorts, subtractPorts, toPortSet } from '../../policy/port-set.ts';
 import type { Traffic } from '../../policy/traffic.ts';
-import { describeNetworks, type Piece, type Term } from './networks.ts';
+import { describeNetworks, measureTerms, type Piece, type Term } from './networks.ts';
 import { type Budget, formatPeople, makeBudget, type People } from './people.ts';
 import { formatProtocols, noProtocols, type Protocols, toProtocols } from './protocols.ts';
 
@@ -14,12 +14,18 @@ export interface TrafficLine {
   /** Its networks and the words for their traffic; none where exceptions make it more than a list. */
   readonly networks: readonly string[];
   readonly words: string;
+  /** How much it is for how many people, beside other lines. */
+  readonly size: number;
 }
 
 /** Networks and exceptions that a line which is read in passing names before it counts the rest. */
 const brief = 8;
+/** People that everyone counts as. */
+const everyone = 1000;
 
-/** The traffic in lines, those for most people first; with `isFull` and no budget the words, read back, are exactly the traffic. */
+const tooMuch = { what: 'more traffic than fits here', networks: [], words: '', size: Number.MAX_VALUE };
+
+/** The traffic in lines, for most people first, then the widest; with `isFull` and no budget the words, read back, are it exactly. */
 export function describeTraffic(traffic: readonly Traffic[], people: People, isFull = false): readonly TrafficLine[] {
   const most = isFull ? Number.POSITIVE_INFINITY : brief;
   const { budget = makeBudget(isFull ? Number.POSITIVE_INFINITY : undefined) } = people;
@@ -27,11 +33,12 @@ export function describeTraffic(traffic: readonly Traffic[], people: People, isF
     .toSorted((a, b) => Number(b.users.has(null)) - Number(a.users.has(null)) || b.users.size - a.users.size)
     .flatMap(({ users, pieces }) => {
       const who = formatPeople(users, people);
-      if (pieces === null) return [{ who, what: 'more traffic than fits here', networks: [], words: '' }];
+      if (pieces === null) return [{ who, ...tooMuch }];
       // Networks with the same traffic and no exceptions are one line; each with exceptions is its own.
       const keyOf = (term: Term) => (term.exceptions.length === 0 ? formatPortsKey(term.protocols) : term);
       const alike = groupBy(describeNetworks(pieces), keyOf).values();
-      return [...alike].map((terms) => ({ who, ...describeTerms(terms, most) }));
+      const many = users.has(null) ? everyone : users.size;
+      return [...alike].map((terms) => ({ who, ...describeTerms(terms, most, many) })).sort((a, b) => b.size - a.size);
     });
 }
 
@@ -40,18 +47,22 @@ export function formatTrafficLine({ what, who }: Pick<TrafficLine, 'what' | 'who
   return what.includes(' but for ') ? `${what}, for ${who}` : `${what} for ${who}`;
 }
 
-function describeTerms(terms: readonly Term[], most: number): Omit<TrafficLine, 'who'> {
+function describeTerms(terms: readonly Term[], most: number, many: number): Omit<TrafficLine, 'who'> {
   const { protocols = noProtocols, exceptions = [] } = terms[0] ?? {};
-  const networks = terms.map(({ network }) => network);
+  const measured = measureTerms(terms);
+  const size = many * measured.reduce((sum, one) => sum + one.size, 0);
+  // Of a list that is cut, the widest are shown.
+  if (measured.length - most > 1) measured.sort((a, b) => b.size - a.size);
+  const networks = measured.map(({ network }) => network);
   const words = formatProtocols(protocols);
   const what = listText(networks, words, most);
-  if (exceptions.length === 0) return { what, networks, words };
+  if (exceptions.length === 0) return { what, networks, words, size };
   const wordsOf = (own: Protocols): string => (isSamePorts(own, protocols) ? '' : formatProtocols(own));
   const parts = [...groupBy(exceptions, (exception) => wordsOf(exception.protocols))].map(([own, alike]) => {
     const inside = alike.map(({ network }) => network);
     return listText(inside, own, most);
   });
-  return { what: `${what} but for ${parts.join(' and ')}`, networks: [], words };
+  return { what: `${what} but for ${parts.join(' and ')}`, networks: [], words, size };
 }
 
 /** The first networks and how many are left out, with words for their traffic; one more than allowed is not worth leaving out. */

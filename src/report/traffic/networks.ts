@@ -17,6 +17,15 @@ export interface Term {
   readonly exceptions: readonly { readonly network: string; readonly protocols: Protocols }[];
 }
 
+/** Networks with the same traffic and how much that is, but for their exceptions; all of IPv6 is as much as all of IPv4. */
+export function measureTerms(terms: readonly Term[]) {
+  const ports = countPorts(terms[0]?.protocols ?? noProtocols);
+  return terms.map(({ network }) => {
+    const width = getWidth(network.includes(':') ? 6 : 4);
+    return { network, size: ports * 2 ** ((-32 * Number(network.split('/')[1] ?? width)) / width) };
+  });
+}
+
 /** More pieces than this are listed network by network: finding the fewest words would cost more than it saves a reader. */
 const mostCompressed = 4000;
 
