@@ -2,6 +2,7 @@ import type { ApplyReport, OutcomeKind } from '../apply/outcome.ts';
 import { formatInstant } from '../model/instant.ts';
 import { joinSome } from '../model/printable.ts';
 import { holdsBack, type LaterEffect, type Plan } from '../plan/plan.ts';
+import type { Effect } from '../policy/traffic.ts';
 import type { RunReport } from './run-report.ts';
 
 /** `2 to create, 1 to replace, 1 to delete, 37 unchanged. 5 requests. Digest 4df71eb0a1b2.` or `In sync: …`. */
@@ -28,10 +29,13 @@ export function summarisePlan(report: RunReport, plan: Plan): string {
     : `${head}${skipped}. ${count(steps, 'request')}.${opens}${refused}${digest}`;
 }
 
+export function opensAlike(one: Effect, other: Effect): boolean {
+  return JSON.stringify(one.opens) === JSON.stringify(other.opens);
+}
+
 /** `Opens for everyone from 2027-12-24T00:00:00Z on`, of what opens at a later time alone; else what closes then. */
 function tellLater({ effect, later = [] }: Plan): string {
-  const now = JSON.stringify(effect.opens);
-  const opening = later.filter((one) => one.effect.opens.length > 0 && JSON.stringify(one.effect.opens) !== now);
+  const opening = later.filter((one) => one.effect.opens.length > 0 && !opensAlike(one.effect, effect));
   const isForAll = (one: LaterEffect): boolean => one.effect.opens.some(({ user }) => user === null);
   const first = opening.find(isForAll) ?? opening[0] ?? later[0];
   if (first === undefined) return '';
