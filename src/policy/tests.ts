@@ -6,7 +6,7 @@ import { formatCount } from '../model/printable.ts';
 import { type Action, type DesiredRule, selectRulesAt } from '../model/rule.ts';
 import type { Boundary, DesiredState, PolicyCase, Protocol } from '../model/state.ts';
 import { listAllRules, listBoundaries } from '../model/state.ts';
-import { decide } from './decide-packet.ts';
+import { decide, decideAmong } from './decide-packet.ts';
 import { bestRank, eachPortRange, extendProfile, makeFlatProfile, type RankProfile } from './port-profile.ts';
 import { touchesPorts } from './port-set.ts';
 import { findNodesReaching, getLane, getLaneRules, indexRules, type Ruled, type RuleIndex } from './rule-index.ts';
@@ -40,21 +40,21 @@ type Budget = Record<'looks', number>;
 
 /**
  * Checks every case exactly, in order. `any` means nobody and every user with a rule; `bounds`: ports that a rule can name.
- * Where the looks end no further case is checked: there are fewer results than cases.
+ * Where the looks end no further case is checked: there are fewer results than cases. `staying`: they stand at a case's own time too.
  */
 export function runPolicyTests<T extends Ruled>(
   cases: readonly PolicyCase[],
   rules: readonly T[],
   bounds: PortRange,
-  budget: Budget = { looks: mostLooks },
+  { budget = { looks: mostLooks }, staying = [] }: { readonly budget?: Budget; readonly staying?: readonly T[] } = {},
 ): readonly CaseResult<T | DesiredRule>[] {
   const known = new Map<readonly Ruled[], RuleIndex<T | DesiredRule>>();
   const results: CaseResult<T | DesiredRule>[] = [];
   for (const one of cases) {
     const those: readonly (T | DesiredRule)[] = one.at?.rules ?? rules;
-    if (!known.has(those)) budget.looks -= 10 * those.length;
+    if (!known.has(those)) budget.looks -= 10 * (those.length + staying.length);
     if (budget.looks < 0) break;
-    const index = getOrMake(known, those, () => indexRules(those));
+    const index = getOrMake(known, those, () => indexRules(one.at ? [...those, ...staying] : those));
     const { inner, edge } = findWrong(one, index, bounds, budget);
     if (budget.looks < 0) break;
     const packet = inner ?? edge;
@@ -79,7 +79,7 @@ export function findLaterFailures(state: DesiredState, bounds: PortRange) {
   const turns = [...groupBy(listBoundaries(state, at), (one) => one.at)].sort(([a], [b]) => a - b);
   const timeless = turns.length === 0 ? [] : tests.filter((one) => one.at === undefined);
   const budget = { looks: mostLooks / 4 };
-  const now = runPolicyTests(timeless, state.rules, bounds, budget);
+  const now = runPolicyTests(timeless, state.rules, bounds, { budget });
   const holding = new Map(now.flatMap(({ case: one, failure }) => (failure === null ? [[one.place, one]] : [])));
   const failures: (CaseResult<DesiredRule> & { readonly turn: Boundary })[] = [];
   const all = listAllRules(state);
@@ -92,9 +92,11 @@ export function findLaterFailures(state: DesiredState, bounds: PortRange) {
     const parts = [...areas.values()].flatMap((area) => [...holding.values()].flatMap((one) => narrow(one, area)));
     const touches = createTouches(parts.map(({ destination }) => destination));
     const rules = selectRulesAt(all, time).filter(({ rule }) => touches(rule.destination));
-    for (const { case: one, failure } of runPolicyTests(parts, rules, bounds, budget)) {
-      const turn = turning.find(({ rule }) => failure && contains(rule.rule.destination, failure.packet.address));
-      if (turn !== undefined && holding.delete(one.place)) failures.push({ case: one, failure, turn });
+    const turned = turning.map((turn) => ({ rule: turn.rule.rule, turn }));
+    for (const { case: one, failure } of runPolicyTests(parts, rules, bounds, { budget })) {
+      // The verdict turned: the first of these by rank decides now, or it decided before and would again.
+      const first = failure && decideAmong(turned, failure.packet).rule;
+      if (first && holding.delete(one.place)) failures.push({ case: one, failure, turn: first.turn });
     }
     if (budget.looks < 0) return { failures, until: time };
   }

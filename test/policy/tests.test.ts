@@ -95,7 +95,7 @@ describe('too many policy tests', () => {
     const members = Array.from({ length: 2000 }, (_, n) => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`);
     const access = { action: 'accept', destination: networkNamed('10.2.0.0/16'), ports: null } as const;
     const rules = members.map((userId) => ({ rule: { ...access, userId } }));
-    expect(runPolicyTests(cases, rules, bounds, { looks: 100_000 })).toHaveLength(cases.length);
+    expect(runPolicyTests(cases, rules, bounds, { budget: { looks: 100_000 } })).toHaveLength(cases.length);
     const own = { action: 'drop', destination: networkNamed('10.1.0.0/16'), ports: null } as const;
     const wrong = { rule: { ...own, userId: members[1_234] ?? '' } };
     const [result] = runPolicyTests(cases, [...rules, wrong], bounds);
@@ -106,7 +106,7 @@ describe('too many policy tests', () => {
     const rule = { action: 'accept', destination, ports: null, userId: null } as const;
     const one: DesiredRule = { name: 'r', rule, place, expires: 5 };
     const state = makeState([one], 0, { configuration: null, userNames: new Map(), tests: cases });
-    const results = runPolicyTests(cases, [one], bounds, { looks: 1000 });
+    const results = runPolicyTests(cases, [one], bounds, { budget: { looks: 1000 } });
     const { length } = results;
     expect([length > 0, length < cases.length]).toEqual([true, true]);
     const { passed, failed, headline, problems } = tellTests(results, state);
@@ -160,7 +160,8 @@ describe('findLaterFailures', () => {
     const timed = fc.tuple(ruleArbitrary, fc.record({ notBefore: time, expires: time }));
     fc.assert(
       fc.property(fc.array(timed, { maxLength: 6 }), fc.array(caseArbitrary, { maxLength: 4 }), (drawn, cases) => {
-        const rules = drawn.map(([rule, times], n) => named(rule, n, omitUndefined(times)));
+        const isSound = ({ notBefore = -9, expires = 9 }: RuleNotes): boolean => notBefore < expires;
+        const rules = drawn.map(([rule, times], n) => named(rule, n, omitUndefined(times))).filter(isSound);
         const tests = cases.map((one, n) => ({ ...one, name: `c${n}`, place: { ...place, line: n } }));
         const failsAt = (one: PolicyCase, at: number): boolean =>
           runPolicyTests([one], selectRulesAt(rules, at), bounds)[0]?.failure !== null;
@@ -173,14 +174,33 @@ describe('findLaterFailures', () => {
         expect(failures.map((one) => [one.case.name, one.turn.at]).sort()).toEqual(expected.sort());
         for (const { failure, turn, ...one } of failures) {
           if (failure === null) throw new Error('a failure');
-          expect(contains(turn.rule.rule.destination, failure.packet.address)).toBe(true);
           expect(contains(one.case.destination, failure.packet.address)).toBe(true);
           const decision = decide(indexRules(selectRulesAt(rules, turn.at)), failure.packet);
           expect([decision.verdict, decision.rule]).toEqual([failure.verdict, failure.rule]);
+          const former = decide(indexRules(selectRulesAt(rules, turn.at - 1)), failure.packet);
+          expect(turn.rule).toBe(turn.what === 'begins' ? decision.rule : former.rule);
+          // As the hint says.
+          if (turn.what === 'begins') continue;
+          const extended = rules.map((rule) => (rule === turn.rule ? { ...rule, expires: 9 } : rule));
+          const { verdict } = decide(indexRules(selectRulesAt(extended, turn.at)), failure.packet);
+          expect(verdict).toBe(one.case.expect);
         }
       }),
       { numRuns: runs(1000) },
     );
+  });
+
+  it('names the rule that decided, not others for the same address that end at the same time', () => {
+    const port = (low: number) => ({ type: 'tcp', low, high: low }) as const;
+    const destination = networkNamed('10.0.0.5');
+    const rules = [
+      named({ action: 'accept', destination, ports: port(22), userId: users[0] }, 1, { expires: 5 }),
+      named({ action: 'accept', destination, ports: port(80), userId: null }, 2, { expires: 5 }),
+      named({ action: 'drop', destination, ports: port(443), userId: null }, 3, { expires: 5 }),
+    ];
+    const one = policyCase({ destination, protocols: ['tcp'], ports: { low: 443, high: 443 } });
+    const { failures } = findLaterFailures(stateOf(rules, [one]), bounds);
+    expect(failures.map(({ turn }) => turn.rule.name)).toEqual(['r3']);
   });
 
   it('ends after so many looks, and a note says from when on nobody looked', () => {

@@ -62,7 +62,8 @@ export function refuseFailedTests({ input, changes, exposure }: Guarded): readon
   if (tests.length === 0) return [];
   const { at = Number.POSITIVE_INFINITY } = input.desired;
   const standing = changes.flatMap((change) => ruleAfter(change, at));
-  const ended = runPolicyTests(tests, standing, input.profile.ports);
+  const staying = standing.filter(({ change }) => change.action === 'skip' && change.live !== null);
+  const ended = runPolicyTests(tests, standing, input.profile.ports, { staying });
   const after = ended.flatMap(({ case: one, failure }): Refusal[] => {
     if (failure === null) return [];
     const { rule } = failure;

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { parseNetwork } from '../../../src/model/address.ts';
 import type { Action } from '../../../src/model/rule.ts';
-import type { PolicyCase } from '../../../src/model/state.ts';
+import { type PolicyCase, wholeScope } from '../../../src/model/state.ts';
+import type { PlanInput } from '../../../src/plan/input.ts';
 import { makePlan } from '../../../src/plan/make-plan.ts';
-import { desiredRules, liveRules, planInput } from '../support.ts';
+import { desiredRules, liveRules, planInput, user } from '../support.ts';
 
 function policyCase(destination: string, fields: Partial<PolicyCase> = {}): PolicyCase {
   const parsed = parseNetwork(destination);
@@ -44,6 +45,17 @@ describe('policy tests', () => {
     expect(refusals(['drop 10.0.0.0/9'], ['drop 10.0.0.0/9'], [policyCase('10.0.0.0/8')])).toMatchObject([
       { code: 'policy-test-failed' },
     ]);
+  });
+
+  it('of a later time count the live rules that stay, outside the scope or without pruning', () => {
+    const input = planInput({ desired: desiredRules('drop 10.0.0.0/29'), live: liveRules('accept 10.0.0.5 @bob') });
+    const at = { time: 1, rules: input.desired.rules };
+    const desired = { ...input.desired, tests: [policyCase('10.0.0.5', { user: user('bob'), at })] };
+    const refused = (more: Partial<PlanInput>) =>
+      makePlan({ ...input, desired, ...more }).refusals.map(({ code }) => code);
+    expect(refused({})).toEqual([]);
+    expect(refused({ scope: { ...wholeScope, users: new Set([null]) } })).toEqual(['policy-test-failed']);
+    expect(refused({ options: { ...input.options, prune: 'none' } })).toEqual(['policy-test-failed']);
   });
 
   it('that are too many to be run refuse the plan', () => {
