@@ -99,8 +99,7 @@ export function announceOpening(plan: Plan | null, back: BackOrder | undefined):
 
 /** On the first apply to a server, rules that are in no manifest may be somebody's only copy. */
 export function announceDeletes(plan: Plan | null): readonly Problem[] {
-  const deletes = plan?.changes.filter(({ action, reason }) => action === 'delete' && reason === 'not-desired') ?? [];
-  const unknown = deletes.filter(({ origin }) => origin !== 'expired');
+  const unknown = plan?.changes.filter(({ reason, name }) => reason === 'not-desired' && name === null) ?? [];
   if (unknown.length === 0) return [];
   const verb = unknown.length === 1 ? 'is in no manifest and will' : 'are in no manifest and will';
   const hint = 'To keep them, take them over first: reconcile export --out DIR writes them as manifests.';

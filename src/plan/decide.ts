@@ -9,7 +9,7 @@ import {
   sortByRule,
   wireFields,
 } from '../model/rule.ts';
-import { isInScope } from '../model/state.ts';
+import { type DesiredState, isInScope } from '../model/state.ts';
 import type { PlanInput } from './input.ts';
 import { matchRules, type Pair } from './match/match.ts';
 import { type BaseRules, indexBase } from './origin.ts';
@@ -28,20 +28,19 @@ import { type ChangeAction, type FieldChange, getChangedRule, type Reason, type 
  * | yes     | yes  | equal otherwise                                      | keep   | in-sync           |
  * | yes     | yes  | different                                            | update | differs           |
  * | either or both | | out of scope                                         | skip   | out-of-scope      |
- * | no      | yes  | pruning off                                          | skip   | prune-off         |
+ * | no      | yes  | pruning off, but for one that ended or begins later  | skip   | prune-off         |
  * | no      | yes  | second copy of a desired rule                        | delete | duplicate         |
  * | no      | yes  | otherwise                                            | delete | not-desired       |
  */
 export function decideRules(input: PlanInput, kept: readonly DesiredRule[] = []): readonly RuleChange[] {
   const base = indexBase(input.base);
-  // Those that the manifests still name, of several with one key the one that ended last.
-  const ended = new Map(input.desired.expired?.map((one) => [formatRuleKey(one.rule), one]));
+  const idle = indexIdle(input.desired);
   const mine = input.live.rules.filter(({ rule }) => isInScope(rule, input.scope));
   const matching = matchRules({
     desired: input.desired.rules.filter(({ rule }) => isInScope(rule, input.scope)),
     live: mine,
     base: input.base,
-    mayPair: ({ rule }) => input.options.prune === 'all' && (ended.size === 0 || !ended.has(formatRuleKey(rule))),
+    mayPair: ({ rule }) => input.options.prune === 'all' && (idle.size === 0 || !idle.has(formatRuleKey(rule))),
   });
   const changes = [
     ...kept.map((desired) => makeChange('keep', 'in-sync', { desired, live: null })),
@@ -49,7 +48,7 @@ export function decideRules(input: PlanInput, kept: readonly DesiredRule[] = [])
     ...matching.desiredOnly.map((desired) =>
       makeChange('create', 'desired-only', { desired, live: null }, origin({ desired, live: null }, input, base)),
     ),
-    ...matching.liveOnly.map((live) => decideSurplus(live, matching.duplicates.has(live), input, { base, ended })),
+    ...matching.liveOnly.map((live) => decideSurplus(live, matching.duplicates.has(live), input, { base, idle })),
     ...outOfScope(input),
   ];
   return sortByRule(changes, getChangedRule, compareChanges);
@@ -100,26 +99,35 @@ function makeChange(
   };
 }
 
-/** Rules that may stand behind a live one that nothing desires: those of the base, and those that have ended, by key. */
+/** Rules that may stand behind a live one that nothing desires now. */
 interface Former {
   readonly base: BaseRules | null;
-  readonly ended: ReadonlyMap<string, DesiredRule>;
+  readonly idle: ReturnType<typeof indexIdle>;
 }
 
-function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, { base, ended }: Former): RuleChange {
+/** Rules that the manifests name and do not ask for now, by key: of several the last that ended, else the first to begin. */
+function indexIdle({ expired = [], upcoming = [] }: DesiredState): ReadonlyMap<string, DesiredRule> {
+  const sorted = upcoming.toSorted((a, b) => (b.notBefore ?? 0) - (a.notBefore ?? 0));
+  // What is live before its begin was not given until then.
+  const endless = sorted.map(({ expires: _, ...one }): DesiredRule => one);
+  return new Map([...endless, ...expired].map((one) => [formatRuleKey(one.rule), one]));
+}
+
+function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, { base, idle }: Former): RuleChange {
   const key = formatRuleKey(live.rule);
-  const expired = ended.get(key);
-  const sides = { desired: null, live, told: expired ?? base?.find(live.rule) };
+  const named = duplicate ? undefined : idle.get(key);
+  const sides = { desired: null, live, told: named ?? base?.find(live.rule) };
+  const hasEnded = named?.expires !== undefined;
   const { prune } = input.options;
-  const kept = typeof prune === 'string' ? prune === 'none' && expired === undefined : !prune.has(key);
-  if (kept && expired !== undefined) return makeChange('skip', 'prune-off', sides, { origin: 'expired' });
+  const kept = typeof prune === 'string' ? prune === 'none' && named === undefined : !prune.has(key);
+  if (kept && hasEnded) return makeChange('skip', 'prune-off', sides, { origin: 'expired' });
   if (kept) {
     // Nothing ends a rule that no manifest names any more.
     const { expires: _, ...change } = makeChange('skip', 'prune-off', sides);
     return change;
   }
   if (duplicate) return makeChange('delete', 'duplicate', sides, base === null ? {} : { origin: 'drift' });
-  if (expired !== undefined) return makeChange('delete', 'not-desired', sides, { origin: 'expired' });
+  if (hasEnded) return makeChange('delete', 'not-desired', sides, { origin: 'expired' });
   return makeChange('delete', 'not-desired', sides, origin(sides, input, base));
 }
 

@@ -77,7 +77,9 @@ function makeInput(
   const fields = { ...nothing, ...lists, ...before.configuration?.fields } as unknown as ConfigurationFields;
   const noLimit = { share: Number.POSITIVE_INFINITY };
   return {
-    desired: { ...after, rules: changed },
+    // Those to come are among the changed.
+    // Those that begin later are among the changed.
+    desired: { ...after, rules: changed, upcoming: [] },
     live: { rules, configuration: { id: '', fields } },
     base: { ...before, rules: left },
     // Neither side holds rules that collide.

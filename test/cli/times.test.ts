@@ -164,11 +164,27 @@ describe('times on the command line', () => {
       world.write('n/a.yaml', team + rule('d', `action: drop, ${net}`));
       expect((await plan(prune)).code).toBe(0);
     }
-    // Of several that begin later, the first that nothing follows ends it.
+    // Of several that were to begin later, the first that nothing follows would have ended it.
     const one = (name: string, from: number, until: number) =>
       rule(name, `action: drop, ${net}, notBefore: ${from}-01-01, expires: ${until}-01-01T00:00:00Z`);
-    world.write('n/a.yaml', team + one('d', 2090, 2091) + one('e', 2091, 2093) + one('f', 2095, 2097));
+    world.write('base/a.yaml', team + one('d', 2090, 2091) + one('e', 2091, 2093) + one('f', 2095, 2097));
     expect((await plan()).out.match(/From \d+/g)).toEqual(['From 2093', 'From 2095', 'From 2097']);
+  });
+
+  it('access that is to begin later is taken away, also with --prune none, and told by its name', async () => {
+    const web = (times: string) => rule('web', `action: accept, destination: 10.20.2.0/24${times}`);
+    world.write('m/a.yaml', closed + web(''));
+    expect((await world.cli(['apply', 'm', '--yes'])).code).toBe(0);
+    world.write('m/a.yaml', closed + web(', notBefore: 2099-01-01, expires: 2099-02-01'));
+    for (const prune of ['all', 'none']) {
+      const { code, out, err } = await world.cli(['plan', 'm', '--prune', prune, '--detailed-exitcode']);
+      expect(code).toBe(2);
+      expect(out).toMatch(/- web {2}accept 10\.20\.2\.0\/24 {2}\(begins in [^)]*2099-01-01T00:00:00Z\)\)/);
+      expect(out + err).not.toMatch(/manifest/);
+    }
+    expect((await world.cli(['drift', 'm'])).out).toMatch(/only on the server +web /);
+    expect((await world.cli(['apply', 'm', '--yes', '--prune', 'none'])).code).toBe(0);
+    expect(world.simulator.rules().map(({ destination }) => destination)).not.toContain('10.20.2.0/24');
   });
 
   it('access whose line is removed before its end stays with --prune none, and the plan says so', async () => {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { findProfile } from '../../src/model/profile.ts';
+import type { RuleNotes } from '../../src/model/rule.ts';
 import type { PlanInput } from '../../src/plan/input.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
 import { liveOf, worldArbitrary } from '../property/order-world.ts';
@@ -55,6 +56,28 @@ describe('an action and a reason', () => {
     expect(changes.map(({ action, name, origin }) => [action, name, origin])).toEqual([
       ['delete', 'ended', 'expired'],
       ['create', 'r1', undefined],
+    ]);
+  });
+  it('delete, told by its name: a manifest says that it begins later, and not of a second copy', () => {
+    const timed = (name: string, times: RuleNotes) =>
+      desiredRules(`${name}=drop 10.0.0.0/8`).map((one) => ({ ...one, ...times }));
+    const upcoming = [...timed('web2', { notBefore: 9 }), ...timed('web', { notBefore: 7, expires: 8 })];
+    const input = (parts: InputParts, more: Partial<PlanInput['desired']>) => {
+      const made = planInput({ live: liveRules('drop 10.0.0.0/8'), options: { prune: 'none' }, ...parts });
+      const { changes } = makePlan({ ...made, desired: { ...made.desired, at: 5, ...more } });
+      return changes.map((one) => [one.action, one.name, one.origin, one.kind === 'Rule' && one.expires]);
+    };
+    expect(input({}, { upcoming })).toEqual([['delete', 'web', undefined, undefined]]);
+    expect(input({ base: [] }, { upcoming })).toEqual([['delete', 'web', 'drift', undefined]]);
+    expect(input({ base: desiredRules('former=drop 10.0.0.0/8') }, { upcoming })).toEqual([
+      ['delete', 'web', 'this-revision', undefined],
+    ]);
+    const expired = timed('over', { expires: 4 });
+    expect(input({}, { upcoming, expired })).toEqual([['delete', 'over', 'expired', 4]]);
+    const live = liveRules('drop 10.0.0.0/8', 'drop 10.0.0.0/8');
+    expect(input({ live, desired }, { upcoming })).toEqual([
+      ['keep', 'r1', undefined, undefined],
+      ['skip', null, undefined, undefined],
     ]);
   });
   it('delete: nothing desires it', () => {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { makeState } from '../../src/desired/desired.ts';
 import { findProfile } from '../../src/model/profile.ts';
-import { type DesiredRule, type Rule, selectRulesAt } from '../../src/model/rule.ts';
+import { type DesiredRule, type Rule, type RuleNotes, selectRulesAt } from '../../src/model/rule.ts';
 import { wholeScope } from '../../src/model/state.ts';
 import { diffDesired } from '../../src/plan/diff-desired.ts';
 import { defaultPlanOptions } from '../../src/plan/input.ts';
@@ -50,6 +50,21 @@ function stateOf(rules: readonly DesiredRule[], at = 3) {
   const { rules: _, ...rest } = planInput({ desired: [] }).desired;
   return { ...makeState(rules, at, rest), at };
 }
+
+it('a rule that goes is told by its name, though another one with its content is to begin later', () => {
+  const timed = (name: string, times: RuleNotes) =>
+    desiredRules(`${name}=drop 10.0.0.1/32`).map((one) => ({ ...one, ...times }));
+  const later = timed('b', { notBefore: 8 });
+  const { changes } = diffDesired({
+    before: stateOf([...timed('a', { expires: 6 }), ...later]),
+    after: stateOf(later),
+    ...options,
+  });
+  expect(changes.map(({ action, name }) => [action, name])).toEqual([
+    ['delete', 'a'],
+    ['keep', 'b'],
+  ]);
+});
 
 it('what differs at a later time is what the rules of that time differ in, and equal policies differ in nothing', () => {
   const anyTimes = fc
