@@ -82,8 +82,9 @@ function closesAsApplied(change: Change, input: PlanInput): boolean {
 
 /** What befalls more live rules than the limit allows; null where it allows them. */
 function describeExcess(count: number, live: number, limit: DeleteLimit, befalls: string): string | null {
-  const [most, text] =
-    'count' in limit ? [limit.count, String(limit.count)] : [limit.share * live, percent(limit.share)];
+  // In whole numbers: 0.29 × 100 is less than 29.
+  const most = 'count' in limit ? limit.count : (Math.round(limit.share * 1e9) * live) / 1e9;
+  const text = 'count' in limit ? String(limit.count) : percent(limit.share);
   if (count <= most || (!('count' in limit) && limit.share > 0 && live < enoughRules)) return null;
   return `${count} of ${live} live rules in scope (${percent(count / live)}) would ${befalls}; the limit is ${text}.`;
 }

@@ -89,6 +89,17 @@ describe('the guard on deletes', () => {
     expect(codes({ desired: desiredRules(...many(7)), live: liveRules(...many(10)), options: guarded })).toEqual([]);
     expect(codes({ desired: desiredRules(...many(2)), live: liveRules(...many(9)), options: guarded })).toEqual([]);
   });
+  it('accepts exactly each share in whole percent, and refuses one rule more', () => {
+    const live = liveRules(...many(100));
+    const wrong = Array.from({ length: 70 }, (_, n) => n + 1).filter((percent) => {
+      const desired = (left: number) => desiredRules(...many(left));
+      const limits = { maxDeletes: { share: percent / 100 }, maxChanges: { share: percent / 100 } };
+      const options = { allowEmpty: false, ...limits };
+      const more = codes({ desired: desired(99 - percent), live, options });
+      return codes({ desired: desired(100 - percent), live, options }).length > 0 || more.length !== 2;
+    });
+    expect(wrong).toEqual([]);
+  });
   it('counts by number where a number is given, and takes 0% to mean none', () => {
     const parts = { desired: desiredRules(...many(7)), live: liveRules(...many(9)) };
     expect(codes({ ...parts, options: { maxDeletes: { count: 1 } } })).toEqual(['too-many-deletes']);
