@@ -47,8 +47,10 @@ export function renderPacketReport(report: PacketReport, names: UserNames, color
   lines.push(`  decided by  ${formatDecider(rule, names)}`);
   for (const item of overridden) lines.push(`  overrides   ${formatNamedRule(item, names)}`);
   if (ports !== null && ports.length > 1) {
+    const isNamed = [rule, ...overridden].some((one) => one?.rule.ports);
+    const taken = isNamed ? `port ${packet.port}, since rules name every one` : 'a port that no rule names';
     const unlike = ports.filter((range) => range.verdict !== verdict).map(formatShortPorts);
-    lines.push(`  by port     ${other} on ${joinSome(unlike, 12)}; asked without --port: a port that no rule names`);
+    lines.push(`  by port     ${other} on ${joinSome(unlike, 12)}; asked without --port: ${taken}`);
   }
   if (removals !== null) lines.push(`  would be ${other} without ${removals.map(labelOf).join(', ')}`);
   const kinds = additions.map(({ action, scope, withPorts }) => {

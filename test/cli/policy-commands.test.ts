@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -178,6 +178,25 @@ describe('reconcile explain', () => {
       by_port: [{ verdict: 'drop' }, { ports: '631', verdict: 'accept' }, { verdict: 'drop' }],
     });
     expect((await explain(...printer, 'gre')).json()).toMatchObject({ verdict: 'drop', packet: { protocol: 'other' } });
+  });
+
+  it('does not call a port unnamed where rules name every one', async () => {
+    const text = (high: number) => `apiVersion: firezone/v0
+kind: RuleSet
+metadata: {name: s}
+spec:
+  rules:
+    - {name: a, action: accept, destination: 10.0.0.1, port_type: tcp, port_range: 0-100}
+    - {name: b, action: drop, destination: 10.0.0.1, port_type: tcp, port_range: 101-${high}}
+`;
+    const asked = async (high: number) => {
+      mkdirSync(join(folder, 'ports'), { recursive: true });
+      writeFileSync(join(folder, 'ports/a.yaml'), text(high));
+      const where = ['--destination', '10.0.0.1', '--protocol', 'tcp', '--profile', 'generic'];
+      return (await cli(['explain', 'ports', ...where])).out;
+    };
+    expect(await asked(65_535)).toContain('asked without --port: port 1, since rules name every one\n');
+    expect(await asked(65_534)).toContain('asked without --port: a port that no rule names\n');
   });
 
   it('says that nothing matches, and the default', async () => {
