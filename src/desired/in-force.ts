@@ -61,7 +61,7 @@ function suspectsAmong(rules: readonly DesiredRule[], before: readonly DesiredRu
 /** What to know of the ends of rules: one has expired, the end of a drop opens something, access is given for longer than is allowed. */
 export function findEndings(rules: readonly DesiredRule[], { now, maxExpiryMs }: DesiredContext): readonly Problem[] {
   const last = now + (maxExpiryMs ?? Number.POSITIVE_INFINITY);
-  const found = rules.flatMap(({ name, place, expires, rule }): readonly Problem[] => {
+  const found = rules.flatMap(({ name, place, expires, staysUntil, rule }): readonly Problem[] => {
     if (expires === undefined) return [];
     const when = formatInstant(expires);
     if (expires <= now) {
@@ -70,6 +70,8 @@ export function findEndings(rules: readonly DesiredRule[], { now, maxExpiryMs }:
       return [makeNote('expired', summary, hint, place)];
     }
     if (rule.action === 'drop') {
+      // The last of those that follow each other without a gap opens.
+      if (staysUntil !== undefined) return [];
       const summary = `\`${name}\` drops traffic until ${when}; when it ends, what it closed may be open.`;
       const hint = 'Leave `expires` out, or write `# reconcile-ignore: expiry-opens REASON` above it if that is meant.';
       return [makeWarning('expiry-opens', summary, hint, place)];

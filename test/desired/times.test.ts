@@ -117,6 +117,15 @@ describe('a rule with times', () => {
     expect(ended?.summary).toBe('`lab/x` expired at 2026-06-02T00:00:00Z, and is not asked for any more.');
   });
 
+  it('that dropped something until then is none where others drop the same from then on, but for the last of them', () => {
+    const drop = 'action: drop, destination: 10.0.0.0/8';
+    const chain = [`name: a, ${drop}, expires: 2026-06-01`, `name: b, ${drop}, notBefore: 2026-06-02`];
+    const found = (rules: readonly string[]) =>
+      build({ 'lab.yaml': set(rules) }, { now: day('2026-05-01') }).problems.map(({ summary }) => summary.slice(0, 9));
+    expect(found(chain)).toEqual([]);
+    expect(found([chain[0] ?? '', `${chain[1]}, expires: 2026-07-01`])).toEqual(['`lab/b` d']);
+  });
+
   it('holds at every time exactly the rules of that time, whatever the times are', () => {
     const moment = fc.integer({ min: 1, max: 28 });
     const times = fc.record({ from: fc.option(moment), until: fc.option(moment) });

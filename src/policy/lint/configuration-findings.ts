@@ -84,7 +84,9 @@ function closedResolver({ leaders, desired, index }: Linted, address: Network, p
     if (rule?.rule.action !== 'drop') continue;
     const whose = user === null ? 'clients' : `the devices of ${desired.userNames.get(user) ?? user}`;
     const summary = `The name server ${address.text} is out of reach for ${whose}: ${quoteName(rule)} drops udp port 53.`;
-    const hint = `Add a rule that accepts ${address.text} on udp port 53, and one for tcp.`;
+    // A user's own rules come before every global one.
+    const forWhom = rule.rule.userId === null ? '' : ' for this user';
+    const hint = `Add a rule${forWhom} that accepts ${address.text} on udp port 53, and one for tcp.`;
     const related = [{ place: rule.place, note: `${quoteName(rule)} drops it` }];
     return [{ code: 'dns-server-closed', place, summary, hint, related }];
   }

@@ -217,6 +217,15 @@ describe('lint', () => {
     expect(problem?.summary).toContain('2 more rules of this line');
   });
 
+  it('tells to open a name server for the user whose own rule closes it, where that does it', () => {
+    const spec = configuration('\n  default_client_dns: [10.1.2.3]');
+    const hintOf = (...rules: readonly string[]) =>
+      lintText(manifests(rules, spec)).find(({ code }) => code === 'dns-server-closed')?.hint;
+    const [drop, rest] = ['action: drop, destination: 10.0.0.0/8', 'that accepts 10.1.2.3 on udp port 53'];
+    expect(hintOf(drop)).toContain(`Add a rule ${rest}`);
+    expect(hintOf(`${drop}, user_id: ${alice}`)).toContain(`Add a rule for this user ${rest}`);
+  });
+
   it('names what shadows a rule, with its place', () => {
     const [problem] = lintText(
       manifests(['action: accept, destination: 10.0.0.0/8', 'action: drop, destination: 10.1.2.3']),
