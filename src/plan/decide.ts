@@ -17,7 +17,7 @@ import { type ChangeAction, type FieldChange, getChangedRule, type Reason, type 
 
 /**
  * Decides one action for each object: every desired rule and every live rule, in canonical order. `kept`: rules that the
- * input leaves out, since nothing about them differs.
+ * input leaves out, since nothing about them differs but, of two policies, their times.
  *
  * | desired | live | condition                                            | action | reason            |
  * |---------|------|------------------------------------------------------|--------|-------------------|
@@ -32,7 +32,7 @@ import { type ChangeAction, type FieldChange, getChangedRule, type Reason, type 
  * | no      | yes  | second copy of a desired rule                        | delete | duplicate         |
  * | no      | yes  | otherwise                                            | delete | not-desired       |
  */
-export function decideRules(input: PlanInput, kept: readonly DesiredRule[] = []): readonly RuleChange[] {
+export function decideRules(input: PlanInput, kept: readonly Sides[] = []): readonly RuleChange[] {
   const base = indexBase(input.base);
   const idle = indexIdle(input.desired);
   const mine = input.live.rules.filter(({ rule }) => isInScope(rule, input.scope));
@@ -43,7 +43,7 @@ export function decideRules(input: PlanInput, kept: readonly DesiredRule[] = [])
     mayPair: ({ rule }) => input.options.prune === 'all' && (idle.size === 0 || !idle.has(formatRuleKey(rule))),
   });
   const changes = [
-    ...kept.map((desired) => makeChange('keep', 'in-sync', { desired, live: null })),
+    ...kept.map((sides) => makeChange('keep', 'in-sync', sides)),
     ...matching.pairs.map((pair) => decidePair(pair, input, base)),
     ...matching.desiredOnly.map((desired) =>
       makeChange('create', 'desired-only', { desired, live: null }, origin({ desired, live: null }, input, base)),
@@ -116,7 +116,7 @@ function indexIdle({ expired = [], upcoming = [] }: DesiredState): ReadonlyMap<s
 function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, { base, idle }: Former): RuleChange {
   const key = formatRuleKey(live.rule);
   const named = duplicate ? undefined : idle.get(key);
-  const sides = { desired: null, live, told: named ?? base?.find(live.rule) };
+  const sides = { desired: null, live, told: named ?? base?.find(live.rule, live.id) };
   const hasEnded = named?.expires !== undefined;
   const { prune } = input.options;
   const kept = typeof prune === 'string' ? prune === 'none' && named === undefined : !prune.has(key);

@@ -28,13 +28,20 @@ type Comparison = Pick<PlanInput, 'profile' | 'scope' | 'options'> & Readonly<Re
 export function diffDesired(comparison: Comparison): Plan {
   const { before, after } = comparison;
   const rules = findChanges(before, after);
-  const { kept, left } = rules;
-  const input = makeInput(comparison, rules);
+  const { kept, left, changed } = rules;
+  const former = new Map(left.map((one) => [one.name, one]));
+  // A rule whose times alone differ is itself, whatever else has its content.
+  const keyOf = ({ name, rule }: DesiredRule): string => `${name} ${formatRuleKey(rule)}`;
+  const keys = new Set(left.map(keyOf));
+  const retimed = changed.filter((one) => keys.has(keyOf(one)));
+  const names = new Set(retimed.map(({ name }) => name));
+  const isOther = ({ name }: DesiredRule): boolean => !names.has(name);
+  const input = makeInput(comparison, { left: left.filter(isOther), changed: changed.filter(isOther) });
+  const same = [...kept, ...retimed].map((desired) => ({ desired, live: liveOf(desired) }));
   const decided = decideConfiguration(input);
   // Secrets are never looked up: a Configuration that is the same but for them is the same.
   const configuration = decided?.change.reason === 'unknown-secret' ? null : decided;
-  const former = new Map(left.map((one) => [one.name, one]));
-  const ofRules = decideRules(input, kept).map((change) => addTimes(change, former.get(change.live?.id ?? '')));
+  const ofRules = decideRules(input, same).map((change) => addTimes(change, former.get(change.live?.id ?? '')));
   const changes: readonly Change[] = configuration === null ? ofRules : [...ofRules, configuration.change];
   const { effect, later } = compareTimes(rules, before.at ?? after.at ?? 0);
   return judgePlan({ input, changes, configuration, effect, exposure: [] }, later, { steps: [], problems: [] });
@@ -67,20 +74,16 @@ export function judgePlan(
 /** A server that holds what differs of the rules before, under their names, and the managed part of the Configuration, the rest as null. */
 function makeInput(
   { before, after, profile, scope, options }: Comparison,
-  { left, changed }: ReturnType<typeof findDifferences>,
+  { left, changed }: Pick<ReturnType<typeof findDifferences>, 'left' | 'changed'>,
 ): PlanInput {
-  const rules = left.map(({ name, rule }) => {
-    return { id: name, rule, destinationText: rule.destination.text, insertedAt: '', updatedAt: '' };
-  });
   const nothing = Object.fromEntries(configurationFields.map((field) => [field, null]));
   const lists = { openid_connect_providers: [], saml_identity_providers: [] };
   const fields = { ...nothing, ...lists, ...before.configuration?.fields } as unknown as ConfigurationFields;
   const noLimit = { share: Number.POSITIVE_INFINITY };
   return {
-    // Those to come are among the changed.
     // Those that begin later are among the changed.
     desired: { ...after, rules: changed, upcoming: [] },
-    live: { rules, configuration: { id: '', fields } },
+    live: { rules: left.map(liveOf), configuration: { id: '', fields } },
     base: { ...before, rules: left },
     // Neither side holds rules that collide.
     profile: { ...profile, ruleUpdates: 'patch', refusesCollisions: false },
@@ -90,6 +93,10 @@ function makeInput(
       ...{ prune: 'all', maxDeletes: noLimit, maxChanges: noLimit, allowEmpty: true, allowLockout: true },
     },
   };
+}
+
+function liveOf({ name, rule }: DesiredRule) {
+  return { id: name, rule, destinationText: rule.destination.text, insertedAt: '', updatedAt: '' };
 }
 
 /** A rule that both sides have, and that begins or ends at another time, is changed as one with other fields is. */

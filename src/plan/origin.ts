@@ -40,8 +40,10 @@ function indexRules({ rules }: DesiredState) {
       const before = byName.get(name)?.rule;
       return (before !== undefined && compareRules(before, rule) === 0) || this.find(rule) !== undefined;
     },
-    /** The one that means the same to the server: of several, the one with the first name. */
-    find(rule: Rule): DesiredRule | undefined {
+    /** The one that means the same to the server: of several, the one of this name (of two policies), else of the first name. */
+    find(rule: Rule, name = ''): DesiredRule | undefined {
+      const own = byName.get(name);
+      if (own !== undefined && compareRules(own.rule, rule) === 0) return own;
       if (sorted.length === 0) sorted = sortByRule(rules, ({ rule: of }) => of, byFirstName);
       const order = (one: DesiredRule | undefined): number => (one === undefined ? 1 : compareRules(one.rule, rule));
       const found = sorted[findFirstPosition(sorted.length, (position) => order(sorted[position]) >= 0)];

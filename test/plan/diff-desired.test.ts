@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { makeState } from '../../src/desired/desired.ts';
+import { formatInstant } from '../../src/model/instant.ts';
 import { findProfile } from '../../src/model/profile.ts';
 import { type DesiredRule, type Rule, type RuleNotes, selectRulesAt } from '../../src/model/rule.ts';
 import { wholeScope } from '../../src/model/state.ts';
@@ -63,6 +64,35 @@ it('a rule that goes is told by its name, though another one with its content is
   expect(changes.map(({ action, name }) => [action, name])).toEqual([
     ['delete', 'a'],
     ['keep', 'b'],
+  ]);
+});
+
+it('among rules of equal content each is compared with the one of its name, and told by its own name', () => {
+  const timed = (name: string, times: RuleNotes) =>
+    desiredRules(`${name}=accept 10.0.0.1/32`).map((one) => ({ ...one, ...times }));
+  const before = [...timed('a', { expires: 5 }), ...timed('b', { notBefore: 5 })];
+  const tell = (after: readonly DesiredRule[]) =>
+    diffDesired({ before: stateOf(before), after: stateOf(after), ...options }).changes.map((one) => [
+      one.action,
+      one.name,
+      one.id,
+      ...Object.entries(one.fields).flatMap(([name, { before: was, after: is }]) =>
+        name === 'expires' || name === 'not_before' ? [name, was, is] : [],
+      ),
+    ]);
+  const [five, eight] = [5, 8].map(formatInstant);
+  const chain = [...timed('b', { expires: 8 }), ...timed('c', { notBefore: 8 })];
+  expect(tell(chain)).toEqual([
+    ['update', 'b', 'b', 'not_before', five, null, 'expires', null, eight],
+    ['update', 'c', 'a', 'not_before', null, eight, 'expires', five, null],
+  ]);
+  expect(tell(timed('b', { notBefore: 8 }))).toEqual([
+    ['delete', 'a', 'a'],
+    ['update', 'b', 'b', 'not_before', five, eight],
+  ]);
+  expect(tell([])).toEqual([
+    ['delete', 'a', 'a'],
+    ['delete', 'b', 'b'],
   ]);
 });
 

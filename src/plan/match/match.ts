@@ -98,7 +98,10 @@ function matchNamed(equal: Matching, base: BaseRules | null): Omit<Matching, 'du
   const claimed = new Set<LiveRule>();
   const desiredOnly = equal.desiredOnly.filter((desired) => {
     const before = base.byName.get(desired.name);
-    const live = before === undefined ? undefined : unclaimed.get(formatRuleKey(before.rule))?.shift();
+    const alike = (before && unclaimed.get(formatRuleKey(before.rule))) ?? [];
+    // Of two policies, an id is a name.
+    const at = alike.findIndex(({ id }) => id === desired.name);
+    const [live] = alike.splice(Math.max(at, 0), 1);
     if (live === undefined) return true;
     claimed.add(live);
     pairs.push({ desired, live, equal: false });
