@@ -7,7 +7,7 @@ import { getLane, getLaneRules, indexRules, type RuleIndex } from '../rule-index
 import { lintConfiguration } from './configuration-findings.ts';
 import { type Finding, type Linted, quoteName, toProblems } from './finding.ts';
 import { findLeaders } from './leaders.ts';
-import { lintRuleReach } from './rule-reach-findings.ts';
+import { lintRuleReach, listCorners } from './rule-reach-findings.ts';
 import { lintUsers } from './user-findings.ts';
 
 /** Findings about manifests without errors that mean something else than they seem to, sorted (docs/reference/lint.md). */
@@ -64,32 +64,36 @@ function mapped(rule: DesiredRule): readonly Finding[] {
   return [{ code: 'ipv4-mapped', place: rule.place, summary, hint: 'Write the IPv4 address.' }];
 }
 
-/** Whether the lowest address of the rule's destination can be reached in another way. */
-function isOpen({ rule }: DesiredRule, protocol: Protocol, port: number, { leaders }: Linted): boolean {
-  const { family, first } = rule.destination;
-  const address = new Network(family, first);
-  return leaders.of({ user: rule.userId, address, protocol, port })[0]?.rule.action !== 'drop';
+/** Whether there is another way to what the rule closes at one of its corners, on this port if one is given. */
+function isOpen(rule: DesiredRule, { leaders }: Linted, protocol: Protocol, asked?: number): boolean {
+  return listCorners(rule.rule).some((corner) => {
+    const packet = { ...corner, port: asked ?? corner.port };
+    return leaders.of(packet)[0] === rule && leaders.of({ ...packet, protocol })[0]?.rule.action !== 'drop';
+  });
 }
 
 function icmpLeftOpen(rule: DesiredRule, linted: Linted): readonly Finding[] {
-  if (rule.rule.action !== 'drop' || rule.rule.ports === null || !isOpen(rule, 'other', 0, linted)) return [];
+  if (rule.rule.action !== 'drop' || rule.rule.ports === null || !isOpen(rule, linted, 'other')) return [];
   const summary = `${quoteName(rule)} closes ports of ${rule.rule.destination.text}; ICMP and all protocols but tcp and udp still pass.`;
   const hint = 'To close the destination, drop it without ports and accept the ports that should pass.';
   return [{ code: 'icmp-left-open', place: rule.place, summary, hint }];
 }
 
-/** Services that are reached by tcp and udp alike. */
+/** Services that are reached by tcp and udp alike, and those of the two that somebody closes who means the service. */
 const twins = [
-  { port: 443, what: 'HTTP/3 (QUIC) uses udp port 443 beside tcp' },
-  { port: 53, what: 'DNS uses port 53 of udp and tcp' },
+  { port: 443, of: 'tcp', what: 'HTTP/3 (QUIC) uses udp port 443 beside tcp' },
+  { port: 53, of: 'tcp and udp', what: 'DNS uses port 53 of udp and tcp' },
 ] as const;
 
 function transportLeftOpen(rule: DesiredRule, linted: Linted): readonly Finding[] {
   const { action, ports } = rule.rule;
   if (action !== 'drop' || ports === null) return [];
   const other = ports.type === 'tcp' ? 'udp' : 'tcp';
-  const twin = twins.find(({ port }) => ports.low <= port && port <= ports.high && isOpen(rule, other, port, linted));
-  if (twin === undefined || (twin.port === 443 && ports.type === 'udp')) return [];
+  const twin = twins.find(
+    ({ port, of }) =>
+      of.includes(ports.type) && ports.low <= port && port <= ports.high && isOpen(rule, linted, other, port),
+  );
+  if (twin === undefined) return [];
   const summary = `${quoteName(rule)} closes ${ports.type} port ${twin.port} and leaves ${other} port ${twin.port} open; ${twin.what}.`;
   const hint = `Add a rule that drops ${other} port ${twin.port} for the same destination.`;
   return [{ code: 'transport-left-open', place: rule.place, summary, hint }];

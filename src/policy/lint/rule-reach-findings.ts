@@ -53,7 +53,8 @@ function nothingDropped(rules: readonly DesiredRule[]): Finding | null {
 
 function neverDecides(rule: DesiredRule, linted: Linted): Finding {
   const single = forestalling(rule, linted);
-  const shadows = [...new Set(single === null ? samples(rule, linted).flatMap(([other]) => other ?? []) : [single])];
+  const some = listCorners(rule.rule).flatMap((packet) => linted.leaders.of(packet)[0] ?? []);
+  const shadows = [...new Set(single === null ? some : [single])];
   const related = shadows.map((other) => ({ place: other.place, note: `${quoteName(other)} decides instead` }));
   const { place } = rule;
   if (single !== null && single.rule.action === 'accept' && getRank(single.rule) === getRank(rule.rule) - 1) {
@@ -63,8 +64,9 @@ function neverDecides(rule: DesiredRule, linted: Linted): Finding {
     const hint = `Take the address out of the accepting rule${byPorts}${forUser}.`;
     return { code: 'drop-under-accept', place, summary, hint, related };
   }
-  const names = shadows.map(quoteName).join(' and ') || 'other rules';
-  const summary = `${quoteName(rule)} never decides anything: ${names} always ${shadows.length === 1 ? 'comes' : 'come'} first.`;
+  const names = shadows.map(quoteName).join(' and ');
+  const who = single === null ? `other rules, ${names} among them, always come` : `${names} always comes`;
+  const summary = `${quoteName(rule)} never decides anything: ${who} first.`;
   const hint = 'Delete the rule, or narrow those before it; `reconcile explain --rule NAME` shows what it decides.';
   return { code: 'never-decides', place, summary, hint, related };
 }
@@ -99,30 +101,29 @@ function isForestalled(rule: Rule, by: Rule): boolean {
   return compareDeciding(by, rule) < 0;
 }
 
-/** The two rules that come first for packets at the rule's corners. */
-function samples({ rule }: DesiredRule, { leaders }: Linted) {
-  const { family, first, last } = rule.destination;
-  return [first, last].flatMap((address) =>
-    (rule.ports === null ? [0] : [rule.ports.low, rule.ports.high]).map((port) => {
-      const host = new Network(family, address);
-      const packet: Packet = { user: rule.userId, address: host, protocol: rule.ports?.type ?? 'other', port };
-      return leaders.of(packet);
+/** The packets at the corners of what a rule matches. */
+export function listCorners({ destination: { family, first, last }, ports, userId: user }: Rule): readonly Packet[] {
+  return [first, last].flatMap((number) =>
+    (ports === null ? [0] : [ports.low, ports.high]).map((port) => {
+      return { user, address: new Network(family, number), protocol: ports?.type ?? 'other', port };
     }),
   );
 }
 
 function changesNothing(rule: DesiredRule, linted: Linted): Finding {
   const { action } = rule.rule;
-  const sample = samples(rule, linted).find(([leader]) => leader === rule);
+  const leaders = listCorners(rule.rule).map((packet) => linted.leaders.of(packet));
+  const sample = leaders.find(([leader]) => leader === rule);
   const next = sample?.[1] ?? null;
   const what = next === null ? 'the default' : quoteName(next);
-  const who = sample === undefined ? `the rest of the rules ${action}` : `${what} ${action}s`;
-  const summary = `${quoteName(rule)} changes nothing: without it, ${who} the same traffic.`;
+  const by = sample === undefined ? '' : `, by ${what} for example`;
+  const done = action === 'accept' ? 'accepted' : 'dropped';
+  const summary = `${quoteName(rule)} changes nothing: without it, the same traffic is ${done}${by}.`;
   const hint =
     action === 'accept' && next === null
       ? 'What no rule matches is accepted; delete the rule, or drop the network around it.'
       : 'Delete the rule; where several say the same, delete one and look again.';
-  const related = next === null ? [] : [{ place: next.place, note: `${quoteName(next)} says the same` }];
+  const related = next === null ? [] : [{ place: next.place, note: `${quoteName(next)} decides then` }];
   return { code: 'changes-nothing', place: rule.place, summary, hint, related };
 }
 

@@ -136,6 +136,28 @@ describe('lint', () => {
       ['6 icmp-left-open note', '6 transport-left-open note'],
     ],
     [
+      'tcp port 443 closed in name only: nothing more',
+      [
+        'action: accept, destination: 10.1.0.0/24, port_type: tcp, port_range: 443',
+        'action: drop, destination: 10.1.0.7, port_type: tcp, port_range: 443',
+      ],
+      ['7 drop-under-accept warning'],
+    ],
+    [
+      'udp ports 53 and 443 closed and tcp open',
+      ['action: drop, destination: 10.0.0.0/8, port_type: udp, port_range: 1-1000'],
+      ['6 icmp-left-open note', '6 transport-left-open note'],
+    ],
+    [
+      'tcp port 443 closed, and its lowest address by another rule, which closes udp there too',
+      [
+        'action: drop, destination: 172.16.0.0/32, port_type: udp, port_range: 443',
+        'action: drop, destination: 172.16.0.0/24, port_type: tcp, port_range: 443',
+        'action: accept, destination: 172.16.0.0/32, port_type: tcp, port_range: 443',
+      ],
+      ['6 icmp-left-open note', '7 icmp-left-open note', '7 transport-left-open note'],
+    ],
+    [
       'udp port 53 closed and tcp open',
       ['action: drop, destination: 10.0.0.0/8, port_type: udp, port_range: 53'],
       ['6 icmp-left-open note', '6 transport-left-open note'],
@@ -224,6 +246,23 @@ describe('lint', () => {
     const [drop, rest] = ['action: drop, destination: 10.0.0.0/8', 'that accepts 10.1.2.3 on udp port 53'];
     expect(hintOf(drop)).toContain(`Add a rule ${rest}`);
     expect(hintOf(`${drop}, user_id: ${alice}`)).toContain(`Add a rule for this user ${rest}`);
+  });
+
+  it('names some of several that come first, as such', () => {
+    const said = (...rules: readonly string[]) => lintText(manifests(rules))[0]?.summary;
+    const hosts = [0, 1, 2, 3].map((n) => `action: accept, destination: 10.0.0.${n}`);
+    expect(said('action: drop, destination: 10.0.0.0/30', ...hosts)).toBe(
+      '`s/r1` never decides anything: other rules, `s/r2` and `s/r5` among them, always come first.',
+    );
+  });
+
+  it('names one of those that decide without a rule, and does not say that it is the only one', () => {
+    const own = `action: accept, destination: 10.0.0.0/30, user_id: ${alice}`;
+    const web = 'action: accept, destination: 10.0.0.1, port_type: tcp, port_range: 443';
+    const found = lintText(manifests([own, web, 'action: drop, destination: 10.9.0.0/16']));
+    expect(found.find(({ code }) => code === 'changes-nothing')?.summary).toBe(
+      '`s/r1` changes nothing: without it, the same traffic is accepted, by the default for example.',
+    );
   });
 
   it('names what shadows a rule, with its place', () => {
