@@ -24,7 +24,7 @@ import {
 } from './page.ts';
 import { formatProblemCounts, stripRoot, takeProblems } from './problems.ts';
 import type { RunReport } from './run-report.ts';
-import { count, summariseApply, summarisePlan } from './summary.ts';
+import { count, summariseApply, summarisePlan, tally } from './summary.ts';
 
 /** Sets with more changes than this begin folded. */
 const unfolded = 200;
@@ -192,8 +192,9 @@ function whoseText({ userNames }: RunReport, { change }: ShownChange): string {
 }
 
 function setMarkup(report: RunReport, { title, total, changes }: SetOfChanges): Markup {
+  const { changed, left } = tally(changes);
   return html`<details data-set="${title}"${changes.length <= unfolded ? raw(' open') : ''}>
-<summary>${title} <small>${changes.length} of ${total}</small></summary>
+<summary>${title} <small>${changed} of ${total}${left}</small></summary>
 <table class="marked"><tbody>${changes.map((change) => rowMarkup(report, change))}</tbody></table></details>`;
 }
 

@@ -10,7 +10,7 @@ import { listLeftOpen, makePlanPage, type PlanPage, type ShownChange, type Traff
 import { joinSections } from './paint.ts';
 import { formatPlace, stripRoot, takeProblems } from './problems.ts';
 import type { RunReport } from './run-report.ts';
-import { count, summariseApply, summarisePlan, takeWorst } from './summary.ts';
+import { count, summariseApply, summarisePlan, takeWorst, tally } from './summary.ts';
 
 /** Characters of a comment at most; GitHub takes 65,536, GitLab more. */
 const largest = 60_000;
@@ -120,10 +120,11 @@ function onTheWaySection({ onTheWay }: PlanPage): string {
 }
 
 function changesSection(report: RunReport, { sets }: PlanPage, limit: number): string {
-  const changed = sets.reduce((sum, set) => sum + set.changes.length, 0);
-  if (changed === 0) return '';
+  const all = sets.flatMap(({ changes }) => changes);
+  if (all.length === 0) return '';
+  const { changed, left } = tally(all);
   const lines = listTaken(takeChanges(sets, limit), (change) => changeLine(change, report));
-  return folded(`Changes (${changed})`, lines, changed <= 10);
+  return folded(`Changes (${changed}${left})`, lines, all.length <= 10);
 }
 
 function changeLine({ symbol, what, why, fields, change }: ShownChange, report: RunReport): string {

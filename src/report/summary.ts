@@ -1,7 +1,7 @@
 import type { ApplyReport, OutcomeKind } from '../apply/outcome.ts';
 import { formatInstant } from '../model/instant.ts';
 import { joinSome } from '../model/printable.ts';
-import { holdsBack, type LaterEffect, type Plan } from '../plan/plan.ts';
+import { type Change, holdsBack, type LaterEffect, type Plan } from '../plan/plan.ts';
 import type { Effect } from '../policy/traffic.ts';
 import type { RunReport } from './run-report.ts';
 
@@ -50,6 +50,12 @@ export function takeWorst<T>(items: readonly T[], most: number, rankOf: (item: T
   const worse = rest.filter((item) => rankOf(item) <= 0).length;
   const left = `and ${rest.length} more${worse === 0 ? '' : `, ${worse} of which ${bad}`}`;
   return { lines: sorted.slice(0, most), left: rest.length === 0 ? '' : left };
+}
+
+/** How many of these write, and what to say of those that do not. */
+export function tally(changes: readonly { readonly change: Change }[]) {
+  const changed = changes.filter(({ change }) => change.action !== 'skip').length;
+  return { changed, left: changed === changes.length ? '' : `, ${changes.length - changed} skipped` };
 }
 
 /** How many changes create, replace, update and delete, without those that are none. */

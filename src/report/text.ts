@@ -7,7 +7,7 @@ import { listLeftOpen, makePlanPage, type SetOfChanges, type ShownChange, type T
 import { createPaint, joinSections, measureLongest, type Paint, wrapText } from './paint.ts';
 import { formatLine, formatPlace, renderProblems } from './problems.ts';
 import type { Display, RunReport } from './run-report.ts';
-import { count, summariseApply, summarisePlan } from './summary.ts';
+import { count, summariseApply, summarisePlan, tally } from './summary.ts';
 
 /** Lines of traffic that a terminal shows unless it is asked for everything. */
 const shortPage = 12;
@@ -76,7 +76,8 @@ function setText({ title, total, changes }: SetOfChanges, width: number | undefi
     const lines = fields.map(({ path, text }) => `  ${paint(tone, symbol)} ${path.padEnd(longestPath)}  ${text}`);
     return [joinWords(head), ...lines].join('\n');
   }
-  const rules = `${changes.length} of ${count(total, 'rule')} change${changes.length === 1 ? 's' : ''}`;
+  const { changed, left } = tally(changes);
+  const rules = `${changed} of ${count(total, 'rule')} change${changed === 1 ? 's' : ''}${left}`;
   const longest = (text: (one: ShownChange) => string, most: number): number =>
     Math.min(most, measureLongest(changes.map(text)));
   const name = longest(({ name }) => name, columns.name);

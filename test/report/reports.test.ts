@@ -144,6 +144,14 @@ describe('text', () => {
     expect(lines.at(-1)).toMatch(/^ {2}and (\d+) more, \1 of which open traffic: --full shows all of them$/);
   });
 
+  it('counts what is skipped apart from what changes, in each format', () => {
+    const report = reportOf(planOf(['drop 10.0.0.1', 'drop 10.0.0.2'], { web: 'drop 10.9.0.0/16' }, { prune: 'none' }));
+    expect(renderPlan(report, plain)).toContain(' 0 of 2 rules change, 2 skipped\n');
+    expect(renderPlan(report, plain)).toContain(' 1 of 1 rule changes\n');
+    expect(renderMarkdown(report)).toContain('Changes (1, 2 skipped)');
+    expect(renderHtml(report)).toContain('<small>0 of 2, 2 skipped</small>');
+  });
+
   it('lists the sets by name, as people count, and what belongs to none after them', () => {
     const names = ['set10/a', 'set9/a', 'set2/a', 'alone', 'base/a'];
     const desired = Object.fromEntries(names.map((name, i) => [name, `drop 10.${i}.0.0/16`]));
