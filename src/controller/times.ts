@@ -141,12 +141,12 @@ export function makeAgenda(end: PassEnding, base: DesiredState | null, now: numb
 export async function runBack(lead: Leadership, revision: string): Promise<PassRun & Pick<PassEnding, 'content'>> {
   const { history, runner } = lead;
   const content = history.lastGood;
-  const takeBack = (back: 'before' | 'rest') =>
-    runner.run({ ...lead.order({ revision, files: [] }), back, begin: null });
+  const takeBack = (back: 'before' | 'rest', asked: DesiredState | null = null) =>
+    runner.run({ ...lead.order({ revision, files: [] }), back, asked, begin: null });
   if (content === null) return { ...(await takeBack('before')), content };
   const first = await runner.run({ ...lead.order(content), back: 'confirmed' });
-  const rest = await takeBack('rest');
   const { desired = null, problems = [] } = first.result ?? {};
+  const rest = await takeBack('rest', desired?.state);
   if (rest.result?.failure?.code === 'no-record') {
     const summary = `What ${content.revision.slice(0, 12)} leaves alone may be as that revision left it: nothing here recorded it.`;
     const left = makeError('not-gone-back', summary, 'Look at the server.');

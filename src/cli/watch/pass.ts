@@ -198,7 +198,7 @@ async function prepareBack(
   request: LoopPassRequest,
 ): Promise<Result<Partial<PassDependencies>, ReadFailure>> {
   const { invocation, root, recent } = wiring;
-  const { base, back, part } = request;
+  const { back, part } = request;
   const { revision, files } = request.content;
   const { newest, applied } = await lookUpEnds(wiring, request);
   if (back === undefined && part !== 'ends' && part !== 'revocations') return ok(applied);
@@ -214,18 +214,28 @@ async function prepareBack(
   const message = `what ${revision} changed is not recorded here`;
   if (record === null) return fail({ code: 'no-record', status: null, message });
   const isRest = back === 'rest';
-  return ok({ ...own, takesBack: { record: isRest ? leaveDesired(record, base) : record, goesBack: true, isRest } });
+  return ok({ ...own, takesBack: { record: isRest ? leaveDesired(record, request) : record, goesBack: true, isRest } });
 }
 
-/** The record without what the confirmed state asks for too, now: that stays, whoever wrote it, and ends as that state says. */
-function leaveDesired(record: ApplyRecord, confirmed: DesiredState | null): ApplyRecord {
+/**
+ * The record without what the confirmed revision asks for too, now: that stays, whoever wrote it, and ends as that says. What it asked for
+ * once, with other values or for users of before, does not come back.
+ */
+function leaveDesired(record: ApplyRecord, { base, asked }: LoopPassRequest): ApplyRecord {
+  const confirmed = asked ?? base;
   if (confirmed === null) return record;
   const now = systemClock.wallTime();
-  const desired = new Set(selectRulesAt(listAllRules(confirmed), now).map(({ rule }) => formatRuleKey(rule)));
+  const listKeys = (state: DesiredState) =>
+    new Set(selectRulesAt(listAllRules(state), now).map(({ rule }) => formatRuleKey(rule)));
+  const [desired, former] = [listKeys(confirmed), listKeys(base ?? confirmed)];
   const created = record.created.filter(({ rule }) => !desired.has(formatRuleKey(rule)));
+  const deleted = record.deleted.filter(({ rule }) => {
+    const key = formatRuleKey(rule);
+    return desired.has(key) || !former.has(key);
+  });
   const fields = record.fields.filter((field) => confirmed.configuration?.fields[field] === undefined);
   const endsBefore = record.endsBefore && new Map([...record.endsBefore, ...listBaseEnds(confirmed, now)]);
-  return { ...record, created, fields, endsBefore };
+  return { ...record, created, deleted, fields, endsBefore };
 }
 
 /** What is to be confirmed must be known after a restart too, and so must what is put back without it. */
