@@ -1,4 +1,5 @@
 import type { Boundary, DesiredState } from '../model/state.ts';
+import { stateAt } from '../pass/clock.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { listSentReferences } from '../plan/guard/guard-secrets.ts';
 import type { SourceContent, SourceReading } from '../ports.ts';
@@ -8,7 +9,7 @@ import { notRecorded, type PassOrder, unconfirmedBefore } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { countLiveRules, explainLeft, isInForce, type PassEnding, type PassRun, type Verdict } from './pass-ending.ts';
 import { logInternalError } from './pass-log.ts';
-import { PassRunner } from './pass-runner.ts';
+import { isInEffect, PassRunner } from './pass-runner.ts';
 import {
   agreedAtOf,
   type LoopRecord,
@@ -265,13 +266,16 @@ export class Leadership {
     });
   }
 
-  /** The times of this content are those of this state now; what it asks for beside them is as it was. */
+  /** The times of this content are those of this state now. What is applied is as it was beside them: with other values it is not this. */
   async turned({ revision }: SourceContent, { result }: PassRun): Promise<void> {
     const state = result?.desired?.state;
-    if (!state) return;
-    const isApplied = revision === this.record.appliedRevision;
-    if (isApplied) this.base = state;
-    await this.#update({ ...(isApplied && { appliedDesired: state.digest }), ...agreedAtOf(state) });
+    if (state?.at === undefined) return;
+    const { appliedRevision, appliedDesired, agreedAt } = this.record;
+    const isApplied = isInEffect(stateAt(state, agreedAt ?? state.at), appliedDesired, null);
+    const was = this.base ?? (isApplied ? state : null);
+    const base = was !== null && revision === appliedRevision ? stateAt(was, state.at) : null;
+    this.base = base ?? this.base;
+    await this.#update({ ...(base && { appliedDesired: base.digest }), ...agreedAtOf(state) });
   }
 
   /** Of these rules, which begin or end soon, those of which nobody was told yet; now they are. `before`: what was in force until now. */

@@ -35,13 +35,18 @@ export function checkClock(state: DesiredState, { live, serverAheadMs = 0 }: Liv
   const since = (baseApplied && agreedAt) || at;
   if (doubt === null) return { state: { ...state, at: since }, problems: [], refusal: null };
   if (!(baseApplied && agreedAt) && !pass.options.goesBack) return { state, problems: [], refusal: doubt };
-  const then = makeState(listAllRules(state), since, state);
+  const then = stateAt(state, since);
   const held = new Set(live.rules.map(({ rule }) => formatRuleKey(rule)));
   const isSure = (one: DesiredRule): boolean =>
     held.has(formatRuleKey(one.rule)) || both.every((time) => isDesiredAt(one, time));
   const leftOut = then.rules.filter((one) => pass.options.goesBack && !isSure(one));
   const named = leftOut.map(({ name, rule }) => leaveRule(rule, name, 'may not be in force: the clocks differ'));
   return { state: { ...then, rules: then.rules.filter(isSure) }, problems: [doubt, ...named], refusal: null };
+}
+
+/** The state at another time. */
+export function stateAt(state: DesiredState, at: number): DesiredState {
+  return makeState(listAllRules(state), at, state);
 }
 
 /** What cannot be told while the clocks are that far apart; null: nothing. */

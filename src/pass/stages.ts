@@ -1,19 +1,19 @@
 import type { ApplyContext } from '../apply/context.ts';
 import { type LiveReading, type ReadContext, type ReadFailure, readLive, readUsers } from '../apply/read.ts';
 import type { Desired } from '../desired/context.ts';
-import { assemble, makeState } from '../desired/desired.ts';
+import { assemble } from '../desired/desired.ts';
 import { listEnforcementProblems } from '../enforcement/problems.ts';
 import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
 import { compareProblems, hasErrors, raiseWarnings } from '../model/problem.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 import { covers, type DesiredRule, formatRuleKey } from '../model/rule.ts';
-import { type DesiredState, type LiveState, listAllRules, listBoundaries } from '../model/state.ts';
+import { type DesiredState, type LiveState, listBoundaries } from '../model/state.ts';
 import { digestPlan } from '../plan/digest.ts';
 import type { PlanInput } from '../plan/input.ts';
 import { isCarriedOut, makePlan } from '../plan/make-plan.ts';
 import { findUnknownUsers } from '../policy/lint/user-findings.ts';
 import type { JournalEntry, SourceContent } from '../ports.ts';
-import { mostApartMs } from './clock.ts';
+import { mostApartMs, stateAt } from './clock.ts';
 import { type BackOrder, goBack, leaveChanged } from './go-back.ts';
 import { describeRule, type SaidOfRule } from './history.ts';
 import type { PassDependencies, PassEnd, PassResult } from './pass.ts';
@@ -157,7 +157,7 @@ function findGone(pass: PassDependencies, state: DesiredState, live: LiveState):
 export function listBaseEnds(base: DesiredState | null, then = base?.at): ReadonlyMap<string, SaidOfRule> {
   if (base?.at === undefined || then === undefined) return new Map();
   const isPast = listBoundaries(base, base.at, then).length > 0;
-  const { rules, expired = [], upcoming = [] } = isPast ? makeState(listAllRules(base), then, base) : base;
+  const { rules, expired = [], upcoming = [] } = isPast ? stateAt(base, then) : base;
   return new Map([...upcoming, ...expired, ...rules].map((one) => [formatRuleKey(one.rule), describeRule(one)]));
 }
 

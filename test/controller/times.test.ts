@@ -1291,6 +1291,31 @@ describe('rules that end, in a sidecar that starts anew and reads a directory', 
     },
   );
 
+  it.each([
+    ['a restart, though a line ended long ago', true, -24],
+    ['a restart, though a line ended since', true, 1],
+    ['SIGHUP, though a line ended since', false, 1],
+  ])('under --on-drift report other values are applied after %s', async (_, isAnew, hours) => {
+    const flags = ['--values', 'v.yaml'];
+    settings = { ...settings, onDrift: 'report' };
+    world.write('v.yaml', 'net: 10.1.0.0/16\n');
+    newest = contentOf(
+      rule('web', `action: accept, destination: "\${net}"`) +
+        timed('old', '10.5.0.0/16', { expires: now + hours * hour }) +
+        others,
+    );
+    await start(...flags);
+    expect(live()).toContain('10.1.0.0/16');
+    world.write('v.yaml', 'net: 10.2.0.0/16\n');
+    vi.setSystemTime(now + 2 * hour);
+    if (isAnew) await restart(...flags);
+    else await reload(flags);
+    expect([await passAt(now + 3 * hour), live()]).toEqual([isAnew ? 'InSync' : 'Applied', ['10.2.0.0/16', ...left]]);
+    await passAt(now + 4 * hour);
+    world.simulator.seed([{ action: 'accept', destination: '10.66.0.0/16' }]);
+    expect(await passAt(now + 5 * hour)).toBe('DriftReported');
+  });
+
   it('are not spoken of where neither the history nor the content of before is there', async () => {
     isDirectory = true;
     await start();
