@@ -243,7 +243,7 @@ export class Leadership {
     const { content, verdict, result = null } = end;
     if (content !== null && isInForce(verdict)) await this.#applied(content, result);
     await this.#update(recordEnding(this.record, end));
-    this.history.said = end.complaint ?? null;
+    this.history.hear(end, this.record);
     return end;
   }
 

@@ -1,7 +1,7 @@
 import type { SourceContent, SourceReading } from '../ports.ts';
 import { shortenRevision } from './conditions.ts';
 import type { LoopParts } from './loop-parts.ts';
-import { joinTexts, type Verdict } from './pass-ending.ts';
+import { joinTexts, type PassEnding, type Verdict } from './pass-ending.ts';
 import { type LoopRecord, listRevisions, lostRecord } from './record.ts';
 
 /** What of the source is to be in effect, and what is wrong with its newest revision. */
@@ -22,8 +22,8 @@ export class SourceHistory {
   readonly #stop: AbortSignal;
   /** The content in effect; null: none is known to be. */
   lastGood: SourceContent | null = null;
-  /** What was last said of the newest revision. */
-  said: Verdict | null = null;
+  /** What is wrong with the newest revision, as far as it is known. */
+  #said: Verdict | null = null;
   /** Since when the source has shown the same content (monotonic, ms). */
   #settling: { readonly revision: string; readonly since: number } | null = null;
   #unstableSince: number | null = null;
@@ -40,7 +40,7 @@ export class SourceHistory {
 
   /** The newest revision if readable, stable, no step back and not held; else, and of a late source, the last good one and why. */
   async choose({ content, ...reading }: SourceReading, applied: string | null, isLate: boolean) {
-    if (isLate) return { content: this.lastGood, complaint: this.said, settlingMs: null };
+    if (isLate) return { content: this.lastGood, complaint: this.#said, settlingMs: null };
     if (content === null) return this.#keep(judgeSource({ content, ...reading }), reading.observed);
     const { revision } = content;
     const settling = this.#untilSettled(content);
@@ -50,6 +50,12 @@ export class SourceHistory {
     const message = this.#parts.hold?.(revision, revision === this.lastGood?.revision ? 'in-force' : 'chosen');
     if (message) return this.#keep({ kind: 'held', reason: 'Waiting', message }, revision);
     return { content, complaint: null, settlingMs: null };
+  }
+
+  /** Takes what a turn said of the newest revision: while the source is late, nothing more is known of it. */
+  hear({ complaint, verdict, content }: PassEnding, { stuckRevision, inForceRevision }: LoopRecord): void {
+    const isLeft = content !== null && content.revision === stuckRevision && stuckRevision !== inForceRevision;
+    this.#said = complaint ?? (isLeft ? { ...verdict, revision: stuckRevision } : null);
   }
 
   #keep(complaint: Verdict, revision: string | undefined): RevisionSelection {

@@ -714,6 +714,25 @@ describe('the loop', () => {
     expect([next.loop.status().revisions.stuck, next.saved.at(-1)?.stuckRevision ?? 'r2']).toEqual(['r2', 'r2']);
   });
 
+  it('keeps which revision was refused while the source hangs, and the one in force is looked after', async () => {
+    const fake = fakeLoop({ git: true });
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 1);
+    fake.answer = ({ content }) =>
+      content.revision === 'r2' ? { kind: 'refused', plan: planOf(['-10.0.0.1']) } : { kind: 'in-sync' };
+    fake.source = 'r2';
+    await fake.clock.until(() => fake.loop.status().revisions.stuck === 'r2');
+    fake.hangsMs = 3_600_000;
+    fake.requests.length = 0;
+    await fake.clock.until(() => fake.requests.at(-1)?.content.revision === 'r1' && fake.loop.status().passes.length > 3);
+    expect([ready(fake).reason, fake.loop.status().revisions.stuck]).toEqual(['Refused', 'r2']);
+    fake.hangsMs = 0;
+    fake.source = 'r3';
+    await fake.clock.until(() => fake.loop.status().revisions.applied === 'r3');
+    expect([ready(fake).reason, fake.loop.status().revisions.stuck]).toEqual(['InSync', null]);
+    await end(fake);
+  });
+
   it('counts a revision as not carried out where the server took the writes from nobody: the token is refused', async () => {
     const fake = fakeLoop();
     fake.answer = () => ({ kind: 'apply', plan: planOf(['+10.0.0.1']), end: 'failed', status: 401 });
