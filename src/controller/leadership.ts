@@ -117,8 +117,8 @@ export class Leadership {
       if (this.#triedBase || this.base !== null) return;
       const applied = await find(appliedRevision);
       if (applied === null) return;
-      this.#triedBase = true;
       const base = await build(applied, agreedAt);
+      this.#triedBase = base !== null;
       // Under other settings the same manifests ask for something else than was applied.
       this.base = appliedDesired === null || base?.digest === appliedDesired ? base : null;
     } catch (error) {

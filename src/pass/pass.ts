@@ -41,6 +41,8 @@ export interface PassDependencies
   readonly appliedRules?: ReadonlyMap<string, SaidOfRule>;
   /** These manifests are in force, under the same settings: what has ended by them was live. */
   readonly isInForce?: boolean;
+  /** They were applied, perhaps under other settings, also where there is no base. */
+  readonly isApplied?: boolean;
   /** Digests of plans that were reviewed: guards refuse these no more. */
   readonly approvals?: readonly string[];
   readonly memory: PassMemory;

@@ -115,7 +115,7 @@ export function restrictToLive(pass: PassDependencies, wanted: DesiredState, liv
   const isAsked = (one: DesiredRule) => one.rule.action === 'drop' || !asked || isCovered(one, asked.rules);
   const absent = state.rules.filter((one) => !isHeld(one));
   const ended = (state.expired ?? []).filter(isHeld);
-  const isNew = (one: DesiredRule) => (one.notBefore ?? 0) > agreedAt || isOverdue(one, ended, rest.base);
+  const isNew = (one: DesiredRule) => (one.notBefore ?? 0) > agreedAt || isOverdue(one, ended, rest);
   const begun = absent.filter((one) => isNew(one) && isAsked(one));
   // Both revisions give it, this one by a rule that does not begin.
   const isGiven = (one: DesiredRule) => isAsked(one) && absent.some((by) => covers(by.rule, one.rule) && !isAsked(by));
@@ -135,9 +135,11 @@ export function restrictToLive(pass: PassDependencies, wanted: DesiredState, liv
 }
 
 /** Whether a rule has not begun, whatever was agreed since: it was never applied, and one that it takes over from is there. */
-function isOverdue({ rule, notBefore }: DesiredRule, ended: readonly DesiredRule[], base: DesiredState | null) {
+function isOverdue({ rule, notBefore }: DesiredRule, ended: readonly DesiredRule[], pass: PassDependencies) {
+  const { base, isApplied } = pass;
   if (notBefore === undefined || !ended.some((one) => covers(rule, one.rule))) return false;
-  return !base?.rules.some((one) => formatRuleKey(one.rule) === formatRuleKey(rule));
+  if (base === null) return !isApplied;
+  return !base.rules.some((one) => formatRuleKey(one.rule) === formatRuleKey(rule));
 }
 
 /** The state, with the rules that ended as they were applied for users whose address nobody has any more: it may have changed. */

@@ -165,6 +165,11 @@ const timed = (name: string, destination: string, times: Readonly<Record<string,
       .map(([key, at]) => `, ${key}: "${new Date(at).toISOString()}"`)
       .join('')}`,
   );
+const deleteRule = async (of: string): Promise<void> => {
+  const id = world.simulator.rules().find(({ destination }) => destination === of)?.id;
+  const headers = { authorization: `Bearer ${token}` };
+  expect((await fetch(`${world.simulator.url}/v0/rules/${id}`, { method: 'DELETE', headers })).ok).toBe(true);
+};
 const listUsers = (bobs: { readonly email: string } | null): void => {
   const users = world.simulator
     .users()
@@ -267,16 +272,11 @@ describe('rules that begin and end, in a sidecar', () => {
   const invalidate = async (): Promise<void> => {
     newest = await Promise.resolve(contentOf('nonsense: ['));
   };
-  const deleteLive = async (network: string): Promise<void> => {
-    const id = world.simulator.rules().find(({ destination }) => destination === network)?.id;
-    const headers = { authorization: `Bearer ${token}` };
-    expect((await fetch(`${world.simulator.url}/v0/rules/${id}`, { method: 'DELETE', headers })).ok).toBe(true);
-  };
   const guestEnds = { object: 'guest', what: 'ends' };
   const laterBegins = { object: 'later', what: 'begins' };
   it.each([
     ['both, while the newest revision is invalid', invalidate, [guestEnds, laterBegins]],
-    ['nothing of a rule that somebody deleted before', () => deleteLive('10.1.0.0/16'), [laterBegins]],
+    ['nothing of a rule that somebody deleted before', () => deleteRule('10.1.0.0/16'), [laterBegins]],
   ])('are told and logged once when they have happened: %s', async (_, change, expected) => {
     settings = { ...settings, noticeMs: 0 };
     const told = () => turns.flatMap(({ rules = [] }) => rules.map(({ rule, what }) => ({ object: rule.name, what })));
@@ -284,7 +284,7 @@ describe('rules that begin and end, in a sidecar', () => {
     await change();
     await passAt(now + 25 * hour);
     expect([told(), logged]).toEqual([expected, expected]);
-    await deleteLive('10.2.0.0/16');
+    await deleteRule('10.2.0.0/16');
     await passAt(now + 26 * hour);
     expect([live(), told(), logged]).toEqual([after, expected, expected]);
   });
@@ -835,7 +835,7 @@ describe('rules that begin and end, in a sidecar', () => {
     await running;
     await start();
     expect([loop.status().conditions.Ready.reason, live()]).toEqual(['ClockDiffers', before]);
-    await deleteLive('10.1.0.0/16');
+    await deleteRule('10.1.0.0/16');
     expect([await passAt(now + 48 * hour), live()]).toEqual(['ClockDiffers', ['10.3.0.0/16', ...after.slice(1)]]);
   });
 
@@ -1315,6 +1315,29 @@ describe('rules that end, in a sidecar that starts anew and reads a directory', 
     world.simulator.seed([{ action: 'accept', destination: '10.66.0.0/16' }]);
     expect(await passAt(now + 5 * hour)).toBe('DriftReported');
   });
+
+  it.each([1, 2, 3])(
+    'under --on-drift report access that was narrowed by hand stays so after a restart in which users cannot be listed (%i times)',
+    async (times) => {
+      settings = { ...settings, onDrift: 'report' };
+      const user = 'user: bob@example.com';
+      newest = contentOf(
+        timed('narrow', `10.1.1.0/24, ${user}`, { expires: now + hour }) +
+          timed('wide', `10.1.0.0/16, ${user}`, { notBefore: now + hour }) +
+          others,
+      );
+      await start();
+      await passAt(now + 2 * hour);
+      expect(live()).toEqual(all);
+      await deleteRule('10.1.0.0/16');
+      world.simulator.seed([{ action: 'accept', destination: '10.1.1.0/24', user_id: bob }]);
+      const match = { method: 'GET', path: '/v0/users', times };
+      world.simulator.faults.inject({ match, fault: { kind: 'status', status: 502 } });
+      await restart();
+      for (const hours of [3, 4]) await passAt(now + hours * hour);
+      expect([loop.status().conditions.Ready.reason, live()]).toEqual(['DriftReported', left]);
+    },
+  );
 
   it('are not spoken of where neither the history nor the content of before is there', async () => {
     isDirectory = true;

@@ -129,6 +129,7 @@ export function createWatchPasses(wiring: PassWiring) {
         part: request.part ?? 'managed',
         options: { ...options, ...(back && { goesBack: true as const }), secretBindings },
         baseApplied: true,
+        isApplied: content.revision === record.appliedRevision,
         pendingUntil: record.pendingUntil,
         ...(record.agreedAt === null ? {} : { agreedAt: record.agreedAt }),
         memory: { knownRules: record.knownRules, serverWasDown, openGaps },
