@@ -1,5 +1,4 @@
 import type { Boundary, DesiredState } from '../model/state.ts';
-import { stateAt } from '../pass/clock.ts';
 import type { PassResult } from '../pass/pass.ts';
 import { listSentReferences } from '../plan/guard/guard-secrets.ts';
 import type { SourceContent, SourceReading } from '../ports.ts';
@@ -9,7 +8,7 @@ import { notRecorded, type PassOrder, unconfirmedBefore } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { countLiveRules, explainLeft, isInForce, type PassEnding, type PassRun, type Verdict } from './pass-ending.ts';
 import { logInternalError } from './pass-log.ts';
-import { isInEffect, PassRunner } from './pass-runner.ts';
+import { PassRunner } from './pass-runner.ts';
 import {
   agreedAtOf,
   type LoopRecord,
@@ -22,6 +21,7 @@ import {
   recordEnding,
   recordGivenUp,
   recordSecrets,
+  turnApplied,
 } from './record.ts';
 import { checkOrigin, type RevisionSelection, SourceHistory } from './revision-selection.ts';
 import type { StatusBoard } from './status-board.ts';
@@ -266,14 +266,11 @@ export class Leadership {
     });
   }
 
-  /** The times of this content are those of this state now. What is applied is as it was beside them: with other values it is not this. */
+  /** The times of this content are those of this state now. What is applied is as it was beside them. */
   async turned({ revision }: SourceContent, { result }: PassRun): Promise<void> {
     const state = result?.desired?.state;
     if (state?.at === undefined) return;
-    const { appliedRevision, appliedDesired, agreedAt } = this.record;
-    const isApplied = isInEffect(stateAt(state, agreedAt ?? state.at), appliedDesired, null);
-    const was = this.base ?? (isApplied ? state : null);
-    const base = was !== null && revision === appliedRevision ? stateAt(was, state.at) : null;
+    const base = revision === this.record.appliedRevision ? turnApplied(this.record, this.base, state) : null;
     this.base = base ?? this.base;
     await this.#update({ ...(base && { appliedDesired: base.digest }), ...agreedAtOf(state) });
   }

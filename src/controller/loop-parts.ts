@@ -13,8 +13,7 @@ export interface PassGoal extends Pick<PassDependencies, 'base' | 'waiting' | 'a
   readonly content: SourceContent;
   /**
    * It takes back what nobody confirmed, so that no guard holds it: by the content of the confirmed revision, or (`before`) by what
-   * is recorded of the applies of the revision that the content names; after the former that is `rest`, and `asked` is what the confirmed
-   * revision asks for by now.
+   * is recorded of the applies of the revision that the content names; after the former that is `rest`, with what that one `asked` for.
    */
   readonly back?: 'confirmed' | 'rest' | 'before' | undefined;
   readonly record: LoopRecord;

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import type { SecretBinding } from '../model/configuration.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { type Boundary, type DesiredState, listBoundaries } from '../model/state.ts';
+import { stateAt } from '../pass/clock.ts';
 import type { ConditionReason } from './conditions.ts';
 import type { PassEnding } from './pass-ending.ts';
 
@@ -131,6 +132,13 @@ export function listUntold(soon: readonly Boundary[], before: DesiredState | nul
 
 export function agreedAtOf(state: DesiredState | null): Partial<LoopRecord> {
   return state?.at === undefined ? {} : { agreedAt: state.at };
+}
+
+/** What was applied, as of the time of this state of the same revision; null: not known. With other values it asked for something else. */
+export function turnApplied({ appliedDesired, agreedAt }: LoopRecord, base: DesiredState | null, state: DesiredState) {
+  const { at = 0 } = state;
+  const isSame = appliedDesired === null || stateAt(state, agreedAt ?? at).digest === appliedDesired;
+  return base !== null || isSame ? stateAt(base ?? state, at) : null;
 }
 
 /** The ends of a pass that leave its revision stuck; all but the first may have written. */

@@ -724,7 +724,9 @@ describe('the loop', () => {
     await fake.clock.until(() => fake.loop.status().revisions.stuck === 'r2');
     fake.hangsMs = 3_600_000;
     fake.requests.length = 0;
-    await fake.clock.until(() => fake.requests.at(-1)?.content.revision === 'r1' && fake.loop.status().passes.length > 3);
+    await fake.clock.until(
+      () => fake.requests.at(-1)?.content.revision === 'r1' && fake.loop.status().passes.length > 3,
+    );
     expect([ready(fake).reason, fake.loop.status().revisions.stuck]).toEqual(['Refused', 'r2']);
     fake.hangsMs = 0;
     fake.source = 'r3';
