@@ -144,6 +144,10 @@ export function formatRuleKey(rule: Rule): string {
   return text;
 }
 
+export function listKeys(rules: readonly { readonly rule: Rule }[]): ReadonlySet<string> {
+  return new Set(rules.map(({ rule }) => formatRuleKey(rule)));
+}
+
 /** Total order on canonical rules: user (global first), destination, ports, action. Zero exactly for equal rules. */
 export function compareRules(a: Rule, b: Rule): number {
   for (const field of fieldsAsSorted) {

@@ -1,7 +1,7 @@
 import type { LiveReading } from '../apply/read.ts';
 import { makeState } from '../desired/desired.ts';
 import { makeWarning } from '../model/problem.ts';
-import { type DesiredRule, formatRuleKey, isDesiredAt } from '../model/rule.ts';
+import { type DesiredRule, formatRuleKey, isDesiredAt, listKeys } from '../model/rule.ts';
 import { type DesiredState, listAllRules } from '../model/state.ts';
 import { leaveRule } from './go-back.ts';
 import type { PassDependencies } from './pass.ts';
@@ -36,7 +36,7 @@ export function checkClock(state: DesiredState, { live, serverAheadMs = 0 }: Liv
   if (doubt === null) return { state: { ...state, at: since }, problems: [], refusal: null };
   if (!(baseApplied && agreedAt) && !pass.options.goesBack) return { state, problems: [], refusal: doubt };
   const then = stateAt(state, since);
-  const held = new Set(live.rules.map(({ rule }) => formatRuleKey(rule)));
+  const held = listKeys(live.rules);
   const isSure = (one: DesiredRule): boolean =>
     held.has(formatRuleKey(one.rule)) || both.every((time) => isDesiredAt(one, time));
   const leftOut = then.rules.filter((one) => pass.options.goesBack && !isSure(one));

@@ -6,7 +6,7 @@ import { listEnforcementProblems } from '../enforcement/problems.ts';
 import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
 import { compareProblems, hasErrors, raiseWarnings } from '../model/problem.ts';
 import { fail, ok, type Result } from '../model/result.ts';
-import { covers, type DesiredRule, formatRuleKey } from '../model/rule.ts';
+import { covers, type DesiredRule, formatRuleKey, listKeys } from '../model/rule.ts';
 import { type DesiredState, type LiveState, listBoundaries } from '../model/state.ts';
 import { digestPlan } from '../plan/digest.ts';
 import type { PlanInput } from '../plan/input.ts';
@@ -15,7 +15,7 @@ import { findUnknownUsers } from '../policy/lint/user-findings.ts';
 import type { JournalEntry, SourceContent } from '../ports.ts';
 import { mostApartMs, stateAt } from './clock.ts';
 import { type BackOrder, goBack, leaveChanged } from './go-back.ts';
-import { describeRule, type SaidOfRule } from './history.ts';
+import { describeRule, nowhere, type SaidOfRule } from './history.ts';
 import type { PassDependencies, PassEnd, PassResult } from './pass.ts';
 
 /** What a pass found, as far as it came; `problems`: those that no stage has. */
@@ -102,12 +102,12 @@ export function restrictToPart(whole: PassDependencies, state: DesiredState): Re
  * others, also since the look before, stays missing.
  */
 export function restrictToLive(pass: PassDependencies, wanted: DesiredState, live: LiveState): RestrictedPass {
-  const state = findGone(pass, wanted, live);
+  const state = findEnded(pass, wanted, live);
   const { takesBack, ...rest } = pass;
   const { part, agreedAt = Number.POSITIVE_INFINITY, options, asked } = rest;
   const isTimes = part === 'ends' || part === 'revocations' || part === 'boundaries';
   if (!isTimes && takesBack === undefined) return { pass, state };
-  const held = new Set([...live.rules, ...(takesBack?.record.deleted ?? [])].map(({ rule }) => formatRuleKey(rule)));
+  const held = listKeys([...live.rules, ...(takesBack?.record.deleted ?? [])]);
   const isHeld = ({ rule }: DesiredRule): boolean => held.has(formatRuleKey(rule));
   const present = state.rules.filter(isHeld);
   if (takesBack && !isTimes) return { pass, state: leaveChanged(takesBack, { ...state, rules: present }, live) };
@@ -127,7 +127,7 @@ export function restrictToLive(pass: PassDependencies, wanted: DesiredState, liv
   // What ends gave all that these give: they open nothing, and need not wait.
   const narrower = waiting.filter((one) => rest.waiting === 'wider' && isCovered(one, expired));
   const rules = [...present, ...(part === 'boundaries' ? begun : narrower)];
-  const prune = new Set(expired.map(({ rule }) => formatRuleKey(rule)));
+  const prune = listKeys(expired);
   return {
     pass: { ...rest, options: { ...options, prune, replaceModified: false } },
     state: { ...state, rules, tests: part === 'revocations' ? [] : state.tests },
@@ -136,23 +136,32 @@ export function restrictToLive(pass: PassDependencies, wanted: DesiredState, liv
 
 /** Whether a rule has not begun, whatever was agreed since: it was never applied, and one that it takes over from is there. */
 function isOverdue({ rule, notBefore }: DesiredRule, ended: readonly DesiredRule[], pass: PassDependencies) {
-  const { base, isApplied } = pass;
   if (notBefore === undefined || !ended.some((one) => covers(rule, one.rule))) return false;
-  if (base === null) return !isApplied;
-  return !base.rules.some((one) => formatRuleKey(one.rule) === formatRuleKey(rule));
+  if (pass.base === null) return !pass.isApplied;
+  return !pass.base.rules.some((one) => formatRuleKey(one.rule) === formatRuleKey(rule));
 }
 
-/** The state, with the rules that ended as they were applied for users whose address nobody has any more: it may have changed. */
-function findGone(pass: PassDependencies, state: DesiredState, live: LiveState): DesiredState {
-  const isGone = ({ rule }: DesiredRule) => rule.userId?.includes('@') === true;
-  if (!state.expired?.some(isGone)) return state;
-  const applied = pass.appliedRules ?? listBaseEnds(pass.base, state.at);
-  const known = live.rules.map(({ rule }) => ({ rule, ...applied.get(formatRuleKey(rule)) }));
-  const expired = state.expired.map((one) => {
-    const was = known.find(({ name, expires }) => name === one.name && expires === one.expires);
-    return was !== undefined && isGone(one) ? { ...one, rule: was.rule } : one;
+/**
+ * The state, with what has ended as it was applied: under other values it has another content by now, and of a user whose address nobody
+ * has any more nothing else is known. A one-shot apply, and one that prunes nothing, ends only what the manifests name.
+ */
+function findEnded(pass: PassDependencies, state: DesiredState, live: LiveState): DesiredState {
+  const { at = 0, rules, expired = [] } = state;
+  const isGone = (one?: DesiredRule) => one?.rule.userId?.includes('@') === true;
+  const isAll = pass.part !== undefined && pass.options.prune !== 'none';
+  if (!isAll && !expired.some(isGone)) return state;
+  const named = listKeys([...rules, ...expired]);
+  const applied = pass.appliedRules ?? listBaseEnds(pass.base, at);
+  const past = new Map([...applied].filter(([key, { expires = at + 1 }]) => expires <= at && !named.has(key)));
+  if (past.size === 0) return state;
+  const ended = live.rules.flatMap(({ rule }): readonly DesiredRule[] => {
+    const { name, expires } = past.get(formatRuleKey(rule)) ?? {};
+    if (expires === undefined) return [];
+    const line = expired.find((one) => one.name === name && one.expires === expires);
+    if (!isAll && !isGone(line)) return [];
+    return [{ place: nowhere, ...line, name: name ?? rule.destination.text, rule, expires }];
   });
-  return { ...state, expired };
+  return { ...state, expired: [...expired, ...ended] };
 }
 
 /** When the rules of an applied state end, by `formatRuleKey`: of several with one key the one in force then, else the last that ended. */
@@ -171,8 +180,8 @@ export function makePlanInput(
   hints: Partial<PlanInput> = {},
 ): PlanInput {
   const { base, baseApplied = false, takesBack } = pass;
-  const created = takesBack?.record.created.map(({ rule }) => formatRuleKey(rule));
-  const options = { ...pass.options, ...(created && { prune: new Set(created), replaceModified: false }) };
+  const back = takesBack && { prune: listKeys(takesBack.record.created), replaceModified: false };
+  const options = { ...pass.options, ...back };
   const { scope, profile } = pass.desired;
   const applied = pass.isInForce ? desired : baseApplied ? base : null;
   const appliedRules = pass.appliedRules ?? listBaseEnds(applied, desired.at);
@@ -215,7 +224,7 @@ export function makeApplyContext(
       if (isCarriedOut(plan, live.value.live)) return ok({ ...plan, steps: [] });
       const seen = refusesCollisions ? { ...profile, refusesCollisions } : profile;
       const now = restrictToLive(pass, desired, live.value.live);
-      const held = new Set(live.value.live.rules.map(({ rule }) => formatRuleKey(rule)));
+      const held = listKeys(live.value.live.rules);
       const rules = now.state.rules.filter((one) => !isOver(one) || held.has(formatRuleKey(one.rule)));
       return ok(makePlan(makePlanInput({ ...now.state, rules }, live.value.live, now.pass, { profile: seen })));
     },

@@ -180,6 +180,8 @@ const listUsers = (bobs: { readonly email: string } | null): void => {
 const others = ['10.8.0.0/16', '10.9.0.0/16']
   .map((one, index) => rule(`other-${index}`, `action: drop, destination: ${one}`))
   .join('');
+const failing =
+  'apiVersion: firezone/v0\nkind: PolicyTest\nmetadata: {name: t}\nspec: {cases: [{destination: 10.9.1.1, expect: accept}]}\n---\n';
 
 beforeEach(async () => {
   world = await startWorld();
@@ -393,8 +395,6 @@ describe('rules that begin and end, in a sidecar', () => {
 
   const drop = (name: string, destination: string, times: Readonly<Record<string, number>>): string =>
     timed(name, destination, times).replace('accept', 'drop');
-  const failing =
-    'apiVersion: firezone/v0\nkind: PolicyTest\nmetadata: {name: t}\nspec: {cases: [{destination: 10.9.1.1, expect: accept}]}\n---\n';
   const pairs = (): string =>
     drop('closed', '10.6.0.0/20', { expires: now + hour }) +
     drop('closes', '10.6.0.0/16', { notBefore: now + hour }) +
@@ -1148,8 +1148,6 @@ describe('rules that end, in a sidecar that starts anew and reads a directory', 
       const text = brief('closed', '10.6.1.0/24', 'expires') + brief('closes', '10.6.0.0/16', 'notBefore') + others;
       newest = contentOf(text);
       await start();
-      const failing =
-        'apiVersion: firezone/v0\nkind: PolicyTest\nmetadata: {name: t}\nspec: {cases: [{destination: 10.9.1.1, expect: accept}]}\n';
       newest = contentOf(reason === 'Refused' ? text + failing : 'nonsense: [');
       await restart();
       expect([await passAt(now + 25 * hour), live()]).toEqual([reason, ['10.6.1.0/24', ...left]]);
@@ -1336,6 +1334,52 @@ describe('rules that end, in a sidecar that starts anew and reads a directory', 
       await restart();
       for (const hours of [3, 4]) await passAt(now + hours * hour);
       expect([loop.status().conditions.Ready.reason, live()]).toEqual(['DriftReported', left]);
+    },
+  );
+
+  it.each([
+    ['OutsideWindow', 'SIGHUP'],
+    ['OutsideWindow', 'a restart'],
+    ['OutsideWindow', 'SIGHUP, and users could not be listed at the start'],
+    ['Refused', 'SIGHUP'],
+    ['Refused', 'a restart'],
+    ['Suspended', 'SIGHUP'],
+    ['Suspended', 'a restart'],
+  ])(
+    'end as they were applied though other values hold since, while the sidecar is %s, after %s',
+    async (reason, how) => {
+      const flags = ['--values', 'v.yaml'];
+      historyIn = how === 'a restart' ? world.folder : null;
+      world.write('v.yaml', 'guests: 10.1.0.0/16\nweb: 10.8.2.0/24\n');
+      const text =
+        timed('guest', `"\${guests}", user: bob@example.com`, { expires: now + 24 * hour }) +
+        rule('web', `action: accept, destination: "\${web}"`) +
+        others;
+      newest = contentOf(text);
+      await start(...flags);
+      const open = ['10.1.0.0/16', '10.8.0.0/16', '10.8.2.0/24', '10.9.0.0/16'];
+      expect(live()).toEqual(open);
+      const match = { method: 'GET', path: '/v0/users', times: 1 };
+      if (how.endsWith('start')) {
+        world.simulator.faults.inject({ match, fault: { kind: 'status', status: 502 } });
+        await restart(...flags);
+        await passAt(now + 1);
+      }
+      if (reason === 'OutsideWindow') settings = { ...settings, windows: always() };
+      else if (reason === 'Suspended') settings = { ...settings, suspended: true };
+      else newest = contentOf(text + failing);
+      world.write('v.yaml', 'guests: 10.2.0.0/16\nweb: 10.8.3.0/24\n');
+      if (how === 'a restart') await restart(...flags);
+      else await reload(flags);
+      expect([await passAt(now + 23 * hour), live()]).toEqual([reason, open]);
+      const isHeld = reason === 'Suspended';
+      expect([await passAt(now + 25 * hour), live()]).toEqual([reason, isHeld ? open : open.slice(1)]);
+      expect(loop.status().heldEnds).toBe(isHeld ? 1 : 0);
+      [settings, newest] = [defaultSettings, contentOf(text)];
+      expect([await passAt(now + 26 * hour), live()]).toEqual([
+        'Applied',
+        ['10.8.0.0/16', '10.8.3.0/24', '10.9.0.0/16'],
+      ]);
     },
   );
 

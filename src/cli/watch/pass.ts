@@ -7,7 +7,7 @@ import type { LoopRecord } from '../../controller/record.ts';
 import { listReferencedFiles } from '../../desired/build-configuration.ts';
 import { assemble } from '../../desired/desired.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
-import { formatRuleKey, type LiveRule, selectRulesAt } from '../../model/rule.ts';
+import { formatRuleKey, type LiveRule, listKeys, selectRulesAt } from '../../model/rule.ts';
 import type { FingerprintKey } from '../../model/secret.ts';
 import { type DesiredState, listAllRules } from '../../model/state.ts';
 import { type ApplyRecord, joinApplyRecords, type LookUpFormer, listEnds } from '../../pass/history.ts';
@@ -226,14 +226,11 @@ function leaveDesired(record: ApplyRecord, { base, asked }: LoopPassRequest): Ap
   const confirmed = asked ?? base;
   if (confirmed === null) return record;
   const now = systemClock.wallTime();
-  const listKeys = (state: DesiredState) =>
-    new Set(selectRulesAt(listAllRules(state), now).map(({ rule }) => formatRuleKey(rule)));
-  const [desired, former] = [listKeys(confirmed), listKeys(base ?? confirmed)];
+  const listAsked = (state: DesiredState) => listKeys(selectRulesAt(listAllRules(state), now));
+  const desired = listAsked(confirmed);
+  const former = new Set([...listAsked(base ?? confirmed)].filter((key) => !desired.has(key)));
   const created = record.created.filter(({ rule }) => !desired.has(formatRuleKey(rule)));
-  const deleted = record.deleted.filter(({ rule }) => {
-    const key = formatRuleKey(rule);
-    return desired.has(key) || !former.has(key);
-  });
+  const deleted = record.deleted.filter(({ rule }) => !former.has(formatRuleKey(rule)));
   const fields = record.fields.filter((field) => confirmed.configuration?.fields[field] === undefined);
   const endsBefore = record.endsBefore && new Map([...record.endsBefore, ...listBaseEnds(confirmed, now)]);
   return { ...record, created, deleted, fields, endsBefore };
