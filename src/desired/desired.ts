@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { addExcerpts } from '../manifest/excerpt.ts';
 import { type FileManifests, isManifestPath, type Manifest, type PolicyCaseTemplate } from '../manifest/manifest.ts';
 import { applySuppressions } from '../manifest/suppressions.ts';
-import { getOrMake, keepFirst } from '../model/group-by.ts';
+import { keepFirst } from '../model/group-by.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import { formatCount, joinSome } from '../model/printable.ts';
 import {
@@ -52,10 +52,8 @@ function assembleAnew({ files, manifests }: ParsedFiles, users: KnownUsers | nul
   const attachments = new Map(others.map(({ path, bytes }) => [path, bytes]));
   const written = layered.manifests.find((one) => one.kind === 'Configuration');
   const configuration = written === undefined ? null : buildConfiguration(written, { context, problems, attachments });
-  const known = new Map<number, readonly DesiredRule[]>();
-  const rulesAt = (time: number) => getOrMake(known, time, () => selectRulesAt(rules, time));
   const tests = layered.manifests.flatMap((manifest) =>
-    manifest.kind === 'PolicyTest' ? manifest.cases.flatMap((one) => policyCase(one, names, rulesAt) ?? []) : [],
+    manifest.kind === 'PolicyTest' ? manifest.cases.flatMap((one) => policyCase(one, names, rules) ?? []) : [],
   );
   // Added one by one: a call takes some 100,000 arguments at most, and a hostile file has more problems.
   const add = (found: readonly Problem[]): void => {
@@ -185,9 +183,9 @@ function linkTimes(rules: readonly DesiredRule[], now: number): readonly Desired
 function policyCase(
   { user, at, ...rest }: PolicyCaseTemplate,
   names: Names,
-  rulesAt: (time: number) => readonly DesiredRule[],
+  rules: readonly DesiredRule[],
 ): PolicyCase | null {
-  const fixed = { ...rest, ...(at === undefined ? {} : { at: { time: at, rules: rulesAt(at) } }) };
+  const fixed = { ...rest, ...(at === undefined ? {} : { at: { time: at, rules } }) };
   if (user === null || user === 'any') return { ...fixed, user };
   const resolved = names.user(user);
   return resolved === null ? null : { ...fixed, user: resolved.id };

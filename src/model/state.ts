@@ -54,7 +54,7 @@ export interface PolicyCase {
   readonly expect: Action;
   /** Must hold in every intermediate state of a plan too. */
   readonly always: boolean;
-  /** The rules of another time are meant (ms since 1970), these. */
+  /** Those of these rules are meant that are in force at another time (ms since 1970). */
   readonly at?: { readonly time: number; readonly rules: readonly DesiredRule[] };
 }
 

@@ -39,8 +39,9 @@ const mostLooks = 20_000_000;
 type Budget = Record<'looks', number>;
 
 /**
- * Checks every case exactly, in order. `any` means nobody and every user with a rule; `bounds`: ports that a rule can name.
- * Where the looks end no further case is checked: there are fewer results than cases. `staying`: they stand at a case's own time too.
+ * Checks every case exactly. `any` means nobody and every user with a rule; `bounds`: ports that a rule can name.
+ * Where the looks end no further case is checked: there are fewer results than cases. Results keep the order of the cases.
+ * `staying`: they stand at a case's own time too.
  */
 export function runPolicyTests<T extends Ruled>(
   cases: readonly PolicyCase[],
@@ -48,28 +49,33 @@ export function runPolicyTests<T extends Ruled>(
   bounds: PortRange,
   { budget = { looks: mostLooks }, staying = [] }: { readonly budget?: Budget; readonly staying?: readonly T[] } = {},
 ): readonly CaseResult<T | DesiredRule>[] {
-  const known = new Map<readonly Ruled[], RuleIndex<T | DesiredRule>>();
-  const results: CaseResult<T | DesiredRule>[] = [];
-  for (const one of cases) {
-    const those: readonly (T | DesiredRule)[] = one.at?.rules ?? rules;
-    if (!known.has(those)) budget.looks -= 10 * (those.length + staying.length);
+  const results = new Map<PolicyCase, CaseResult<T | DesiredRule>>();
+  // An index is built once for a time, and only one is held.
+  for (const same of groupBy(cases, ({ at }) => at?.time).values()) {
+    const at = same[0]?.at;
+    budget.looks -= at?.rules.length ?? 0;
+    const then: readonly (T | DesiredRule)[] = at === undefined ? [] : selectRulesAt(at.rules, at.time);
+    const those = at === undefined ? rules : [...then, ...staying];
+    budget.looks -= 10 * those.length;
     if (budget.looks < 0) break;
-    const index = getOrMake(known, those, () => indexRules(one.at ? [...those, ...staying] : those));
-    const { inner, edge } = findWrong(one, index, bounds, budget);
-    if (budget.looks < 0) break;
-    const packet = inner ?? edge;
-    const failure = packet ? { packet, ...decide(index, packet), edgePortsOnly: inner === undefined } : null;
-    results.push({ case: one, failure });
+    const index = indexRules(those);
+    for (const one of same) {
+      const { inner, edge } = findWrong(one, index, bounds, budget);
+      if (budget.looks < 0) break;
+      const packet = inner ?? edge;
+      const failure = packet ? { packet, ...decide(index, packet), edgePortsOnly: inner === undefined } : null;
+      results.set(one, { case: one, failure });
+    }
   }
-  return results;
+  return cases.flatMap((one) => results.get(one) ?? []);
 }
 
 /** That the last cases were not checked, where there are fewer results than cases. */
 export function tellUnchecked(results: readonly unknown[], { length }: readonly PolicyCase[]) {
   const left = length - results.length;
   if (left === 0) return [];
-  const summary = `The policy tests take too long: the last ${formatCount(left)} of ${formatCount(length)} cases were not run.`;
-  const hint = 'Write fewer cases with `user: any`, or smaller destinations: each looks at every rule there.';
+  const summary = `The policy tests take too long: ${formatCount(left)} of ${formatCount(length)} cases were not run.`;
+  const hint = 'Write fewer cases with `user: any`, or smaller destinations: each looks at every rule there. With `at`, name fewer times.';
   return [{ code: 'too-many-cases', severity: 'error', summary, hint } as const];
 }
 

@@ -51,6 +51,13 @@ describe('a rule with times', () => {
     expect(names(text, berlin('2026-07-01'))).toEqual([]);
   });
 
+  it('is kept once for all the times that policy tests name', () => {
+    const cases = Array.from({ length: 28 }, (_, n) => `{destination: 10.0.0.1, expect: drop, at: 2026-05-${n + 1}}`);
+    const tests = `apiVersion: firezone/v0\nkind: PolicyTest\nmetadata: {name: t}\nspec: {cases: [${cases.join(', ')}]}\n`;
+    const state = stateAt(`${set([week, always])}---\n${tests}`.replace(/-(\d)}/g, '-0$1}'), 0);
+    expect(new Set(state.tests.map(({ at }) => at?.rules))).toHaveProperty('size', 1);
+  });
+
   it('may stand in a kind: Rule', () => {
     const text =
       'apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: lab/one}\nspec: {action: drop, destination: 10.0.0.1, expires: "2026-06-07T12:00:00+02:00"}\n';

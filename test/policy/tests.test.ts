@@ -116,6 +116,18 @@ describe('too many policy tests', () => {
     expect(runPolicyTests(cases, many.rules, bounds)).toEqual([]);
     expect(findLaterFailures(many, bounds)).toEqual({ failures: [], until: 5 });
   });
+
+  it('count the rules of each time that `at` names, once for all cases of that time', () => {
+    const ruleOf = (n: number) => ({ action: 'drop', destination, ports: { type: 'tcp', low: n, high: n } }) as const;
+    const rules = Array.from({ length: 1000 }, (_, n): DesiredRule => {
+      return { name: `r${n}`, rule: { ...ruleOf(n + 1), userId: null }, place, expires: 5000 };
+    });
+    const caseAt = (time: number) => policyCase({ expect: 'accept', protocols: ['udp'], at: { time, rules } });
+    const two = Array.from({ length: 100 }, (_, n) => caseAt(n % 2 === 0 ? 1 : 6000));
+    expect(runPolicyTests(two, [], bounds, { looks: 30_000 }).map((one) => one.case)).toEqual(two);
+    const each = Array.from({ length: 100 }, (_, n) => caseAt(n));
+    expect(runPolicyTests(each, [], bounds, { looks: 30_000 })).toHaveLength(2);
+  });
 });
 
 describe('checkLasting', () => {
