@@ -4,7 +4,7 @@ import { type FileManifests, isManifestPath, type Manifest, type PolicyCaseTempl
 import { applySuppressions } from '../manifest/suppressions.ts';
 import { keepFirst } from '../model/group-by.ts';
 import type { KnownUsers } from '../model/known-users.ts';
-import { formatCount, joinSome } from '../model/printable.ts';
+import { joinSome } from '../model/printable.ts';
 import {
   compareProblems,
   compareText,
@@ -20,7 +20,7 @@ import { compareRules, type DesiredRule, formatRuleKey, hasTimes, selectRulesAt 
 import { concerns, type DesiredState, isInScope, type PolicyCase } from '../model/state.ts';
 import { buildConfiguration } from './build-configuration.ts';
 import type { Desired, DesiredContext } from './context.ts';
-import { expand, mostRules } from './expand.ts';
+import { expand } from './expand.ts';
 import { findCollisionsAgain, findEndings } from './in-force.ts';
 import { applyLayers, type Layered } from './layers.ts';
 import { findReservedNames, Names, noteUnresolved } from './names.ts';
@@ -145,19 +145,17 @@ function expandAll(manifests: readonly Manifest[], names: Names, now: number): D
     for (const template of manifest.rules) {
       const before = names.problems.length;
       names.isOver = template.expires !== undefined && template.expires <= now;
-      const expanded = expand(template, names, mostRules - rules.length);
-      if (expanded === null) {
-        const summary = `The manifests stand for more than ${formatCount(mostRules)} rules.`;
-        const hint = 'Use wider networks or fewer combinations of users, destinations and ports.';
-        names.problems.push(makeError('too-many-rules', summary, hint, template.place));
+      const expanded = expand(template, names, rules.length);
+      if (!expanded.ok) {
+        names.problems.push(expanded.error);
         return rules;
       }
-      if (expanded.length === 0 && names.problems.length === before) {
+      if (expanded.value.length === 0 && names.problems.length === before) {
         const summary = `\`${template.name}\` makes no rule: a list, group or network that it names is empty.`;
         const hint = 'Remove it, or fill the list.';
         names.problems.push(makeWarning('expands-to-nothing', summary, hint, template.place));
       }
-      for (const rule of expanded) rules.push(rule);
+      for (const rule of expanded.value) rules.push(rule);
     }
   }
   names.isOver = false;

@@ -1,22 +1,29 @@
-import { isList, type OneOrList, type RuleTemplate, type TemplatePorts, type Written } from '../manifest/manifest.ts';
-import { didYouMean } from '../manifest/suggest.ts';
-import { compareNetworks, contains, type Network } from '../model/address.ts';
-import { keepFirst } from '../model/group-by.ts';
+import { isList, type OneOrList, type RuleTemplate, type TemplatePorts } from '../manifest/manifest.ts';
 import { formatPortRange, type Ports } from '../model/port-range.ts';
+import { formatCount } from '../model/printable.ts';
 import { makeError, makeNote, type Place, type Problem, relateTo } from '../model/problem.ts';
+import { fail, ok, type Result } from '../model/result.ts';
 import { type DesiredRule, pickNotes } from '../model/rule.ts';
-import type { Names, ResolvedUser } from './names.ts';
+import { mostMembers, type Names } from './names.ts';
 
 /** Most rules that manifests may expand to: the shipped memory plans them (memory.test.ts). The server starts with some 70,000 at most. */
-export const mostRules = 150_000;
+const mostRules = 150_000;
 
-/** The rules that a written one stands for (user × destination × ports), each once; null when there would be more than `room`. */
-export function expand(template: RuleTemplate, names: Names, room: number): readonly DesiredRule[] | null {
-  const named = networksOf(template, names);
-  const destinations = named.length < 2 ? named : withoutNested(named, names.problems);
-  const ports = template.ports === null ? [null] : mergePorts(template.ports, names.problems);
-  const users = template.users === null ? [null] : distinctUsers(names.users(toList(template.users)), names.problems);
-  if (destinations.length * ports.length * users.length > room) return null;
+/** The rules that a written one stands for (user × destination × ports), each once, beside so many others. */
+export function expand(template: RuleTemplate, names: Names, others: number): Result<readonly DesiredRule[], Problem> {
+  const destinations = names.networks(toList(template.destinations));
+  const ports = template.ports === null ? [null] : mergePorts(template.ports, names);
+  const users = template.users === null ? [null] : names.users(toList(template.users));
+  if (names.isSpent) {
+    const summary = `The groups and networks that rules name have more than ${formatCount(mostMembers)} members in all.`;
+    const hint = 'Remove rules that have an empty list, and groups and networks inside others that a rule names too.';
+    return fail(makeError('too-expensive', summary, hint, template.place));
+  }
+  if (others + destinations.length * ports.length * users.length > mostRules) {
+    const summary = `The manifests stand for more than ${formatCount(mostRules)} rules.`;
+    const hint = 'Use wider networks or fewer combinations of users, destinations and ports.';
+    return fail(makeError('too-many-rules', summary, hint, template.place));
+  }
   const rules: DesiredRule[] = [];
   const notes = pickNotes(template);
   for (const user of users) {
@@ -33,48 +40,14 @@ export function expand(template: RuleTemplate, names: Names, room: number): read
       }
     }
   }
-  return rules;
+  return ok(rules);
 }
 
 function toList<T>(written: OneOrList<T>): readonly T[] {
   return isList(written) ? written : [written];
 }
 
-function networksOf({ destinations }: RuleTemplate, { networks, problems }: Names): readonly Written<Network>[] {
-  return toList(destinations).flatMap((reference) => {
-    const { place } = reference;
-    if ('network' in reference) return [{ value: reference.network, place }];
-    const { networkName: name } = reference;
-    const manifest = networks.get(name);
-    if (manifest !== undefined) return manifest.networks.map(({ value }) => ({ value, place }));
-    const hint = didYouMean(name, networks.keys(), 'Add a `kind: Network` manifest of that name.');
-    problems.push(makeError('unknown-network', `There is no network \`${name}\`.`, hint, place));
-    return [];
-  });
-}
-
-/** Leaves out each network that lies inside another one; the server would refuse the two side by side. */
-function withoutNested(networks: readonly Written<Network>[], problems: Problem[]): readonly Written<Network>[] {
-  const sorted = [...networks].sort((a, b) => compareNetworks(a.value, b.value));
-  const kept: Written<Network>[] = [];
-  for (const network of sorted) {
-    const outer = kept.at(-1);
-    if (outer === undefined || !contains(outer.value, network.value)) kept.push(network);
-    else {
-      const [inner, wider] = [network.value.text, outer.value.text];
-      const summary =
-        wider === inner
-          ? `\`${inner}\` is reached twice here.`
-          : `\`${inner}\` lies inside \`${wider}\`, which is here too; one rule does for both.`;
-      const hint = 'Nothing is lost; leave it out, or narrow the wider one.';
-      const note = makeNote('nested-destination', summary, hint, network.place);
-      problems.push(relateTo(note, outer.place, 'covered by this one'));
-    }
-  }
-  return kept;
-}
-
-function mergePorts({ type, ranges }: TemplatePorts, problems: Problem[]): readonly Ports[] {
+function mergePorts({ type, ranges }: TemplatePorts, names: Names): readonly Ports[] {
   const sorted = [...toList(ranges)].sort((a, b) => a.value.low - b.value.low || b.value.high - a.value.high);
   const merged: { value: Ports; place: Place }[] = [];
   for (const { value, place } of sorted) {
@@ -83,23 +56,14 @@ function mergePorts({ type, ranges }: TemplatePorts, problems: Problem[]): reado
     else {
       const high = Math.max(last.value.high, value.high);
       last.value = { type, low: last.value.low, high };
-      const joined = `they are joined to \`${formatPortRange(last.value)}\`.`;
-      const summary = `The ports \`${formatPortRange(value)}\` overlap with others of this list; ${joined}`;
-      const note = makeNote('overlapping-ports', summary, 'Nothing is lost; write the joined range.', place);
-      problems.push(relateTo(note, last.place, 'joined with this one'));
+      const { value: joined, place: first } = last;
+      names.note(place, () => {
+        const whole = `they are joined to \`${formatPortRange(joined)}\`.`;
+        const summary = `The ports \`${formatPortRange(value)}\` overlap with others of this list; ${whole}`;
+        const note = makeNote('overlapping-ports', summary, 'Nothing is lost; write the joined range.', place);
+        return relateTo(note, first, 'joined with this one');
+      });
     }
   }
   return merged.map((one) => one.value);
-}
-
-function distinctUsers(users: readonly ResolvedUser[], problems: Problem[]): readonly ResolvedUser[] {
-  return keepFirst(
-    users,
-    ({ id }) => id,
-    ({ label, place }, first) => {
-      const summary = `The user \`${label}\` is reached twice here.`;
-      const note = makeNote('user-twice', summary, 'Nothing is lost; one rule does.', place);
-      problems.push(relateTo(note, first.place, 'first reached by this one'));
-    },
-  );
 }

@@ -1,6 +1,6 @@
 import { posix } from 'node:path';
 import type { FileManifests, Manifest, OverlayManifest } from '../manifest/manifest.ts';
-import { didYouMean } from '../manifest/suggest.ts';
+import { createHints, didYouMean } from '../manifest/suggest.ts';
 import { getOrMake, keepFirst } from '../model/group-by.ts';
 import { makeError, type Problem, relateTo } from '../model/problem.ts';
 
@@ -83,11 +83,12 @@ function buildOnce(builder: Builder, directory: string): Layer {
     }
     for (const [key, manifest] of layer) merged.set(key, over(manifest, merged.get(key)));
   }
+  const hintAt = createHints();
   for (const { value, place } of overlay.remove) {
     // The Configuration is a singleton: its name is part of what is removed only when it is the right one.
     const key = value === `Configuration/${merged.get('Configuration')?.name}` ? 'Configuration' : value;
     if (!merged.delete(key)) {
-      const hint = didYouMean(value, merged.keys(), 'Write `Kind/name`, as in `Rule/web`.');
+      const hint = hintAt(value, merged.keys(), 'Write `Kind/name`, as in `Rule/web`.');
       problems.push(makeError('nothing-to-remove', `No base has a manifest \`${value}\`.`, hint, place));
     }
   }

@@ -1,9 +1,10 @@
-import type { GroupManifest, Manifest, NetworkManifest, UserReference, UsersManifest } from '../manifest/manifest.ts';
-import { didYouMean } from '../manifest/suggest.ts';
+import type { DestinationReference, GroupManifest, Manifest, UserReference, Written } from '../manifest/manifest.ts';
+import { createHints } from '../manifest/suggest.ts';
+import { compareNetworks, contains, type Network } from '../model/address.ts';
 import { keepFirst } from '../model/group-by.ts';
 import type { KnownUsers } from '../model/known-users.ts';
-import { joinSome } from '../model/printable.ts';
-import { makeError, type Place, type Problem, relateTo } from '../model/problem.ts';
+import { formatCount, joinSome } from '../model/printable.ts';
+import { makeError, makeNote, type Place, type Problem, relateTo } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 
@@ -14,9 +15,16 @@ export interface ResolvedUser {
   readonly place: Place;
 }
 
+/** Most members of groups and networks that rules may name; many more than rules come of them where lists are empty or overlap. */
+export const mostMembers = 2_000_000;
+
+/** Most notes about one file, as for its problems. */
+const mostNotes = 1_000;
+
+type Named = Pick<GroupManifest, 'name' | 'place'>;
+
 /** What the users, groups and networks of the manifests stand for, and everything noticed while looking them up. */
 export class Names {
-  readonly networks = new Map<string, NetworkManifest>();
   readonly problems: Problem[] = [];
   /** E-mail addresses met, lower case, each with its first place. */
   readonly emails = new Map<string, Place>();
@@ -24,7 +32,12 @@ export class Names {
   readonly userNames = new Map<string, string>();
   /** Ids of the members by group. */
   readonly groups: ReadonlyMap<string, ReadonlySet<string>>;
-  readonly #groups = new Map<string, GroupManifest>();
+  readonly #groups = new Map<string, GroupManifest['members']>();
+  readonly #members = new Map<string, readonly ResolvedUser[]>();
+  readonly #networks = new Map<string, readonly Written<Network>[]>();
+  readonly #notes = new Map<string, number>();
+  readonly #hint = createHints();
+  #named = 0;
   /** Ids by name, of those in `kind: Users`. */
   readonly userIds = new Map<string, string>();
   /** The access that names are looked up for has ended: its user may be gone from the server. */
@@ -36,29 +49,51 @@ export class Names {
   constructor(manifests: readonly Manifest[], profile: Profile, known: KnownUsers | null) {
     this.#profile = profile;
     this.#known = known;
-    for (const manifest of manifests) {
-      if (manifest.kind === 'Group') this.#groups.set(manifest.name, manifest);
-      if (manifest.kind === 'Network') this.networks.set(manifest.name, manifest);
+    for (const one of manifests) {
+      if (one.kind === 'Group') this.#groups.set(one.name, one.members);
+      if (one.kind === 'Network') this.#networks.set(one.name, this.#withoutNested(one.networks));
     }
-    this.#addAliases(manifests.flatMap((manifest) => (manifest.kind === 'Users' ? manifest.users : [])));
-    const groups = [...this.#groups.values()];
+    this.#addAliases(manifests);
     // Members are reported where the group lists them, not again at every rule that names the group.
-    for (const { members } of groups) for (const member of members) this.user(member);
-    const membersOf = (group: GroupManifest) => new Set(this.#members(group, group.place).map(({ id }) => id));
-    this.groups = new Map(groups.map((group) => [group.name, membersOf(group)]));
+    for (const members of this.#groups.values()) for (const member of members) this.user(member);
+    for (const [name, members] of this.#groups) {
+      const found = members.map((member) => this.#lookUp(member));
+      this.#members.set(name, this.#distinct(found.flatMap((one) => (one.ok ? one.value : []))));
+    }
+    this.groups = new Map([...this.#members].map(([name, members]) => [name, new Set(members.map(({ id }) => id))]));
   }
 
-  /** The users that references stand for, groups replaced by their members; unknown ones are problems. */
+  /** Whether the references looked up so far have more members than there may be: what they stand for is not complete. */
+  get isSpent(): boolean {
+    return this.#named > mostMembers;
+  }
+
+  /** A note; those beyond the most that a file may have are only mentioned. */
+  note(place: Place, make: () => Problem): void {
+    const before = this.#notes.get(place.file) ?? 0;
+    this.#notes.set(place.file, before + 1);
+    if (before < mostNotes) this.problems.push(make());
+    if (before !== mostNotes) return;
+    const summary = `More than ${formatCount(mostNotes)} notes about what is written twice; the others are not shown.`;
+    this.problems.push(makeNote('too-many-problems', summary, 'Mend the first ones.', place));
+  }
+
+  /** The users that references stand for, each once, groups replaced by their members; unknown ones are problems. */
   users(references: readonly UserReference[]): readonly ResolvedUser[] {
-    return references.flatMap((reference) => {
-      if (reference.by !== 'group') return this.user(reference) ?? [];
-      const group = this.#groups.get(reference.name);
-      if (group !== undefined) return this.#members(group, reference.place);
-      const otherwise = 'Add a `kind: Group` manifest of that name.';
-      const hint = adviseOnName(reference.name) ?? didYouMean(reference.name, this.#groups.keys(), otherwise);
-      this.problems.push(makeError('unknown-group', `There is no group \`${reference.name}\`.`, hint, reference.place));
-      return [];
+    const found = references.flatMap((one) =>
+      one.by === 'group' ? this.#membersOf('group', one, this.#members) : (this.user(one) ?? []),
+    );
+    return references.length < 2 ? found : this.#distinct(found);
+  }
+
+  /** The networks that references stand for, none inside another one; unknown ones are problems. */
+  networks(references: readonly DestinationReference[]): readonly Written<Network>[] {
+    const found = references.flatMap((one): readonly Written<Network>[] => {
+      const { place } = one;
+      if ('network' in one) return [{ value: one.network, place }];
+      return this.#membersOf('network', { name: one.networkName, place }, this.#networks);
     });
+    return references.length < 2 ? found : this.#withoutNested(found);
   }
 
   /** The one user that a reference stands for; null, and a problem, when it is unknown or a group. */
@@ -69,9 +104,9 @@ export class Names {
     return null;
   }
 
-  #addAliases(users: UsersManifest['users']): void {
+  #addAliases(manifests: readonly Manifest[]): void {
     const distinct = keepFirst(
-      users,
+      manifests.flatMap((one) => (one.kind === 'Users' ? one.users : [])),
       ({ name }) => name,
       ({ name, place }, first) => {
         const summary = `The user \`${name}\` is defined twice.`;
@@ -84,9 +119,42 @@ export class Names {
     }
   }
 
-  #members({ members }: GroupManifest, place: Place): readonly ResolvedUser[] {
-    const found = members.map((member) => this.#lookUp({ ...member, place }));
-    return found.flatMap((one) => (one.ok ? one.value : []));
+  /** The members of a group or network where a rule names it; nothing once they are too many in all. */
+  #membersOf<T>(kind: 'group' | 'network', { name, place }: Named, lists: ReadonlyMap<string, readonly T[]>) {
+    const members = lists.get(name) ?? [];
+    if (!lists.has(name)) {
+      const otherwise = `Add a \`kind: ${kind === 'group' ? 'Group' : 'Network'}\` manifest of that name.`;
+      const advice = kind === 'group' ? adviseOnName(name) : null;
+      const hint = advice ?? this.#hint(name, lists.keys(), otherwise);
+      this.problems.push(makeError(`unknown-${kind}`, `There is no ${kind} \`${name}\`.`, hint, place));
+    }
+    this.#named += members.length;
+    return this.isSpent ? [] : members.map((member) => ({ ...member, place }));
+  }
+
+  #distinct(users: readonly ResolvedUser[]): readonly ResolvedUser[] {
+    return keepFirst(
+      users,
+      ({ id }) => id,
+      ({ label, place }, first) =>
+        this.note(place, () => {
+          const summary = `The user \`${label}\` is reached twice here.`;
+          const note = makeNote('user-twice', summary, 'Nothing is lost; one rule does.', place);
+          return relateTo(note, first.place, 'first reached by this one');
+        }),
+    );
+  }
+
+  /** Leaves out each network that lies inside another one; the server would refuse the two side by side. */
+  #withoutNested(networks: readonly Written<Network>[]): readonly Written<Network>[] {
+    const sorted = [...networks].sort((a, b) => compareNetworks(a.value, b.value));
+    const kept: Written<Network>[] = [];
+    for (const network of sorted) {
+      const outer = kept.at(-1);
+      if (outer === undefined || !contains(outer.value, network.value)) kept.push(network);
+      else this.note(network.place, () => nestedIn(network, outer));
+    }
+    return kept;
   }
 
   #lookUp(reference: UserReference): Result<ResolvedUser, Problem> {
@@ -115,7 +183,7 @@ export class Names {
     if (this.#known === null) return ok(email);
     const id = this.#known.idOf(email);
     if (id !== undefined || this.isOver) return ok(id ?? email);
-    const hint = didYouMean(email, this.#known.emails, 'Check the spelling, or create the user first.');
+    const hint = this.#hint(email, this.#known.emails, 'Check the spelling, or create the user first.');
     return fail(makeError('unknown-user', `The server has no user with the address \`${email}\`.`, hint, place));
   }
 
@@ -123,9 +191,19 @@ export class Names {
     const otherwise = 'Add the name to a `kind: Users` manifest, or write an e-mail address or a UUID.';
     const hint = this.#groups.has(name)
       ? `\`${name}\` is a group: write \`group: ${name}\` in a rule; a group lists its users itself.`
-      : (adviseOnName(name) ?? didYouMean(name, this.userIds.keys(), otherwise));
+      : (adviseOnName(name) ?? this.#hint(name, this.userIds.keys(), otherwise));
     return makeError('unknown-user', `There is no user \`${name}\`.`, hint, place);
   }
+}
+
+function nestedIn({ value: { text: inner }, place }: Written<Network>, outer: Written<Network>): Problem {
+  const wider = outer.value.text;
+  const summary =
+    wider === inner
+      ? `\`${inner}\` is reached twice here.`
+      : `\`${inner}\` lies inside \`${wider}\`, which is here too; one rule does for both.`;
+  const hint = 'Nothing is lost; leave it out, or narrow the wider one.';
+  return relateTo(makeNote('nested-destination', summary, hint, place), outer.place, 'covered by this one');
 }
 
 const isReserved = (name: string): boolean => ['any', 'everyone', 'nobody'].includes(name);
@@ -133,7 +211,7 @@ const adviseOnName = (name: string) => (isReserved(name) ? 'For everyone, leave 
 
 /** Users and groups by a name that outputs and policy tests use for more than one person. */
 export function findReservedNames(manifests: readonly Manifest[]): readonly Problem[] {
-  const named = manifests.flatMap((one): readonly Pick<GroupManifest, 'name' | 'place'>[] =>
+  const named = manifests.flatMap((one): readonly Named[] =>
     one.kind === 'Users' ? one.users : one.kind === 'Group' ? [one] : [],
   );
   const reserved = named.filter(({ name }) => isReserved(name));

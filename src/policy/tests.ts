@@ -75,7 +75,8 @@ export function tellUnchecked(results: readonly unknown[], { length }: readonly 
   const left = length - results.length;
   if (left === 0) return [];
   const summary = `The policy tests take too long: ${formatCount(left)} of ${formatCount(length)} cases were not run.`;
-  const hint = 'Write fewer cases with `user: any`, or smaller destinations: each looks at every rule there. With `at`, name fewer times.';
+  const hint =
+    'Write fewer cases with `user: any`, smaller destinations, or fewer times in `at`: each looks at every rule there.';
   return [{ code: 'too-many-cases', severity: 'error', summary, hint } as const];
 }
 
