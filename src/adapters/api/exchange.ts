@@ -25,13 +25,16 @@ export interface CutAnswer {
   readonly timedOut: boolean;
 }
 
+/** What a chunk counts at least, in bytes: millions of tiny ones are no honest answer, and each takes time. */
+const leastChunk = 64;
+
 // undici's `request` makes a stream and an `AbortSignal` for each, which cost as much CPU as all the rest.
 /** Sends a request and reads its answer. Never rejects. */
 export function exchange(dispatcher: Dispatcher, { request, timeoutMs, signal, maxBodyBytes }: Exchange) {
   return new Promise<Result<RawAnswer, CutAnswer>>((resolve) => {
     if (signal.aborted) return resolve(fail({ error: new Error('stopped'), status: null, timedOut: false }));
-    let [status, headers, bytes]: [number | null, Headers, number] = [null, {}, 0];
-    const chunks: Buffer[] = [];
+    let [status, headers]: [number | null, Headers] = [null, {}];
+    let [body, length, counted] = [Buffer.alloc(0), 0, 0];
     let controller: Dispatcher.DispatchController | null = null;
     let stopped: 'in-time' | 'late' | null = null;
     const end = (result: Result<RawAnswer, CutAnswer>): void => {
@@ -65,12 +68,18 @@ export function exchange(dispatcher: Dispatcher, { request, timeoutMs, signal, m
         if (Number(heard['content-length'] ?? 0) > maxBodyBytes) started.abort(tooLarge());
       },
       onResponseData: (started, chunk) => {
-        chunks.push(chunk);
-        bytes += chunk.length;
-        if (bytes > maxBodyBytes) started.abort(tooLarge());
+        // A slice of what undici read would hold all of that.
+        if (length + chunk.length > body.length) {
+          const wider = Buffer.allocUnsafe(Math.max(2 * length, length + chunk.length));
+          body.copy(wider, 0, 0, length);
+          body = wider;
+        }
+        length += chunk.copy(body, length);
+        counted += Math.max(chunk.length, leastChunk);
+        if (counted > maxBodyBytes) started.abort(tooLarge());
       },
       onResponseEnd: () => {
-        const text = Buffer.concat(chunks).toString('utf8');
+        const text = body.toString('utf8', 0, length);
         end(ok({ status: status ?? 0, headers, text: text.startsWith('\uFEFF') ? text.slice(1) : text }));
       },
       onResponseError: (_, error) => cut(error),

@@ -34,6 +34,33 @@ it('lets 64 requests at once wait for one signal without a warning of Node’s, 
   for (const answer of answers) expect(await answer).toMatchObject({ error: { status: null, timedOut: false } });
 });
 
+it('keeps the bytes of an answer, not what they were read with, in one piece', async () => {
+  const answer = start(new AbortController().signal);
+  const handler = dispatcher.handlers.at(-1);
+  handler?.onResponseStart?.(controller, 200, {});
+  const read = Buffer.from(`\uFEFF${'ä'.repeat(400)}`);
+  for (let at = 0; at < read.length; at += 101) {
+    const chunk = read.subarray(at, at + 101);
+    handler?.onResponseData?.(controller, Buffer.from(chunk));
+  }
+  const last = Buffer.from('zz');
+  handler?.onResponseData?.(controller, last);
+  last.fill('!');
+  handler?.onResponseEnd?.(controller, {});
+  expect(await answer).toMatchObject({ value: { status: 200, text: `${'ä'.repeat(400)}zz` } });
+});
+
+it('ends an answer of chunks of one byte long before they are as many as its limit has bytes', () => {
+  void start(new AbortController().signal);
+  const handler = dispatcher.handlers.at(-1);
+  let [chunks, isOver] = [0, false];
+  const abort = (): void => {
+    isOver = true;
+  };
+  for (; !isOver && chunks < 1000; chunks++) handler?.onResponseData?.({ ...controller, abort }, Buffer.from(' '));
+  expect(chunks).toBe(16);
+});
+
 it('leaves nothing on the signal of its caller once all requests have ended', async () => {
   const caller = new AbortController();
   const listeners = (): number => getEventListeners(caller.signal, 'abort').length;

@@ -5,7 +5,8 @@ import { createDirectorySource } from '../../../src/adapters/source/directory.ts
 import type { GitSource } from '../../../src/adapters/source/git.ts';
 import { parseRemote } from '../../../src/adapters/source/git-address.ts';
 import { openHistory } from '../../../src/adapters/source/git-commits.ts';
-import { readAtRef } from '../../../src/adapters/source/git-ref.ts';
+import { explainGitError, readAtRef } from '../../../src/adapters/source/git-ref.ts';
+import { GitError } from '../../../src/adapters/source/git-repository.ts';
 import { defaultLimits } from '../../../src/desired/context.ts';
 import type { Problem } from '../../../src/model/problem.ts';
 import { makeUpstream, serveGit } from '../../controller/support/git-host.ts';
@@ -330,4 +331,12 @@ describe('links', () => {
       expect(readings).toHaveLength(4);
     },
   );
+});
+
+it.each([
+  ['git-not-started', /^install git;/],
+  ['git-timeout', /^check the disk, and the repository: git fsck;/],
+  ['git-aborted', /^run it again;/],
+] as const)('says what helps with %s of a repository here', (code, hint) => {
+  expect(explainGitError(new GitError(code, 'no answer')).hint).toMatch(hint);
 });
