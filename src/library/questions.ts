@@ -118,6 +118,8 @@ export interface VerdictHistory {
   readonly verdict: Action;
   readonly changes: readonly VerdictEntry[];
   readonly skipped: readonly string[];
+  /** Rules begin and end at so many times that those from this one on were not looked at (ms since 1970); null: all were. */
+  readonly until: number | null;
 }
 
 /** What `reconcile blame` answers, of versions that come parents before children. Throws as `explain` does. */
@@ -162,6 +164,7 @@ export function verdictHistory(
       return commits.slice(0, 1).map(({ id }) => ({ cause, time, id, before: side(before), after: side(after) }));
     }),
     skipped: read.flatMap(({ commit, version }) => (version === null ? [commit.id] : [])),
+    until: timeline.until(),
   };
 }
 

@@ -48,8 +48,16 @@ function findFormer({ parents, subject }: Commit): readonly string[] {
   return isPull && parents.length === 2 ? parents.slice(1) : parents.slice(0, 1);
 }
 
-/** The timeline of the last of these commits (parents before children) and the branch itself before it, with the moments until `now`. */
-export function makeTimeline(commits: readonly Commit[], now: number) {
+/**
+ * The timeline of the last of these commits (parents before children) and the branch itself before it, with the moments until `now`, the
+ * times from `since` on. Each time looks at all rules, of which there are so many looks: some fifteen seconds.
+ */
+export function makeTimeline(
+  commits: readonly Commit[],
+  now: number,
+  since = Number.NEGATIVE_INFINITY,
+  looks = 20_000_000,
+) {
   const formerOf = new Map(commits.map((one) => [one.id, findFormer(one)]));
   const head = commits.slice(-1).map(({ id }) => id);
   const mainline = collectReachable(head, (id) => formerOf.get(id) ?? []);
@@ -57,6 +65,15 @@ export function makeTimeline(commits: readonly Commit[], now: number) {
   const rulesAt = new Map<string, Version['rules']>();
   const steps = new Map<string, Step>();
   let newest: Known | null = null;
+  let [left, until]: [number, number | null] = [looks, null];
+  const passUntil = (time: number): readonly Moment[] => {
+    if (newest === null) return [];
+    const passed = boundariesOf(newest, since, time);
+    const most = Math.max(0, Math.floor(left / newest.version.rules.length));
+    left -= passed.length * newest.version.rules.length;
+    until ??= passed[most]?.time ?? null;
+    return passed.slice(0, most);
+  };
   return {
     /** The newest version of the branch itself that can be read. */
     newest: (): Version | null => newest?.version ?? null,
@@ -73,7 +90,7 @@ export function makeTimeline(commits: readonly Commit[], now: number) {
       }
       // Not before what it follows, whatever the clocks of its authors said, and not in the future.
       const time = Math.min(Math.max(newest?.time ?? commit.time, commit.time), now);
-      const passed = newest === null ? [] : boundariesOf(newest, time);
+      const passed = passUntil(time);
       const merged = takeSteps(parents, steps);
       newest = { version, time, setBy: settersOf(version, newest?.setBy, merged) };
       if (rules === former) return passed;
@@ -86,7 +103,9 @@ export function makeTimeline(commits: readonly Commit[], now: number) {
       return [...passed, { cause: 'commit', time, ...sides, version, commitsOf }];
     },
     /** The moments from the newest commit until now. */
-    end: (): readonly Moment[] => (newest === null ? [] : boundariesOf(newest, now)),
+    end: (): readonly Moment[] => passUntil(now),
+    /** The first time that was too many, which is left out with those after it; null: none. */
+    until: (): number | null => until,
   };
 }
 
@@ -117,16 +136,21 @@ function settersOf({ rules, commit }: Version, earlier: Known['setBy'] | undefin
 }
 
 /** The times after this version and up to another at which its rules begin or end. */
-function boundariesOf({ version, time: from, setBy }: Known, until: number): readonly Moment[] {
+function boundariesOf({ version, time: from, setBy }: Known, since: number, until: number): readonly Moment[] {
   if (setBy.size === 0) return [];
-  const times = new Set(listBoundaries(version, from, until).map(({ at }) => at));
+  const times = new Set(listBoundaries(version, Math.max(from, since - 1), until).map(({ at }) => at));
   return [...times]
     .sort((a, b) => a - b)
     .map((time) => ({
       cause: 'time',
       time,
-      before: selectRulesAt(version.rules, time - 1),
-      after: selectRulesAt(version.rules, time),
+      // Made when they are looked at: those of all times at once would fill the memory.
+      get before() {
+        return selectRulesAt(version.rules, time - 1);
+      },
+      get after() {
+        return selectRulesAt(version.rules, time);
+      },
       version,
       commitsOf: (rules) => [...new Set(rules.map((rule) => setBy.get(timesKey(rule)) ?? version.commit))],
     }));
@@ -139,12 +163,12 @@ export interface VerdictChange extends Pick<Moment, 'cause' | 'time'> {
 }
 
 /** How the packet's verdict changes at a moment. Null: it does not. */
-export function findVerdictChange(moment: Moment, packet: Packet): VerdictChange | null {
-  const [before, after] = [decideAmong(moment.before, packet), decideAmong(moment.after, packet)];
+export function findVerdictChange({ cause, time, commitsOf, ...sides }: Moment, packet: Packet): VerdictChange | null {
+  const [before, after] = [decideAmong(sides.before, packet), decideAmong(sides.after, packet)];
   if (before.verdict === after.verdict) return null;
   const deciding = new Set([before.rule, after.rule]);
-  const turning = listDifferent(moment.before, moment.after).filter((rule) => deciding.has(rule));
-  return { cause: moment.cause, time: moment.time, commits: moment.commitsOf(turning), before, after };
+  const turning = listDifferent(sides.before, sides.after).filter((rule) => deciding.has(rule));
+  return { cause, time, commits: commitsOf(turning), before, after };
 }
 
 /** What a version decides of a packet at a time. */

@@ -17,6 +17,9 @@ import { systemClock } from '../../src/adapters/clock.ts';
 import type { Terminal } from '../../src/cli/command.ts';
 import { runCli } from '../../src/cli/run.ts';
 import { effectBetween, explain } from '../../src/index.ts';
+import { readNetworks } from '../../src/model/address.ts';
+import type { DesiredRule } from '../../src/model/rule.ts';
+import { makeTimeline } from '../../src/policy/timeline.ts';
 import { makeTrafficDocument } from '../../src/report/traffic-json.ts';
 import { runs } from '../property/runs.ts';
 
@@ -512,5 +515,32 @@ describe('a history', () => {
     rmSync(join(objects, root.slice(0, 2), root.slice(2)));
     const { code, err } = await cli(['log', 'net']);
     expect([code, err]).toEqual([1, expect.stringContaining('the manifests cannot be read from the repository')]);
+  });
+});
+
+describe('a commit whose rules end at many times', () => {
+  const place = { file: 'a.yaml', line: 1, column: 1 };
+  const only = { id: 'c', time: 0, parents: [], author: '', subject: '' };
+  const rules = Array.from({ length: 10 }, (_, n): DesiredRule => {
+    const [destination] = readNetworks([`10.0.0.${n}`]);
+    if (destination === undefined) throw new Error('no network');
+    return { name: `r${n}`, place, expires: n + 1, rule: { action: 'accept', destination, ports: null, userId: null } };
+  });
+  const endingsOf = (since: number) => {
+    const timeline = makeTimeline([only], 100, since, 55);
+    timeline.add(only, { commit: only, rules, userNames: new Map() });
+    const moments = timeline.end();
+    return { moments, times: moments.map(({ time }) => time), until: timeline.until() };
+  };
+
+  it('looks at them as far as its looks go, says where they end, and goes on from there when it is asked to', () => {
+    expect(endingsOf(0)).toMatchObject({ times: [1, 2, 3, 4, 5], until: 6 });
+    expect(endingsOf(6)).toMatchObject({ times: [6, 7, 8, 9, 10], until: null });
+  });
+
+  it('holds the rules of none of these times', () => {
+    const [first] = endingsOf(0).moments;
+    expect([first?.before.length, first?.after.length]).toEqual([10, 9]);
+    expect(first?.before).not.toBe(first?.before);
   });
 });

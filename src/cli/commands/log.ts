@@ -7,6 +7,7 @@ import { GitError } from '../../adapters/source/git-repository.ts';
 import { findInWorkTree } from '../../adapters/source/work-tree.ts';
 import { assembleRules } from '../../desired/desired.ts';
 import type { Commit } from '../../model/commit.ts';
+import { formatInstant } from '../../model/instant.ts';
 import { findUserId } from '../../model/known-users.ts';
 import { makeError, makeWarning, type Problem } from '../../model/problem.ts';
 import { ok } from '../../model/result.ts';
@@ -74,7 +75,7 @@ async function answerFromHistory<C>(
   const { commits, contents } = mustRead(await openHistory({ ...request, files: settings.values }));
   const now = systemClock.wallTime();
   const since = readTimeAsked(settings, 'since') ?? Number.NEGATIVE_INFINITY;
-  const timeline = makeTimeline(commits, now);
+  const timeline = makeTimeline(commits, now, since);
   const readVersion = versionReader(invocation, directory, now);
   const found: (readonly C[])[] = [];
   const look = (moments: readonly Moment[]) =>
@@ -99,6 +100,8 @@ async function answerFromHistory<C>(
     throw new Failure([none, ...skipped]);
   }
   look(timeline.end());
+  const unseen = timeline.until();
+  if (unseen !== null) skipped.push(tooManyTimes(unseen));
   const problems = [...outside.map((file) => tellSame(directory, file)), ...skipped];
   const answer = answerWithTable(tell(found.flat().reverse(), timeline.newest(), now), problems);
   return { ...answer, notes: (color) => renderProblems(problems, color) };
@@ -122,6 +125,12 @@ function versionReader(invocation: Invocation, directory: string, now: number) {
     tree = rules.ok ? revision : null;
     return rules.ok ? ok({ ...rules.value, commit }) : rules;
   };
+}
+
+function tooManyTimes(from: number): Problem {
+  const when = formatInstant(from);
+  const summary = `Rules begin and end at too many times: those from ${when} on are left out, commits are not.`;
+  return makeWarning('too-many-times', summary, `Look at the others by themselves: --since ${when}`);
 }
 
 function skippedCommit({ id, subject }: Commit, { place, summary }: Problem): Problem {
