@@ -14,7 +14,7 @@ export function expand(template: RuleTemplate, names: Names, others: number): Re
   const destinations = names.networks(toList(template.destinations));
   const ports = template.ports === null ? [null] : mergePorts(template.ports, names);
   const users = template.users === null ? [null] : names.users(toList(template.users));
-  if (names.isSpent) {
+  if (names.named > mostMembers) {
     const summary = `The groups and networks that rules name have more than ${formatCount(mostMembers)} members in all.`;
     const hint = 'Remove rules that have an empty list, and groups and networks inside others that a rule names too.';
     return fail(makeError('too-expensive', summary, hint, template.place));

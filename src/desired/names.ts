@@ -1,4 +1,5 @@
 import type { DestinationReference, GroupManifest, Manifest, UserReference, Written } from '../manifest/manifest.ts';
+import { mostProblems } from '../manifest/read-tokens.ts';
 import { createHints } from '../manifest/suggest.ts';
 import { compareNetworks, contains, type Network } from '../model/address.ts';
 import { keepFirst } from '../model/group-by.ts';
@@ -18,9 +19,6 @@ export interface ResolvedUser {
 /** Most members of groups and networks that rules may name; many more than rules come of them where lists are empty or overlap. */
 export const mostMembers = 2_000_000;
 
-/** Most notes about one file, as for its problems. */
-const mostNotes = 1_000;
-
 type Named = Pick<GroupManifest, 'name' | 'place'>;
 
 /** What the users, groups and networks of the manifests stand for, and everything noticed while looking them up. */
@@ -37,7 +35,8 @@ export class Names {
   readonly #networks = new Map<string, readonly Written<Network>[]>();
   readonly #notes = new Map<string, number>();
   readonly #hint = createHints();
-  #named = 0;
+  /** Members of groups and networks that rules have named so far. */
+  named = 0;
   /** Ids by name, of those in `kind: Users`. */
   readonly userIds = new Map<string, string>();
   /** The access that names are looked up for has ended: its user may be gone from the server. */
@@ -63,18 +62,13 @@ export class Names {
     this.groups = new Map([...this.#members].map(([name, members]) => [name, new Set(members.map(({ id }) => id))]));
   }
 
-  /** Whether the references looked up so far have more members than there may be: what they stand for is not complete. */
-  get isSpent(): boolean {
-    return this.#named > mostMembers;
-  }
-
   /** A note; those beyond the most that a file may have are only mentioned. */
   note(place: Place, make: () => Problem): void {
     const before = this.#notes.get(place.file) ?? 0;
     this.#notes.set(place.file, before + 1);
-    if (before < mostNotes) this.problems.push(make());
-    if (before !== mostNotes) return;
-    const summary = `More than ${formatCount(mostNotes)} notes about what is written twice; the others are not shown.`;
+    if (before < mostProblems) this.problems.push(make());
+    if (before !== mostProblems) return;
+    const summary = `More than ${formatCount(mostProblems)} notes about what is written twice; the others are not shown.`;
     this.problems.push(makeNote('too-many-problems', summary, 'Mend the first ones.', place));
   }
 
@@ -88,11 +82,11 @@ export class Names {
 
   /** The networks that references stand for, none inside another one; unknown ones are problems. */
   networks(references: readonly DestinationReference[]): readonly Written<Network>[] {
-    const found = references.flatMap((one): readonly Written<Network>[] => {
-      const { place } = one;
-      if ('network' in one) return [{ value: one.network, place }];
-      return this.#membersOf('network', { name: one.networkName, place }, this.#networks);
-    });
+    const found = references.flatMap(({ place, ...one }): readonly Written<Network>[] =>
+      'network' in one
+        ? [{ value: one.network, place }]
+        : this.#membersOf('network', { name: one.networkName, place }, this.#networks),
+    );
     return references.length < 2 ? found : this.#withoutNested(found);
   }
 
@@ -128,8 +122,8 @@ export class Names {
       const hint = advice ?? this.#hint(name, lists.keys(), otherwise);
       this.problems.push(makeError(`unknown-${kind}`, `There is no ${kind} \`${name}\`.`, hint, place));
     }
-    this.#named += members.length;
-    return this.isSpent ? [] : members.map((member) => ({ ...member, place }));
+    this.named += members.length;
+    return this.named > mostMembers ? [] : members.map((member) => ({ ...member, place }));
   }
 
   #distinct(users: readonly ResolvedUser[]): readonly ResolvedUser[] {

@@ -147,7 +147,7 @@ export function verdictHistory(
     return { commit, version: state && { ...state, commit, rules: listAllRules(state) } };
   });
   const commits = read.map(({ commit }) => commit);
-  const timeline = makeTimeline(commits, now);
+  const timeline = makeTimeline(commits, now, Number.NEGATIVE_INFINITY);
   const moments = read.flatMap(({ commit, version }) => timeline.add(commit, version));
   const newest = timeline.newest();
   if (newest === null) throw new TypeError('verdictHistory: the manifests of every version have errors');

@@ -10,15 +10,13 @@ export function suggest(written: string, candidates: Iterable<string>, most?: nu
   const all = [...candidates];
   const longer = written.length < 4 ? [] : all.filter((candidate) => candidate.startsWith(`${written}_`));
   if (longer.length === 1) return longer[0] ?? null;
-  if (written.length > longest) return null;
-  let nearest: { readonly text: string; readonly distance: number } | null = null;
-  for (const text of all) {
-    const near = nearest === null ? limit : nearest.distance - 1;
+  let [nearest, near]: [string | null, number] = [null, limit];
+  for (const text of written.length > longest ? [] : all) {
     if (Math.abs(text.length - written.length) > near) continue;
     const distance = editDistance(written.toLowerCase(), text.toLowerCase(), near);
-    if (distance <= near) nearest = { text, distance };
+    if (distance <= near) [nearest, near] = [text, distance - 1];
   }
-  return nearest?.text ?? null;
+  return nearest;
 }
 
 /** `did you mean X?` as the end of a hint, or the alternative sentence. */

@@ -53,10 +53,9 @@ export function runPolicyTests<T extends Ruled>(
   // An index is built once for a time, and only one is held.
   for (const same of groupBy(cases, ({ at }) => at?.time).values()) {
     const at = same[0]?.at;
-    budget.looks -= at?.rules.length ?? 0;
     const then: readonly (T | DesiredRule)[] = at === undefined ? [] : selectRulesAt(at.rules, at.time);
     const those = at === undefined ? rules : [...then, ...staying];
-    budget.looks -= 10 * those.length;
+    budget.looks -= 10 * those.length + (at?.rules.length ?? 0);
     if (budget.looks < 0) break;
     const index = indexRules(those);
     for (const one of same) {
@@ -76,7 +75,7 @@ export function tellUnchecked(results: readonly unknown[], { length }: readonly 
   if (left === 0) return [];
   const summary = `The policy tests take too long: ${formatCount(left)} of ${formatCount(length)} cases were not run.`;
   const hint =
-    'Write fewer cases with `user: any`, smaller destinations, or fewer times in `at`: each looks at every rule there.';
+    'Write fewer cases with `user: any`, smaller destinations, or fewer times in `at`: each looks at every rule.';
   return [{ code: 'too-many-cases', severity: 'error', summary, hint } as const];
 }
 

@@ -40,6 +40,9 @@ interface Step {
 /** What `git pull` calls the merge of a branch's state on the remote; without `into` it is of the branch `main` or `master`. */
 const pulls = /^Merge (?:branch '([^']+)' of \S+|remote-tracking branch '[^/']+\/([^']+)')(?: into (\S+))?$/;
 
+/** Looks at a rule, at most, for all times at which rules begin or end: some fifteen seconds. */
+const mostLooks = 20_000_000;
+
 /** The parent that is the branch itself: the first, or what was pulled into commits that others do not have yet. */
 function findFormer({ parents, subject }: Commit): readonly string[] {
   const [, pulled, tracked, into] = pulls.exec(subject) ?? [];
@@ -48,16 +51,8 @@ function findFormer({ parents, subject }: Commit): readonly string[] {
   return isPull && parents.length === 2 ? parents.slice(1) : parents.slice(0, 1);
 }
 
-/**
- * The timeline of the last of these commits (parents before children) and the branch itself before it, with the moments until `now`, the
- * times from `since` on. Each time looks at all rules, of which there are so many looks: some fifteen seconds.
- */
-export function makeTimeline(
-  commits: readonly Commit[],
-  now: number,
-  since = Number.NEGATIVE_INFINITY,
-  looks = 20_000_000,
-) {
+/** The timeline of the last of these commits (parents before children) and the branch itself before it, with the moments until `now`. */
+export function makeTimeline(commits: readonly Commit[], now: number, since: number, looks = mostLooks) {
   const formerOf = new Map(commits.map((one) => [one.id, findFormer(one)]));
   const head = commits.slice(-1).map(({ id }) => id);
   const mainline = collectReachable(head, (id) => formerOf.get(id) ?? []);
@@ -67,10 +62,10 @@ export function makeTimeline(
   let newest: Known | null = null;
   let [left, until]: [number, number | null] = [looks, null];
   const passUntil = (time: number): readonly Moment[] => {
-    if (newest === null) return [];
-    const passed = boundariesOf(newest, since, time);
-    const most = Math.max(0, Math.floor(left / newest.version.rules.length));
-    left -= passed.length * newest.version.rules.length;
+    const passed = newest === null ? [] : boundariesOf(newest, since, time);
+    const { length } = newest?.version.rules ?? [];
+    const most = Math.max(0, Math.floor(left / length));
+    left -= passed.length * length;
     until ??= passed[most]?.time ?? null;
     return passed.slice(0, most);
   };

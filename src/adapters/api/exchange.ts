@@ -25,9 +25,6 @@ export interface CutAnswer {
   readonly timedOut: boolean;
 }
 
-/** What a chunk counts at least, in bytes: millions of tiny ones are no honest answer, and each takes time. */
-const leastChunk = 64;
-
 // undici's `request` makes a stream and an `AbortSignal` for each, which cost as much CPU as all the rest.
 /** Sends a request and reads its answer. Never rejects. */
 export function exchange(dispatcher: Dispatcher, { request, timeoutMs, signal, maxBodyBytes }: Exchange) {
@@ -68,14 +65,11 @@ export function exchange(dispatcher: Dispatcher, { request, timeoutMs, signal, m
         if (Number(heard['content-length'] ?? 0) > maxBodyBytes) started.abort(tooLarge());
       },
       onResponseData: (started, chunk) => {
-        // A slice of what undici read would hold all of that.
-        if (length + chunk.length > body.length) {
-          const wider = Buffer.allocUnsafe(Math.max(2 * length, length + chunk.length));
-          body.copy(wider, 0, 0, length);
-          body = wider;
-        }
+        // Copied: a slice of what undici read holds all of that. Each of millions of tiny chunks takes time, and counts for more.
+        const needed = length + chunk.length;
+        if (needed > body.length) body = Buffer.concat([body], Math.max(2 * length, needed));
         length += chunk.copy(body, length);
-        counted += Math.max(chunk.length, leastChunk);
+        counted += Math.max(chunk.length, 64);
         if (counted > maxBodyBytes) started.abort(tooLarge());
       },
       onResponseEnd: () => {

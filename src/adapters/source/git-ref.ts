@@ -39,17 +39,13 @@ export async function askRepository<T>(
 
 const orFolder = '--base and diff take directories too';
 
-const cures = {
-  'git-not-started': 'install git',
-  'git-timeout': 'check the disk, and the repository: git fsck',
-  'git-aborted': 'run it again',
-} as const;
-
 /** Why git had no answer. */
 export function explainGitError({ code, message }: GitError): Problem {
   const why = message.includes('unknown option') ? `${message}; git 2.30 or later is needed` : message;
   if (code === 'git-broken') return unreadable(` (${why})`);
-  return refuseRevision(message, `${cures[code]}; ${orFolder}`);
+  const cure =
+    code === 'git-not-started' ? 'install git' : 'run it again, and check the disk and the repository: git fsck';
+  return refuseRevision(message, `${cure}; ${orFolder}`);
 }
 
 function unreadable(why = ''): Problem {

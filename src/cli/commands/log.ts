@@ -101,7 +101,7 @@ async function answerFromHistory<C>(
   }
   look(timeline.end());
   const unseen = timeline.until();
-  if (unseen !== null) skipped.push(tooManyTimes(unseen));
+  if (unseen !== null) skipped.push(tooManyTimes(formatInstant(unseen)));
   const problems = [...outside.map((file) => tellSame(directory, file)), ...skipped];
   const answer = answerWithTable(tell(found.flat().reverse(), timeline.newest(), now), problems);
   return { ...answer, notes: (color) => renderProblems(problems, color) };
@@ -127,8 +127,7 @@ function versionReader(invocation: Invocation, directory: string, now: number) {
   };
 }
 
-function tooManyTimes(from: number): Problem {
-  const when = formatInstant(from);
+function tooManyTimes(when: string): Problem {
   const summary = `Rules begin and end at too many times: those from ${when} on are left out, commits are not.`;
   return makeWarning('too-many-times', summary, `Look at the others by themselves: --since ${when}`);
 }

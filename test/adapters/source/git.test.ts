@@ -335,8 +335,7 @@ describe('links', () => {
 
 it.each([
   ['git-not-started', /^install git;/],
-  ['git-timeout', /^check the disk, and the repository: git fsck;/],
-  ['git-aborted', /^run it again;/],
+  ['git-timeout', /^run it again, and check the disk and the repository: git fsck;/],
 ] as const)('says what helps with %s of a repository here', (code, hint) => {
   expect(explainGitError(new GitError(code, 'no answer')).hint).toMatch(hint);
 });
