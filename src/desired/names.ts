@@ -20,6 +20,7 @@ export interface ResolvedUser {
 export const mostMembers = 2_000_000;
 
 type Named = Pick<GroupManifest, 'name' | 'place'>;
+type UnknownList = 'unknown-group' | 'unknown-network';
 
 /** What the users, groups and networks of the manifests stand for, and everything noticed while looking them up. */
 export class Names {
@@ -75,7 +76,7 @@ export class Names {
   /** The users that references stand for, each once, groups replaced by their members; unknown ones are problems. */
   users(references: readonly UserReference[]): readonly ResolvedUser[] {
     const found = references.flatMap((one) =>
-      one.by === 'group' ? this.#membersOf('group', one, this.#members) : (this.user(one) ?? []),
+      one.by === 'group' ? this.#membersOf('unknown-group', one, this.#members) : (this.user(one) ?? []),
     );
     return references.length < 2 ? found : this.#distinct(found);
   }
@@ -85,7 +86,7 @@ export class Names {
     const found = references.flatMap(({ place, ...one }): readonly Written<Network>[] =>
       'network' in one
         ? [{ value: one.network, place }]
-        : this.#membersOf('network', { name: one.networkName, place }, this.#networks),
+        : this.#membersOf('unknown-network', { name: one.networkName, place }, this.#networks),
     );
     return references.length < 2 ? found : this.#withoutNested(found);
   }
@@ -114,13 +115,13 @@ export class Names {
   }
 
   /** The members of a group or network where a rule names it; nothing once they are too many in all. */
-  #membersOf<T>(kind: 'group' | 'network', { name, place }: Named, lists: ReadonlyMap<string, readonly T[]>) {
+  #membersOf<T>(code: UnknownList, { name, place }: Named, lists: ReadonlyMap<string, readonly T[]>) {
     const members = lists.get(name) ?? [];
     if (!lists.has(name)) {
-      const otherwise = `Add a \`kind: ${kind === 'group' ? 'Group' : 'Network'}\` manifest of that name.`;
-      const advice = kind === 'group' ? adviseOnName(name) : null;
-      const hint = advice ?? this.#hint(name, lists.keys(), otherwise);
-      this.problems.push(makeError(`unknown-${kind}`, `There is no ${kind} \`${name}\`.`, hint, place));
+      const kind = code === 'unknown-group' ? 'Group' : 'Network';
+      const otherwise = `Add a \`kind: ${kind}\` manifest of that name.`;
+      const hint = (kind === 'Group' ? adviseOnName(name) : null) ?? this.#hint(name, lists.keys(), otherwise);
+      this.problems.push(makeError(code, `There is no ${kind.toLowerCase()} \`${name}\`.`, hint, place));
     }
     this.named += members.length;
     return this.named > mostMembers ? [] : members.map((member) => ({ ...member, place }));

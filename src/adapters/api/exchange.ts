@@ -62,7 +62,9 @@ export function exchange(dispatcher: Dispatcher, { request, timeoutMs, signal, m
       onResponseStart: (started, code, heard) => {
         if (code < 200) return; // an interim answer: the real one follows
         [status, headers] = [code, heard];
-        if (Number(heard['content-length'] ?? 0) > maxBodyBytes) started.abort(tooLarge());
+        const announced = Number(heard['content-length'] ?? 0);
+        if (announced > maxBodyBytes) started.abort(tooLarge());
+        else if (announced > 0) body = Buffer.allocUnsafe(announced);
       },
       onResponseData: (started, chunk) => {
         // Copied: a slice of what undici read holds all of that. Each of millions of tiny chunks takes time, and counts for more.
