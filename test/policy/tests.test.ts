@@ -124,9 +124,9 @@ describe('too many policy tests', () => {
     });
     const caseAt = (time: number) => policyCase({ expect: 'accept', protocols: ['udp'], at: { time, rules } });
     const two = Array.from({ length: 100 }, (_, n) => caseAt(n % 2 === 0 ? 1 : 6000));
-    expect(runPolicyTests(two, [], bounds, { looks: 30_000 }).map((one) => one.case)).toEqual(two);
+    expect(runPolicyTests(two, [], bounds, { budget: { looks: 30_000 } }).map((one) => one.case)).toEqual(two);
     const each = Array.from({ length: 100 }, (_, n) => caseAt(n));
-    expect(runPolicyTests(each, [], bounds, { looks: 30_000 })).toHaveLength(2);
+    expect(runPolicyTests(each, [], bounds, { budget: { looks: 30_000 } })).toHaveLength(2);
   });
 });
 
