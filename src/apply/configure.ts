@@ -3,7 +3,7 @@ import { type ConfigurationField, type LiveConfiguration, losesSignIn, signInFie
 import { makeError, type Place, type Problem } from '../model/problem.ts';
 import { fail, ok, omitUndefined } from '../model/result.ts';
 import { compareField, hasChanged } from '../plan/diff-configuration.ts';
-import type { ConfigureStep, Plan } from '../plan/plan.ts';
+import type { ConfigureStep } from '../plan/plan.ts';
 import type { ApiAnswer } from '../ports.ts';
 import { describeAnswer, readErrors, readFieldMessages } from './answer-text.ts';
 import type { Settled } from './outcome.ts';
@@ -18,19 +18,10 @@ const request = 'PATCH /v0/configuration';
  * request (observed: recordings/configuration_env_override): then the others are sent alone, once the lock-out guard has
  * passed on what that would leave; else nothing is sent. A pinned field fails the step, with its own problem.
  */
-export async function configure(step: ConfigureStep, plan: Plan, order: WriteOrder): Promise<Settled> {
+export async function configure(step: ConfigureStep, order: WriteOrder): Promise<Settled> {
   const { session } = order;
-  const { desired } = step;
-  const change = plan.changes[step.change];
-  const planned = change?.kind === 'Configuration' ? change.live : null;
-  // Rules take their time: others may have changed the Configuration since it was read.
-  const read = session.wrote ? await readConfiguration(session.reading) : ok(planned);
-  if (!read.ok) return { ...read.error, outcome: 'failed', noAnswer: read.error.code };
-  const live = read.value;
-  const judge = makeJudge(step, planned, session);
-  const outdated = judge(live);
-  if (outdated !== null) return outdated;
-  const [settled, pinned] = await patch(step, judge, order);
+  const { desired, before } = step;
+  const [settled, pinned] = await patch(step, order);
   if (pinned.length === 0) return settled;
   for (const { field, by } of pinned) {
     const summary = `\`${field}\` cannot be changed through the API: the server's environment variable ${by} pins it.`;
@@ -41,47 +32,48 @@ export async function configure(step: ConfigureStep, plan: Plan, order: WriteOrd
   const rest = step.fields.filter((field) => !pinned.some((one) => one.field === field));
   const failed: Settled = { outcome: 'failed', status: settled.status };
   if (rest.length === 0) return { ...failed, message: `${request}: pinned by the server's environment: ${names}` };
-  if (!session.context.allowLockout && (live === null || losesSignIn(live, desired, rest))) {
+  if (!session.context.allowLockout && losesSignIn(before, desired, rest)) {
     const summary = `Without the pinned ${names} the Configuration would leave no way to sign in: nothing of it was sent.`;
     const hint = 'Keep `local_auth_enabled: true` or a provider; `--allow-lockout` allows it.';
     session.problems.push(makeError('locks-out', summary, hint, desired.place));
     return { ...failed, message: `${request}: nothing was sent, for without ${names} nobody could sign in` };
   }
-  const [second] = await patch({ ...step, fields: rest }, judge, order);
+  const [second] = await patch({ ...step, fields: rest }, order);
   if (second.outcome !== 'done') return second;
   const message = `${request}: all but ${names}, pinned by the server's environment`;
   return { ...failed, status: second.status, message };
 }
 
-type Judge = ReturnType<typeof makeJudge>;
-
 /** Says why a step is planned again: others changed its fields, or the ways to sign in, since. Null: it is sent. */
-function makeJudge({ desired, fields }: ConfigureStep, planned: LiveConfiguration | null, { problems }: Session) {
-  return (now: LiveConfiguration | null): Settled | null => {
-    const isOther = (field: ConfigurationField) => planned && now && hasChanged(field, planned, now);
-    const others = [...new Set([...signInFields, ...fields])].filter(isOther);
-    if (others.length === 0) return null;
-    const isPutBack = (field: ConfigurationField) => {
-      const wanted = desired.fields[field];
-      return wanted !== undefined && now !== null && compareField(field, wanted, now.fields[field]) === 'same';
-    };
-    const changed = fields.filter((field) => desired.place.line === 0 && others.includes(field) && !isPutBack(field));
-    const left = changed.join(', ');
-    const summary = `Not undone: ${left} was changed again meanwhile.`;
-    if (left !== '') problems.push({ code: 'changed-since', severity: 'note', summary });
-    const message = `${request}: planned again, for others changed ${others.join(', ')} meanwhile`;
-    return { outcome: 'failed', status: null, surprise: true, message };
+function judge({ desired, before, fields }: ConfigureStep, now: LiveConfiguration, { problems }: Session) {
+  const others = [...new Set([...signInFields, ...fields])].filter((field) => hasChanged(field, before, now));
+  if (others.length === 0) return null;
+  const isPutBack = (field: ConfigurationField) => {
+    const wanted = desired.fields[field];
+    return wanted !== undefined && compareField(field, wanted, now.fields[field]) === 'same';
   };
+  const changed = fields.filter((field) => desired.place.line === 0 && others.includes(field) && !isPutBack(field));
+  const left = changed.join(', ');
+  const summary = `Not undone: ${left} was changed again meanwhile.`;
+  if (left !== '') problems.push({ code: 'changed-since', severity: 'note', summary });
+  const message = `${request}: planned again, for others changed ${others.join(', ')} meanwhile`;
+  return { outcome: 'failed', status: null, surprise: true, message } satisfies Settled;
 }
 
 /** Sends the fields; with the fields for which the server refused the request. */
-async function patch(step: ConfigureStep, judge: Judge, order: WriteOrder) {
+async function patch(step: ConfigureStep, order: WriteOrder) {
   const { session } = order;
   const body = bodyOf(step);
   let pinned: ReturnType<typeof pinnedFields> = [];
   const settled = await sendWrite(order, {
     method: 'PATCH',
     path: '/v0/configuration',
+    // Rules, and what the server makes us wait, take their time: an administrator may have turned off the only other way to sign in.
+    check: async () => {
+      const read = await readConfiguration({ ...session.reading, signal: session.soft });
+      if (read.ok) return judge(step, read.value, session);
+      return { ...read.error, outcome: 'failed', noAnswer: read.error.code };
+    },
     call: (signal) => session.context.api.updateConfiguration(body, signal),
     accept: (answer) => acceptConfigured(step, answer),
     refuse: (answer) => {
@@ -91,7 +83,9 @@ async function patch(step: ConfigureStep, judge: Judge, order: WriteOrder) {
     find: async ({ status }) => {
       const read = await readConfiguration(session.reading);
       if (!read.ok) return fail(read.error.message);
-      return ok(selectDiffering(step, read.value).length === 0 ? { outcome: 'done', status } : judge(read.value));
+      return ok(
+        selectDiffering(step, read.value).length === 0 ? { outcome: 'done', status } : judge(step, read.value, session),
+      );
     },
   });
   return [settled, pinned] as const;

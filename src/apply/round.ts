@@ -243,7 +243,7 @@ async function perform(step: Step, plan: Plan, order: WriteOrder): Promise<Settl
   if (asksForPorts(step) && order.session.noPorts) return { outcome: 'failed', status: null, message: noPortsMessage };
   if (step.type === 'create') return settleOver(plan.changes[step.change], order) ?? createRule(step.rule, order);
   if (step.type === 'update') return updateRule(step, order);
-  if (step.type === 'configure') return configure(step, plan, order);
+  if (step.type === 'configure') return configure(step, order);
   const send = (): Promise<Settled> => deleteRule(step.live.id, step.live.rule, order);
   return step.mayRebuild ? deleteModified(send, order) : send();
 }

@@ -34,6 +34,8 @@ function judge(answer: ApiResult): Judged {
 
 /** A request and what its sender decides itself. */
 interface Exchange<T> {
+  /** Asked right before each attempt, after any wait: why it is not sent; null: it is. */
+  readonly check?: () => Promise<T | null> | T | null;
   readonly call: () => Promise<ApiResult>;
   /** How the request ended; null when that is open, and sending it again may help. */
   readonly end: (judged: Judged) => Promise<T | null> | T | null;
@@ -44,8 +46,10 @@ interface Exchange<T> {
 }
 
 /** Sends a request until its end is known or no attempt is left: the one loop behind every read and write. */
-export async function send<T>({ call, end, wait, giveUp }: Exchange<T>): Promise<T> {
+export async function send<T>({ check, call, end, wait, giveUp }: Exchange<T>): Promise<T> {
   for (let attempt = 0; ; attempt++) {
+    const unsent = check ? await check() : null;
+    if (unsent !== null) return unsent;
     const judged = judge(await call());
     const ended = await end(judged);
     if (ended !== null) return ended;

@@ -32,6 +32,8 @@ export interface Write {
   readonly path: string;
   /** Key (`formatRuleKey`) of its rule, for the journal. */
   readonly rule?: string;
+  /** Why it is not sent (again); null: it is. Asked right before each attempt: others may have changed what it rests on. */
+  readonly check?: () => Promise<Settled | null> | Settled | null;
   readonly call: (signal: AbortSignal) => Promise<ApiResult>;
   /** What a success shows; null where it does not show what was done, so that `find` decides. */
   readonly accept: (answer: ApiAnswer) => Promise<Settled | null> | Settled | null;
@@ -65,7 +67,11 @@ function settle(write: Write, { session, priority }: WriteOrder): Promise<Settle
   const request = `${write.method} ${write.path}`;
   let sentAt = 0;
   let sentBefore = false;
-  return send({
+  return send<Settled>({
+    check: async () => {
+      const unsent = (await write.check?.()) ?? null;
+      return unsent === null || sentBefore ? unsent : { ...unsent, unsent: true };
+    },
     call: async () => {
       sentAt = clock.now();
       session.firstWriteAt ??= sentAt;

@@ -67,7 +67,7 @@ function configureSteps(
   if (configuration === null || configuration.sent.length === 0) return [];
   const { sent: fields, change: decided } = configuration;
   const place = { id: formatStepId(position), change, after: [], gap: null };
-  return [{ type: 'configure', ...place, desired: decided.desired, fields }];
+  return [{ type: 'configure', ...place, desired: decided.desired, before: decided.live, fields }];
 }
 
 /**

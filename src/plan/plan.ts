@@ -72,7 +72,7 @@ export function getChangedRule({ desired, live }: RuleChange): Rule {
 export interface ConfigurationChange extends ChangeBase {
   readonly kind: 'Configuration';
   readonly desired: DesiredConfiguration;
-  readonly live: LiveConfiguration | null;
+  readonly live: LiveConfiguration;
 }
 
 /** One object's action, reason and field changes. */
@@ -114,6 +114,8 @@ export interface UpdateStep extends StepBase {
 export interface ConfigureStep extends StepBase {
   readonly type: 'configure';
   readonly desired: DesiredConfiguration;
+  /** What was live when it was planned. */
+  readonly before: LiveConfiguration;
   /** The managed fields that differ: exactly these are sent. */
   readonly fields: readonly ConfigurationField[];
 }

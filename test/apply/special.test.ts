@@ -145,9 +145,15 @@ describe('the Configuration', () => {
     expect(stdout).not.toContain('openid_connect_providers[1]');
   });
 
-  for (const when of ['rules are written', 'its PATCH is sent again'] as const) {
+  const delays: readonly (readonly [string, 'plan' | 'post' | 'patch' | 'read', number | null])[] = [
+    ['rules are written', 'post', null],
+    ['the filter of a server that was away is waited for', 'plan', null],
+    ['its PATCH is sent again', 'patch', 503],
+    ['the server limits the rate of its PATCH', 'patch', 429],
+    ['its PATCH waits as a proxy asked, after the server was read', 'read', 503],
+  ];
+  for (const [when, turnedOff, status] of delays) {
     test(`is not sent where others turned off the only other way to sign in while ${when}`, async () => {
-      const isRules = when === 'rules are written';
       const simulator = await simulate();
       const turnOff = async (answer: ApiResult): Promise<ApiResult> => {
         await fetch(`${simulator.url}/v0/configuration`, {
@@ -158,28 +164,39 @@ describe('the Configuration', () => {
         return answer;
       };
       await run(simulator, [], { openid_connect_providers: [provider] });
-      if (!isRules)
-        simulator.faults.inject({ match: { method: 'PATCH', times: 1 }, fault: { kind: 'status', status: 503 } });
+      const match = { method: 'PATCH', times: 1 };
+      const headers = when === 'its PATCH is sent again' ? {} : { 'retry-after': '4' };
+      if (status !== null) simulator.faults.inject({ match, fault: { kind: 'status', status, headers } });
+      let [patches, reads] = [0, 0];
       const wrap = (api: LiveApi): LiveApi => ({
         ...api,
         createRule: async (...args) => await turnOff(await api.createRule(...args)),
         updateConfiguration: async (...args) => {
           const answer = await api.updateConfiguration(...args);
-          return isRules ? answer : await turnOff(answer);
+          patches++;
+          return turnedOff === 'patch' ? await turnOff(answer) : answer;
+        },
+        getConfiguration: async (...args) => {
+          const answer = await api.getConfiguration(...args);
+          const isPlan = reads++ === 0;
+          return turnedOff === (isPlan ? 'plan' : patches > 0 && 'read') ? await turnOff(answer) : answer;
         },
       });
-      const lines = isRules ? ['drop 10.0.0.0/8'] : [];
+      const lines = turnedOff === 'post' ? ['drop 10.0.0.0/8'] : [];
       const { report } = await run(
         simulator,
         lines,
         { openid_connect_providers: [] },
-        { wrap, limits: { concurrency: 1 } },
+        { wrap, afterOutage: turnedOff === 'plan', limits: { concurrency: 1 } },
       );
       expect(simulator.configuration()).toMatchObject({
         local_auth_enabled: false,
         openid_connect_providers: [{ id: 'okta' }],
       });
-      expect(report.problems).toMatchObject([{ code: 'replan-refused', summary: expect.stringMatching(/sign in/) }]);
+      expect(report.problems.at(-1)).toMatchObject({
+        code: 'replan-refused',
+        summary: expect.stringMatching(/sign in/),
+      });
       expect(report.end).toBe('not-converged');
     });
   }
