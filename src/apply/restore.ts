@@ -56,7 +56,7 @@ async function undo({ step, status, liveId: id }: Outcome, order: WriteOrder): P
   if (step.type === 'configure') return null;
   if (step.type === 'delete') {
     const { rule, destinationText } = step.live;
-    const again = await createRule(rule, order, destinationText);
+    const again = await createRule(rule, order, {}, destinationText);
     if (!isSuccess(again)) return null;
     const { liveId } = again;
     const message = 'deleted, and created again because its gap could not be closed';

@@ -241,17 +241,18 @@ class Round {
 /** Carries one step out, to an outcome; never throws for what the server or the network does. */
 async function perform(step: Step, plan: Plan, order: WriteOrder): Promise<Settled> {
   if (asksForPorts(step) && order.session.noPorts) return { outcome: 'failed', status: null, message: noPortsMessage };
-  if (step.type === 'create') return settleOver(plan.changes[step.change], order) ?? createRule(step.rule, order);
-  if (step.type === 'update') return updateRule(step, order);
+  const checks = { check: () => settleOver(plan.changes[step.change], order) };
+  if (step.type === 'create') return createRule(step.rule, order, checks);
+  if (step.type === 'update') return updateRule(step, order, checks);
   if (step.type === 'configure') return configure(step, order);
   const send = (): Promise<Settled> => deleteRule(step.live.id, step.live.rule, order);
   return step.mayRebuild ? deleteModified(send, order) : send();
 }
 
-/** A rule that ended before its turn came is not created; null: it has not ended. */
+/** A rule that ended before its turn came is not written; null: it has not ended. */
 function settleOver(change: Change | undefined, { session }: WriteOrder): Settled | null {
   if (change?.kind !== 'Rule' || change.desired === null || !session.context.isOver?.(change.desired)) return null;
-  const message = `\`${change.name}\` ended before it could be created, and is not created.`;
+  const message = `\`${change.name}\` ended before it could be written, and is not written.`;
   const problem: Problem = { code: 'expired', severity: 'note', summary: message };
   return { outcome: 'skipped', status: null, surprise: true, problem, message };
 }

@@ -8,17 +8,20 @@ import { isOverlap } from './answer-text.ts';
 import { isSuccess, type Settled } from './outcome.ts';
 import { computeBackoffMs } from './send.ts';
 import type { Session } from './session.ts';
-import { sendWrite, settleFailed, settleUnknown, type WriteOrder } from './write.ts';
+import { sendWrite, settleFailed, settleUnknown, type Write, type WriteOrder } from './write.ts';
 
 const createRequest = 'POST /v0/rules';
 
+type Checks = Pick<Write, 'check'>;
+
 /** Creates a rule exactly once: what a POST without an answer left is found by its value. `spelled`: the destination as it was stored. */
-export function createRule(rule: Rule, order: WriteOrder, spelled = toWire(rule).destination): Promise<Settled> {
+export function createRule(rule: Rule, order: WriteOrder, checks: Checks = {}, spelled = toWire(rule).destination) {
   const { session } = order;
   return sendWrite(order, {
     method: 'POST',
     path: '/v0/rules',
     rule: formatRuleKey(rule),
+    ...checks,
     call: (signal) => session.context.api.createRule({ ...toWire(rule), destination: spelled }, signal),
     accept: (answer) =>
       acceptRule({ rule, request: createRequest }, answer, session, async ({ id, isSame }) => {
@@ -108,19 +111,19 @@ export function deleteRule(id: string, rule: Rule, order: WriteOrder): Promise<S
 }
 
 /** A PATCH: what it sends, and the rule that it asks for. */
-interface Patch {
+interface Patch extends Checks {
   readonly id: string;
   readonly fields: Partial<WireRule>;
   readonly rule: Rule;
 }
 
 /** PATCHes a rule with the fields that change. */
-export function updateRule(step: UpdateStep, order: WriteOrder): Promise<Settled> {
+export function updateRule(step: UpdateStep, order: WriteOrder, checks: Checks): Promise<Settled> {
   const { live, rule } = step;
   // A destination that only differs in host bits is left as it is stored.
   const differing = wireFields.filter(({ read }) => read(rule) !== read(live.rule));
   const fields: Patch['fields'] = Object.fromEntries(differing.map(({ name, read }) => [name, read(rule)]));
-  return patchRule({ id: live.id, fields, rule }, order, async () => {
+  return patchRule({ id: live.id, fields, rule, ...checks }, order, async () => {
     const back = await setBack(step, order);
     return back ? 'it was set back' : 'it could not be set back';
   });
@@ -134,7 +137,11 @@ export async function setBack({ live }: UpdateStep, order: WriteOrder): Promise<
 }
 
 /** A rule that is gone, or an overlap that the plan did not know of, is a surprise: the plan is made again. */
-function patchRule({ id, fields, rule }: Patch, order: WriteOrder, undo: () => Promise<string>): Promise<Settled> {
+function patchRule(
+  { id, fields, rule, ...checks }: Patch,
+  order: WriteOrder,
+  undo: () => Promise<string>,
+): Promise<Settled> {
   const { session, priority } = order;
   const request = `PATCH /v0/rules/${id}`;
   /** The live rule with that id, told apart by whether it is as it was asked for. */
@@ -149,6 +156,7 @@ function patchRule({ id, fields, rule }: Patch, order: WriteOrder, undo: () => P
     method: 'PATCH',
     path: `/v0/rules/${id}`,
     rule: formatRuleKey(rule),
+    ...checks,
     call: (signal) => session.context.api.updateRule(id, fields, signal),
     accept: (answer) => acceptRule({ rule, request }, answer, session, async ({ isSame }) => (isSame ? '' : undo())),
     refuse: async (answer) => {

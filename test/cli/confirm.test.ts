@@ -522,38 +522,65 @@ describe('going back', () => {
     expect(back.out).toMatch(/Not undone: the rule to-10\.1\.0\.1 .* expired at [^.]*Z\./);
   });
 
-  it.each(['a plain apply', 'going back'])(
-    '%s × expires: a rule that ends while others are created is not created, and is named',
-    async (what) => {
-      vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
-      const end = new Date(Date.now() + 3_600_000).toISOString().replace(/\.\d+Z/, 'Z');
-      const rules = [1, 2].map((n) =>
-        rule(`to-${n}`, `action: accept, destination: 10.1.0.${n}${n === 2 ? `, expires: "${end}"` : ''}`),
-      );
-      const ban = rule('ban', 'action: drop, destination: 10.9.0.0/16');
-      let waits = true;
-      const proxy = await whileItWrites(async () => void (waits || vi.setSystemTime(Date.now() + 7_200_000)));
-      world.write('m/rules.yaml', what === 'going back' ? ban + rules.join('') : ban);
-      expect((await run('m')).code).toBe(0);
-      const answer = () => {
-        waits = false;
-        return 'n';
-      };
-      world.write('m/rules.yaml', what === 'going back' ? ban : ban + rules.join(''));
-      waits = what === 'going back';
-      const args = ['--concurrency', '1'] as const;
-      const done =
-        what === 'going back'
-          ? await onTrial(answer, ...args, '--max-deletes', '100%')
-          : await run('apply', ...args, 'm');
-      proxy.close();
-      expect([done.code, live()], done.err).toEqual([
-        what === 'going back' ? 3 : 0,
-        ['accept 10.1.0.1', 'drop 10.9.0.0/16'],
-      ]);
-      expect(done.out).toMatch(/`.*to-2` ended before it could be created, and is not created\./);
-    },
-  );
+  it.each([
+    ['a plain apply', 'others are created', 200],
+    ['going back', 'others are created', 200],
+    ['a plain apply', 'the server limits the rate of its POST', 429],
+    ['going back', 'the server limits the rate of its POST', 429],
+  ])('%s × expires: a rule that ends while %s is not created, and is named', async (what, _, status) => {
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
+    const end = new Date(Date.now() + 3_600_000).toISOString().replace(/\.\d+Z/, 'Z');
+    const rules = [1, 2].map((n) =>
+      rule(`to-${n}`, `action: accept, destination: 10.1.0.${n}${n === 2 ? `, expires: "${end}"` : ''}`),
+    );
+    if (status === 429) rules.shift();
+    const ban = rule('ban', 'action: drop, destination: 10.9.0.0/16');
+    let waits = true;
+    const proxy = await whileItWrites(async () => void (waits || vi.setSystemTime(Date.now() + 7_200_000)));
+    world.write('m/rules.yaml', what === 'going back' ? ban + rules.join('') : ban);
+    expect((await run('m')).code).toBe(0);
+    const limit = (): void => {
+      if (status === 429)
+        world.simulator.faults.inject({ match: { method: 'POST', times: 1 }, fault: { kind: 'status', status } });
+    };
+    const answer = () => {
+      waits = false;
+      limit();
+      return 'n';
+    };
+    world.write('m/rules.yaml', what === 'going back' ? ban : ban + rules.join(''));
+    waits = what === 'going back';
+    if (!waits) limit();
+    const args = ['--concurrency', '1'] as const;
+    const done =
+      what === 'going back'
+        ? await onTrial(answer, ...args, '--max-deletes', '100%')
+        : await run('apply', ...args, 'm');
+    proxy.close();
+    expect([done.code, live()], done.err).toEqual([
+      what === 'going back' ? 3 : 0,
+      [...(status === 429 ? [] : ['accept 10.1.0.1']), 'drop 10.9.0.0/16'],
+    ]);
+    expect(done.out).toMatch(/`.*to-2` ended before it could be written, and is not written\./);
+  });
+
+  it('a rule that ends while the server limits the rate of its PATCH is deleted, and what it would have become is not written', async () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
+    const end = new Date(Date.now() + 3_600_000).toISOString().replace(/\.\d+Z/, 'Z');
+    const guest = (ports: string) =>
+      rule('guest', `action: accept, destination: 10.1.0.1, port_type: tcp, port_range: "${ports}", expires: "${end}"`);
+    const ban = rule('ban', 'action: drop, destination: 10.9.0.0/16');
+    world.write('m/rules.yaml', ban + guest('80'));
+    expect((await run('m')).code).toBe(0);
+    world.write('m/rules.yaml', ban + guest('1-60000'));
+    const match = { method: 'PATCH', times: 1 };
+    world.simulator.faults.inject({ match, fault: { kind: 'status', status: 429 } });
+    world.simulator.onCall(({ method }) => void (method === 'PATCH' && vi.setSystemTime(Date.now() + 7_200_000)));
+    const done = await run('apply', '--rule-updates', 'patch', 'm');
+    expect([done.code, live()], done.err).toEqual([0, ['drop 10.9.0.0/16']]);
+    expect(done.out).toContain('`guest` ended before it could be written, and is not written.');
+    expect(world.simulator.requests().filter(({ method }) => method === 'PATCH')).toHaveLength(1);
+  });
 
   it.each([
     ['it brought', '', ', expires: "2099-01-01T00:00:00Z"', {}],
