@@ -87,10 +87,12 @@ export function makeApplyRecord(origin: ApplyOrigin, plan: Plan, apply: ApplyRep
 }
 
 /** What nobody knows counts: going back looks at what is live. So does a PATCH of the Configuration that the server took in part. */
-function mayBeDone({ outcome, status, step: { type } }: Outcome, end: ApplyEnd): boolean {
+function mayBeDone({ outcome, status, byOther, unsent, step: { type } }: Outcome, end: ApplyEnd): boolean {
+  // What others deleted first, or changed so that nothing was sent, is as they want it.
+  if (byOther || unsent) return false;
   // Where all is live in the end, a proxy answered after the server did its work; a rule that was refused was made by others.
-  const isAgreed = end === 'converged' && (type === 'configure' || ![null, 401, 404, 409, 422, 429].includes(status));
-  const isTaken = isAgreed || (type === 'configure' && ![null, 401, 422, 429].includes(status));
+  const isAgreed = end === 'converged' && (type === 'configure' || ![null, 404, 409].includes(status));
+  const isTaken = (isAgreed || (type === 'configure' && status !== null)) && ![401, 422, 429].includes(status ?? 0);
   return outcome === 'done' || outcome === 'unknown' || (outcome === 'failed' && isTaken);
 }
 

@@ -446,6 +446,32 @@ describe('going back', () => {
     expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: 1300 });
   });
 
+  it.each(['going back', 'undo'])(
+    '%s × what others did that the apply was about to do: a rule deleted by hand, and a field set by hand, stay so',
+    async (what) => {
+      const access = 'accept 10.4.0.0/16';
+      manifests([...before, access], '{default_client_mtu: 1300, default_client_dns: [1.1.1.1]}');
+      expect((await run('m')).code).toBe(0);
+      manifests([...before, 'drop 10.5.0.0/16'], '{default_client_mtu: 1400, default_client_dns: [1.1.1.1]}');
+      let isFirst = true;
+      const proxy = await whileItWrites(async () => {
+        if (!isFirst) return;
+        isFirst = false;
+        const revoked = world.simulator.rules().find(({ destination }) => destination === '10.4.0.0/16');
+        await call('DELETE', `/v0/rules/${revoked?.id}`);
+        await call('PATCH', '/v0/configuration', { configuration: { default_client_mtu: 1400 } });
+      });
+      const done = await (what === 'undo' ? run('--concurrency', '1', 'm') : onTrial('n', '--concurrency', '1'));
+      expect([done.code, done.out], done.err).toEqual([
+        what === 'undo' ? 0 : 3,
+        expect.stringMatching(/Applied: 2 done, 1 failed in .* agrees/),
+      ]);
+      if (what === 'undo') expect((await run('undo', '--yes')).code).toBe(0);
+      proxy.close();
+      expect([live(), world.simulator.configuration()['default_client_mtu']]).toEqual([before, 1400]);
+    },
+  );
+
   it('does not replace a rule that others modified in place, though the settings ask for that; undo does not either', async () => {
     await prepared();
     world.write('replace.yaml', 'replaceModified: true\n');
