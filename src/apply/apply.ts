@@ -119,7 +119,10 @@ function reportOf(end: ApplyEnd, progress: Progress, session: Session, notConver
   const { firstWriteAt, lastAnswerAt, throttle } = session;
   return {
     end,
-    outcomes: progress.outcomes,
+    // Where all is as planned, what was not sent for what others did has failed nobody.
+    outcomes: progress.outcomes.map((one) =>
+      one.unsent && end === 'converged' && one.outcome === 'failed' ? { ...one, outcome: 'dropped' } : one,
+    ),
     problems: session.problems,
     leftOpen: progress.leftOpen,
     notConverged,
