@@ -4,7 +4,7 @@ import { type ConfigurationField, configurationFields, type LiveConfiguration } 
 import type { Place } from '../model/problem.ts';
 import { fail, isObject, ok, type Result } from '../model/result.ts';
 import { type DesiredRule, formatRuleKey, type LiveRule, type Rule, toWire } from '../model/rule.ts';
-import type { Plan, RuleChange } from '../plan/plan.ts';
+import type { ConfigureStep, Plan, RuleChange } from '../plan/plan.ts';
 
 /** Who made an apply, to which server, from what. */
 export interface ApplyOrigin {
@@ -72,18 +72,24 @@ export function makeApplyRecord(origin: ApplyOrigin, plan: Plan, apply: ApplyRep
     })),
   );
   const configured = done.flatMap(({ step }) => (step.type === 'configure' ? [step] : []));
-  const change = plan.changes.find((one) => one.kind === 'Configuration');
-  const before = configured.length > 0 ? (change?.live ?? null) : null;
+  const before = joinLooks(configured);
   return {
     ...origin,
     end: apply?.end ?? (plan.steps.length === 0 ? 'converged' : 'started'),
     ...rules,
     said: describeRules([...rules.deleted, ...rules.created], plan, former),
     endsBefore: former.ends,
-    fields: before === null ? [] : [...new Set(configured.flatMap(({ fields }) => fields))],
+    fields: [...new Set(configured.flatMap(({ fields }) => fields))],
     before,
-    after: before === null ? null : { ...before, fields: { ...before.fields, ...change?.desired.fields } },
+    after: before && { ...before, fields: { ...before.fields, ...configured[0]?.desired.fields } },
   } satisfies ApplyRecord;
+}
+
+/** The Configuration before these steps: each field as the last that sent it overwrote it, since others may have set it between them. */
+function joinLooks(steps: readonly ConfigureStep[]): LiveConfiguration | null {
+  const overwritten = steps.flatMap(({ before, fields }) => fields.map((field) => [field, before.fields[field]]));
+  const [first] = steps;
+  return first ? { ...first.before, fields: { ...first.before.fields, ...Object.fromEntries(overwritten) } } : null;
 }
 
 /** What nobody knows counts: going back looks at what is live. So does a PATCH of the Configuration that the server took in part. */

@@ -73,8 +73,8 @@ async function call(method: string, path: string, body?: unknown): Promise<void>
   expect((await fetch(`${world.simulator.url}${path}`, { method, headers, ...sent })).ok).toBe(true);
 }
 
-/** Runs with a proxy before the server: something happens right after each rule that is created. */
-async function whileItWrites(act: () => Promise<void>): Promise<Server> {
+/** Runs with a proxy before the server: something happens right after each rule that is created, or each request by that method. */
+async function whileItWrites(act: () => Promise<void>, when = 'POST'): Promise<Server> {
   const forward = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const { method = '', url } = request;
     const { authorization = '' } = request.headers;
@@ -83,7 +83,7 @@ async function whileItWrites(act: () => Promise<void>): Promise<Server> {
     const sent = body === '' ? {} : { body };
     const answer = await fetch(`${world.simulator.url}${url}`, { method, headers, ...sent });
     const text = await answer.text();
-    if (method === 'POST') await act();
+    if (method === when) await act();
     response.writeHead(answer.status, { 'content-type': 'application/json' }).end(text);
   };
   const proxy = createServer((request, response) => void forward(request, response));
@@ -469,6 +469,36 @@ describe('going back', () => {
       if (what === 'undo') expect((await run('undo', '--yes')).code).toBe(0);
       proxy.close();
       expect([live(), world.simulator.configuration()['default_client_mtu']]).toEqual([before, 1400]);
+    },
+  );
+
+  it.each([
+    ['going back', 'default_client_mtu', 1350],
+    ['going back', 'vpn_session_duration', 600],
+    ['undo', 'default_client_mtu', 1350],
+    ['undo', 'vpn_session_duration', 600],
+  ])(
+    '%s × a field that others set and the apply overwrote by a later plan: %s is %i again',
+    async (what, field, value) => {
+      const spec = (mtu: number) => `{default_client_mtu: ${mtu}, vpn_session_duration: 3600}`;
+      manifests(before, spec(1300));
+      expect((await run('m')).code).toBe(0);
+      manifests(before, spec(1400));
+      let isFirst = true;
+      const set = async () => {
+        if (isFirst) await call('PATCH', '/v0/configuration', { configuration: { [field]: value } });
+        isFirst = false;
+      };
+      const proxy = await whileItWrites(set, 'PATCH');
+      const done = await (what === 'undo' ? run('m') : onTrial('n'));
+      expect(done.code, done.out + done.err).toBe(what === 'undo' ? 0 : 3);
+      if (what === 'undo') expect((await run('undo', '--yes')).code).toBe(0);
+      proxy.close();
+      expect(world.simulator.configuration()).toMatchObject({
+        default_client_mtu: 1300,
+        vpn_session_duration: 3600,
+        [field]: value,
+      });
     },
   );
 
