@@ -66,7 +66,10 @@ async function applyRounds(first: Plan, session: Session): Promise<ApplyReport> 
     const unseen = rest.steps.filter((step) => partsOf(step).some((part) => !planned.has(part))).map(formatStepKey);
     const why = explainRefusal(rest, context.limits.onlyApproved === true ? unseen : []);
     if (why.length > 0) say(session, 'replan-refused', `What is left was refused: ${why.join(' ')}`);
-    if (!worthIt || why.length > 0 || round > context.limits.replans) {
+    const isOver = !worthIt || why.length > 0 || round > context.limits.replans;
+    const obstacles = isOver ? [] : ((await context.onReplan?.(rest, progress.outcomes)) ?? []);
+    session.problems.push(...obstacles);
+    if (isOver || obstacles.length > 0) {
       // A later plan may have closed what an earlier one had to leave open.
       if (rest.effect.closes.length === 0) progress.leftOpen = [];
       return reportOf('not-converged', progress, session, namesOf(rest.changes));

@@ -1,4 +1,5 @@
 import type { Enforcement } from '../enforcement/report.ts';
+import type { Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import type { Result } from '../model/result.ts';
 import type { DesiredRule } from '../model/rule.ts';
@@ -54,6 +55,8 @@ export interface ApplyContext {
     /** Rules that the server should list now: a list that is suddenly much shorter is read twice. */
     readonly knownRules: number;
   }) => Promise<Result<Plan, ReadFailure>>;
+  /** Told each later plan of the apply before its first write, and what became of the steps before it. Gives what keeps it from being written. */
+  readonly onReplan?: (plan: Plan, outcomes: readonly Outcome[]) => Promise<readonly Problem[]>;
   /** Whether a rule ended while others were written; absent: none does. */
   readonly isOver?: (rule: DesiredRule) => boolean;
   /** The operator allows a Configuration that leaves no way to sign in. */

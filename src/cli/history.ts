@@ -14,12 +14,13 @@ import {
   type LookUpFormer,
   listEnds,
   makeApplyRecord,
+  type Progress,
 } from '../pass/history.ts';
-import type { Approve, PassResult } from '../pass/pass.ts';
+import type { Approve, PassDependencies, PassResult } from '../pass/pass.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Logger } from '../ports.ts';
 import { findServer } from './approval.ts';
-import { type Invocation, makeFailure, type Terminal } from './command.ts';
+import { Failure, type Invocation, makeFailure, type Terminal } from './command.ts';
 import { findStateFolder } from './last-apply.ts';
 
 /** Is told what an apply is about to change, and what it did, with the secrets that the records leave out. */
@@ -35,7 +36,7 @@ function lookUpAfter(record: ApplyRecord | null, lookUp: LookUpFormer): LookUpFo
 }
 
 /**
- * Writes the history of one apply: before its first write what it is about to change, and at its end what it did. Nothing depends on
+ * Writes the history of one apply: before the first write of each plan what it is about to change, and at its end what it did. Nothing depends on
  * the history: a folder that cannot be written is a warning. What `lookUp` does not know of a rule that is deleted, the record before
  * may say: an undo puts rules back that no manifest names. Of an apply that goes back (`back`), what it takes back has no say.
  */
@@ -57,6 +58,7 @@ export function createHistoryWriter(
     });
   };
   let end = async (_: PassResult): Promise<void> => {};
+  let onReplan: NonNullable<PassDependencies['onReplan']> = async () => [];
   return {
     /** Records each plan that is approved, before its first write. */
     recordApproved(approve: Approve, source: Pick<ApplyOrigin, 'by' | 'server' | 'revision'>): Approve {
@@ -64,7 +66,7 @@ export function createHistoryWriter(
       const begin = (digest: PassResult['digest']) => {
         const origin = { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest?.plan ?? null };
         let earlier: ApplyRecord | null = null;
-        return (plan: Plan, apply: PassResult['apply'], newest: ApplyRecord | null = null): ApplyRecord => {
+        return (plan: Plan, apply: Progress | null, newest: ApplyRecord | null = null): ApplyRecord => {
           earlier = newest ?? earlier;
           const ends = taken?.endsBefore ?? listEnds(earlier);
           return makeApplyRecord(origin, plan, apply, { lookUp: lookUpAfter(taken ?? earlier, lookUp), ends });
@@ -78,8 +80,7 @@ export function createHistoryWriter(
         if (!(await approve(plan, desired, digest))) return false;
         const make = begin(digest);
         const number = await attempt((into) => addRecord(into, (newest) => make(plan, null, newest)));
-        end = async ({ plan: carriedOut, apply }) => {
-          if (carriedOut === null || apply === null) return;
+        const save = async (carriedOut: Plan, apply: Progress): Promise<void> => {
           const record = make(carriedOut, apply);
           await onRecord(record, carriedOut);
           if (number === undefined) return;
@@ -90,10 +91,20 @@ export function createHistoryWriter(
             else await addRecord(into, () => record);
           });
         };
+        end = async ({ plan: carriedOut, apply }) => {
+          if (carriedOut !== null && apply !== null) await save(carriedOut, apply);
+        };
+        onReplan = async ({ steps }, outcomes) => {
+          const failure = await save({ ...plan, steps }, { outcomes }).catch((error: unknown) => error);
+          if (failure !== undefined && !(failure instanceof Failure)) throw failure;
+          return failure?.problems ?? [];
+        };
         await onRecord(make(plan, null), plan);
         return true;
       };
     },
+    /** Records a plan that is made on the way, before its first write: what a killed run has to take back. */
+    onReplan: (...told: Parameters<typeof onReplan>) => onReplan(...told),
     /** Records what became of the plan, and what manifests say now of ends where nothing was to be written. */
     end: async (result: PassResult): Promise<void> => await end(result),
   };

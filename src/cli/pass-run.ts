@@ -114,6 +114,7 @@ async function runBound(run: Run): Promise<PassResult> {
       appliedRules: new Map<string, SaidOfRule>([...(lastApply?.rules ?? []), ...ends]),
       ...(lastApply === null ? {} : { agreedAt: lastApply.at }),
       onOutcome: screen.onOutcome,
+      onReplan: run.history.onReplan,
       ...(request.back === undefined ? {} : { takesBack: request.back }),
       limits: { ...limits, onlyApproved },
       options: { ...options, secretBindings, ...(request.back?.goesBack ? { goesBack: true as const } : {}) },

@@ -57,16 +57,22 @@ export async function addPending(files: StateFiles, pending: PendingApply): Prom
     isOurs = !existsSync(files.locate(places.goesBack)) && (await files.add(places.waits, encodePending(pending)));
     if (isOurs) await ownPending(files);
   } catch (error) {
-    const summary = `what must be put back if nobody confirms cannot be written in ${dirname(files.folder)} (${getErrorCode(error)})`;
-    throw makeFailure('state', summary, 'check --state-dir; nothing more is written to the server');
+    throw describeUnwritable(files, error);
   }
   if (!isOurs)
     throw makeFailure('state', 'another apply began at the same time, and waits to be confirmed', 'wait for it');
 }
 
-/** Writes it anew. One that was written once is enough to go back: a full disk must not end a run that has written. */
+function describeUnwritable({ folder }: StateFiles, error: unknown): Failure {
+  const summary = `what must be put back if nobody confirms cannot be written in ${dirname(folder)} (${getErrorCode(error)})`;
+  return makeFailure('state', summary, 'check --state-dir; nothing more is written to the server');
+}
+
+/** Writes it anew; throws a `Failure` where that is about to write more. Of what is written, a full disk must not end the run: the record of before will do. */
 export async function savePending(files: StateFiles, pending: PendingApply): Promise<void> {
-  await files.write(places.waits, encodePending(pending)).catch(() => undefined);
+  await files.write(places.waits, encodePending(pending)).catch((error: unknown) => {
+    if (pending.record.end === 'started') throw describeUnwritable(files, error);
+  });
 }
 
 /** The record as a JSON value, without secrets. */

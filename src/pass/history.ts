@@ -60,13 +60,19 @@ interface FormerRules {
   readonly ends: ApplyRecord['said'];
 }
 
-/** The record of a plan that is about to be applied (without `apply`), or of what was carried out of it; of one without steps, the ends. */
-export function makeApplyRecord(origin: ApplyOrigin, plan: Plan, apply: ApplyReport | null, former: FormerRules) {
-  const done: readonly (Pick<Outcome, 'step' | 'liveId'> & Partial<Outcome>)[] =
-    apply === null ? plan.steps.map((step) => ({ step })) : apply.outcomes.filter((one) => mayBeDone(one, apply.end));
+/** What became of an apply; without an end it is about to go on with its plan. */
+export type Progress = Pick<ApplyReport, 'outcomes'> & Partial<ApplyReport>;
+
+/** The record of a plan that is about to be applied, or of what was carried out of it; of one without steps, the ends. */
+export function makeApplyRecord(origin: ApplyOrigin, plan: Plan, apply: Progress | null, former: FormerRules) {
+  const { end, outcomes = [] } = apply ?? {};
+  const done: readonly (Pick<Outcome, 'step' | 'liveId'> & Partial<Outcome>)[] = [
+    ...outcomes.filter((one) => mayBeDone(one, end)),
+    ...(end === undefined ? plan.steps.map((step) => ({ step })) : []),
+  ];
   const rules = sumUp(
     done.map(({ step, liveId, outcome }, index) => ({
-      end: apply?.end === 'converged' || outcome === 'done' ? 'converged' : 'started',
+      end: end === 'converged' || outcome === 'done' ? 'converged' : 'started',
       deleted: 'live' in step ? [step.live] : [],
       created: 'rule' in step ? [madeRule(step.rule, liveId, index)] : [],
     })),
@@ -75,7 +81,7 @@ export function makeApplyRecord(origin: ApplyOrigin, plan: Plan, apply: ApplyRep
   const before = joinLooks(configured);
   return {
     ...origin,
-    end: apply?.end ?? (plan.steps.length === 0 ? 'converged' : 'started'),
+    end: end ?? (plan.steps.length === 0 ? 'converged' : 'started'),
     ...rules,
     said: describeRules([...rules.deleted, ...rules.created], plan, former),
     endsBefore: former.ends,
@@ -93,7 +99,7 @@ function joinLooks(steps: readonly ConfigureStep[]): LiveConfiguration | null {
 }
 
 /** What nobody knows counts: going back looks at what is live. So does a PATCH of the Configuration that the server took in part. */
-function mayBeDone({ outcome, status, byOther, unsent, step: { type } }: Outcome, end: ApplyEnd): boolean {
+function mayBeDone({ outcome, status, byOther, unsent, step: { type } }: Outcome, end?: ApplyEnd): boolean {
   // What others deleted first, or changed so that nothing was sent, is as they want it.
   if (byOther || unsent) return false;
   // Where all is live in the end, a proxy answered after the server did its work; a rule that was refused was made by others.

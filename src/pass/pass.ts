@@ -17,7 +17,7 @@ import type { SaidOfRule } from './history.ts';
 
 /** Everything one pass works with; the same for `--plan`, an apply and the controller. */
 export interface PassDependencies
-  extends Pick<ApplyContext, 'api' | 'clock' | 'logger' | 'journal' | 'limits' | 'onOutcome'>,
+  extends Pick<ApplyContext, 'api' | 'clock' | 'logger' | 'journal' | 'limits' | 'onOutcome' | 'onReplan'>,
     Pick<PlanInput, 'base' | 'baseApplied' | 'options'> {
   readonly parse: ParseFiles;
   readonly desired: DesiredContext;

@@ -1119,6 +1119,56 @@ describe('an apply whose process was killed', () => {
     expect(back.err).toContain('Went back: what the apply changed is as it was before.');
   });
 
+  it.each([
+    ['going back', 'a block'],
+    ['going back', 'a revocation'],
+    ['undo', 'a block'],
+    ['undo', 'a revocation'],
+  ])(
+    '%s × %s by others that it overwrote by a later plan before it was killed: that is there again',
+    async (what, by) => {
+      manifests([...before, 'accept 10.5.0.0/16'], '{default_client_mtu: 1300, default_client_dns: [1.1.1.1]}');
+      let posts = 0;
+      const proxy = await whileItWrites(async () => {
+        if (++posts > 1) return;
+        if (by === 'a block') world.simulator.seed([{ action: 'drop', destination: '10.9.0.0/16' }]);
+        const revoked = world.simulator.rules().find(({ destination }) => destination === '10.2.0.0/16');
+        if (by === 'a revocation') await call('DELETE', `/v0/rules/${revoked?.id}`);
+      });
+      const given = { ...env, RECONCILE_TOKEN: token };
+      const trial = what === 'undo' ? [] : ['--confirm-with', 'false', '--confirm-within', '60s'];
+      const child = spawnReconcile(['apply', '--yes', ...trial, 'm'], { cwd: world.folder, env: given });
+      const off = world.simulator.onCall(({ method, status }) => {
+        if (posts > 0 && (method === 'DELETE' ? by === 'a block' : method === 'POST')) child.kill('SIGKILL');
+        expect(status).toBeLessThan(300);
+      });
+      await ended(child);
+      off();
+      if (what === 'going back') expireNow();
+      const back = await run(...(what === 'undo' ? ['undo', '--yes'] : ['confirm']));
+      proxy.close();
+      expect([back.code, live()], back.out + back.err).toEqual([
+        what === 'undo' ? 0 : 3,
+        by === 'a block' ? [...before, 'drop 10.9.0.0/16'] : ['drop 10.1.0.0/16'],
+      ]);
+    },
+  );
+
+  it('goes back at once where a later plan cannot be recorded, and writes nothing of that', async () => {
+    manifests([...before, 'accept 10.5.0.0/16'], '{default_client_mtu: 1300, default_client_dns: [1.1.1.1]}');
+    const file = join(world.folder, 'state/reconcile/oneshot/pending.json');
+    const proxy = await whileItWrites(async () => {
+      world.simulator.seed([{ action: 'drop', destination: '10.9.0.0/16' }]);
+      renameSync(file, `${file}.old`);
+      mkdirSync(file);
+    });
+    const back = await run('apply', '--yes', '--confirm-with', 'true', 'm');
+    proxy.close();
+    expect([back.code, live()], back.out + back.err).toEqual([3, [...before, 'drop 10.9.0.0/16']]);
+    expect(back.err + back.out).toContain('what must be put back if nobody confirms cannot be written in');
+    expect(world.simulator.requests().filter(({ method }) => method === 'DELETE')).toHaveLength(1);
+  });
+
   it('goes back by a record whose writer and owner are deeply nested, and calls that no mistake of ours', async () => {
     await killedWaiting('60s');
     const nested = '['.repeat(50_000) + ']'.repeat(50_000);

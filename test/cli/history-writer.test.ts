@@ -29,12 +29,15 @@ it('says when a rule ends that only a plan made on the way deleted, so that an u
   const plan = { steps: [deletion(first)], changes: [] } as unknown as Plan;
   const approved = history.recordApproved(async () => true, { by: 'test', server: null, revision: null });
   await approved(plan, null as never, { plan: 'digest' } as never);
-  const outcomes = [first, later].map((one) => ({ step: deletion(one), outcome: 'done', status: 204 }));
+  const outcomes = [first, later].map((one) => ({ step: deletion(one), outcome: 'done', status: 204 }) as const);
+  expect(await history.onReplan({ ...plan, steps: [deletion(later)] }, outcomes.slice(0, 1))).toEqual([]);
   await history.end({ plan, apply: { end: 'converged', outcomes } as unknown as ApplyReport } as PassResult);
   expect(records.map(({ said }) => [...said].flatMap(([key, { expires }]) => (expires === 7 ? [key] : [])))).toEqual([
     ['accept 10.0.0.1 *'],
     ['accept 10.0.0.1 *', 'accept 10.0.0.2 *'],
+    ['accept 10.0.0.1 *', 'accept 10.0.0.2 *'],
   ]);
+  expect(records.map(({ end }) => end)).toEqual(['started', 'started', 'converged']);
 });
 
 it('knows the ends of the newest record where it takes back what an older version recorded', async () => {

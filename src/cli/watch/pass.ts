@@ -139,7 +139,7 @@ export function createWatchPasses(wiring: PassWiring) {
       const history = createHistoryWriter(recent.stateFolder, logger, note, lookUp, prepared.value.takesBack);
       const by = sidecarNames[back ? 'back' : isHeld ? 'held' : 'apply'];
       const told = history.recordApproved(approve, { by, server: findServer(settings), revision: content.revision });
-      const result = await reconcile(content, pass, told);
+      const result = await reconcile(content, { ...pass, onReplan: history.onReplan }, told);
       if (isNews(result, request)) await history.end(result);
       const stays = back === undefined ? [] : result.problems.filter(({ code }) => notTakenBack.has(code));
       for (const { summary } of stays.slice(0, 50)) logger.warn('Something is not taken back', { detail: summary });
