@@ -30,7 +30,7 @@ interface Progress {
   readonly outcomes: Outcome[];
   /** Steps that failed for good, by what they do. */
   readonly givenUp: Set<string>;
-  /** How often what was done had to be done again. */
+  /** How often each part of what was done had to be done again. */
   readonly done: Map<string, number>;
   leftOpen: readonly Traffic[];
 }
@@ -92,7 +92,8 @@ function learn(progress: Progress, result: RoundResult, session: Session): void 
     const { step, outcome } = one;
     progress.outcomes.push(one);
     const key = keyOf(step);
-    if (outcome === 'done') progress.done.set(key, (progress.done.get(key) ?? 0) + 1);
+    if (outcome === 'done')
+      for (const part of partsOf(step)) progress.done.set(part, (progress.done.get(part) ?? 0) + 1);
     // After a surprise a failed or dropped step may well work in the next plan.
     if ((outcome === 'failed' || outcome === 'dropped') && !result.surprised) progress.givenUp.add(key);
   }
@@ -107,9 +108,10 @@ function noteKept(rest: Plan, first: Plan, { problems }: Session): void {
 
 /** Something that this apply did has to be done again: another writer, or a server that does not keep what it accepts. */
 function noteUndone(rest: Plan, progress: Progress, session: Session): void {
-  const again = rest.steps.filter((step) => (progress.done.get(keyOf(step)) ?? 0) > 0);
+  const timesOf = (step: Step) => Math.max(...partsOf(step).map((part) => progress.done.get(part) ?? 0));
+  const again = rest.steps.filter((step) => timesOf(step) > 0);
   if (again.length === 0) return;
-  const times = again.reduce((most, step) => Math.max(most, progress.done.get(keyOf(step)) ?? 0), 0);
+  const times = again.reduce((most, step) => Math.max(most, timesOf(step)), 0);
   const names = namesOf(again.flatMap((step) => rest.changes[step.change] ?? []));
   const index = session.problems.findIndex(({ code }) => code === 'undone-by-other');
   if (index >= 0) session.problems.splice(index, 1);

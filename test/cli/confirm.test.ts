@@ -499,6 +499,7 @@ describe('going back', () => {
         vpn_session_duration: 3600,
         [field]: value,
       });
+      expect(done.out.includes('undone each time')).toBe(field === 'default_client_mtu');
     },
   );
 
