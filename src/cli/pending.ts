@@ -13,6 +13,7 @@ import { findServer } from './approval.ts';
 import { lineToType } from './arguments.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from './command.ts';
 import { findStateFolder } from './last-apply.ts';
+import { describeScope } from './plan-settings.ts';
 
 export interface ConfirmTerms {
   readonly withinMs: number;
@@ -126,6 +127,11 @@ function decodePending(value: unknown, place: Place): EarlierApply | null {
   };
 }
 
+/** Whether what is out of this run's scope would not be taken back, and be forgotten. */
+export function isOfOtherScope({ scope }: PendingApply, { settings }: Invocation): boolean {
+  return scope !== null && scope !== describeScope(settings);
+}
+
 /** Says that this process sees to the record. */
 export async function ownPending(files: StateFiles): Promise<void> {
   await files.write(ownerFile, markProcess());
@@ -164,7 +170,10 @@ export async function noteWaiting(invocation: Invocation): Promise<void> {
   const isLate = stage === 'goesBack' || (stage !== 'writing' && until <= systemClock.wallTime());
   const late = 'was not confirmed, and is to be taken back. To do that now';
   const end = isLate ? late : 'is not confirmed, and is taken back without that. To keep it';
-  const what = `the apply of ${record.at.slice(0, 19)}Z by ${record.by} ${end}: ${lineToType('confirm', invocation.settings)}`;
+  const isOthers = isLate && isOfOtherScope(pending, invocation);
+  const itsOwn = 'reconcile confirm, with the --config, or the fleet, of that apply';
+  const line = isOthers ? itsOwn : lineToType('confirm', invocation.settings);
+  const what = `the apply of ${record.at.slice(0, 19)}Z by ${record.by} ${end}: ${line}`;
   invocation.terminal.stderr(`note: ${escapeControls(what)}\n`);
 }
 

@@ -16,6 +16,7 @@ import {
   claimGoingBack,
   type EarlierApply,
   findPendingOwner,
+  isOfOtherScope,
   loadPending,
   openPending,
   ownPending,
@@ -116,8 +117,7 @@ export async function settleEarlier(invocation: Invocation, isLast = false): Pro
   const earlier = await loadPending(invocation);
   if (earlier === null || earlier.stage === 'wantsSecret') return null;
   const { stage, record, until } = earlier;
-  // What is out of this one would not be taken back, and be forgotten.
-  if (![null, describeScope(invocation.settings)].includes(earlier.scope)) {
+  if (isOfOtherScope(earlier, invocation)) {
     const summary = 'an apply of another `scope` waits here to be confirmed, or to be taken back';
     throw makeFailure('state', summary, 'settle it with the --config, or the fleet, of that apply');
   }

@@ -1235,6 +1235,13 @@ describe('an apply whose process was killed', () => {
       expect(refused.err).toContain('an apply of another `scope` waits here to be confirmed, or to be taken back');
       expect(refused.err).toContain('settle it with the --config, or the fleet, of that apply');
     }
+    for (const words of [
+      ['plan', 'm'],
+      ['undo', '--dry-run'],
+    ]) {
+      const { err } = await run(...words, '--config', join(world.folder, 'narrow.yaml'));
+      expect(err).toContain('To do that now: reconcile confirm, with the --config, or the fleet, of that apply\n');
+    }
     expect([(await run('confirm')).code, live()]).toEqual([3, before]);
   });
 
