@@ -62,14 +62,9 @@ async function applyRounds(first: Plan, session: Session): Promise<ApplyReport> 
     noteKept(rest, first, session);
     if (rest.steps.length === 0) return reportOf('converged', { ...progress, leftOpen: [] }, session, []);
     noteUndone(rest, progress, session);
-    const worthIt = rest.steps.some((step) => !progress.givenUp.has(keyOf(step)));
     const unseen = rest.steps.filter((step) => partsOf(step).some((part) => !planned.has(part))).map(formatStepKey);
-    const why = explainRefusal(rest, context.limits.onlyApproved === true ? unseen : []);
-    if (why.length > 0) say(session, 'replan-refused', `What is left was refused: ${why.join(' ')}`);
-    const isOver = !worthIt || why.length > 0 || round > context.limits.replans;
-    const obstacles = isOver ? [] : ((await context.onReplan?.(rest, progress.outcomes)) ?? []);
-    session.problems.push(...obstacles);
-    if (isOver || obstacles.length > 0) {
+    const isLast = round > context.limits.replans;
+    if (!(await maySend(rest, isLast, unseen, progress, session))) {
       // A later plan may have closed what an earlier one had to leave open.
       if (rest.effect.closes.length === 0) progress.leftOpen = [];
       return reportOf('not-converged', progress, session, namesOf(rest.changes));
@@ -81,9 +76,18 @@ async function applyRounds(first: Plan, session: Session): Promise<ApplyReport> 
   }
 }
 
-function explainRefusal({ refusals }: Plan, unapproved: readonly string[]): readonly string[] {
-  const also = unapproved.length > 0 ? ['It is not in the plan that was approved.'] : [];
-  return [...refusals.map(({ summary }) => summary), ...also];
+/** Whether what is left is sent too; says what keeps it from that. */
+async function maySend(rest: Plan, isLast: boolean, unseen: readonly string[], progress: Progress, session: Session) {
+  const { givenUp, outcomes } = progress;
+  const { limits, onReplan } = session.context;
+  const isUnapproved = limits.onlyApproved === true && unseen.length > 0;
+  const also = isUnapproved ? ['It is not in the plan that was approved.'] : [];
+  const why = [...rest.refusals.map(({ summary }) => summary), ...also];
+  if (why.length > 0) say(session, 'replan-refused', `What is left was refused: ${why.join(' ')}`);
+  if (isLast || why.length > 0 || rest.steps.every((step) => givenUp.has(keyOf(step)))) return false;
+  const obstacles = (await onReplan?.(rest, outcomes)) ?? [];
+  for (const one of obstacles) session.problems.push(one);
+  return obstacles.length === 0;
 }
 
 function learn(progress: Progress, result: RoundResult, session: Session): void {
@@ -108,10 +112,11 @@ function noteKept(rest: Plan, first: Plan, { problems }: Session): void {
 
 /** Something that this apply did has to be done again: another writer, or a server that does not keep what it accepts. */
 function noteUndone(rest: Plan, progress: Progress, session: Session): void {
-  const timesOf = (step: Step) => Math.max(...partsOf(step).map((part) => progress.done.get(part) ?? 0));
-  const again = rest.steps.filter((step) => timesOf(step) > 0);
+  const timesOf = (steps: readonly Step[]): number =>
+    steps.flatMap(partsOf).reduce((most, part) => Math.max(most, progress.done.get(part) ?? 0), 0);
+  const again = rest.steps.filter((step) => timesOf([step]) > 0);
   if (again.length === 0) return;
-  const times = again.reduce((most, step) => Math.max(most, timesOf(step)), 0);
+  const times = timesOf(again);
   const names = namesOf(again.flatMap((step) => rest.changes[step.change] ?? []));
   const index = session.problems.findIndex(({ code }) => code === 'undone-by-other');
   if (index >= 0) session.problems.splice(index, 1);

@@ -55,7 +55,7 @@ export interface ApplyContext {
     /** Rules that the server should list now: a list that is suddenly much shorter is read twice. */
     readonly knownRules: number;
   }) => Promise<Result<Plan, ReadFailure>>;
-  /** Told each later plan of the apply before its first write, and what became of the steps before it. Gives what keeps it from being written. */
+  /** Told each later plan before its first write, and what became of the steps before it; gives what keeps it from being written. */
   readonly onReplan?: (plan: Plan, outcomes: readonly Outcome[]) => Promise<readonly Problem[]>;
   /** Whether a rule ended while others were written; absent: none does. */
   readonly isOver?: (rule: DesiredRule) => boolean;

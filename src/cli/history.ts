@@ -2,6 +2,7 @@ import { stat } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { systemClock } from '../adapters/clock.ts';
 import { StateFiles } from '../adapters/state-files.ts';
+import type { Problem } from '../model/problem.ts';
 import { fail, getErrorCode, ok, type Result } from '../model/result.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import type { BackOrder } from '../pass/go-back.ts';
@@ -20,11 +21,11 @@ import type { Approve, PassDependencies, PassResult } from '../pass/pass.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Logger } from '../ports.ts';
 import { findServer } from './approval.ts';
-import { Failure, type Invocation, makeFailure, type Terminal } from './command.ts';
+import { type Invocation, makeFailure, type Terminal } from './command.ts';
 import { findStateFolder } from './last-apply.ts';
 
-/** Is told what an apply is about to change, and what it did, with the secrets that the records leave out. */
-export type OnRecord = (record: ApplyRecord, plan: Plan) => Promise<void>;
+/** Is told what an apply is about to change, and what it did, with all secrets; gives what keeps it from going on. */
+export type OnRecord = (record: ApplyRecord, plan: Plan) => Promise<readonly Problem[]>;
 
 /** Records that are kept, and bytes of all but the newest; older ones are removed as new ones are written. */
 const [mostRecords, mostBytes] = [50, 500_000_000];
@@ -36,7 +37,7 @@ function lookUpAfter(record: ApplyRecord | null, lookUp: LookUpFormer): LookUpFo
 }
 
 /**
- * Writes the history of one apply: before the first write of each plan what it is about to change, and at its end what it did. Nothing depends on
+ * Writes the history of one apply: before the first write of each plan what it changes, and at its end what it did. Nothing depends on
  * the history: a folder that cannot be written is a warning. What `lookUp` does not know of a rule that is deleted, the record before
  * may say: an undo puts rules back that no manifest names. Of an apply that goes back (`back`), what it takes back has no say.
  */
@@ -80,25 +81,16 @@ export function createHistoryWriter(
         if (!(await approve(plan, desired, digest))) return false;
         const make = begin(digest);
         const number = await attempt((into) => addRecord(into, (newest) => make(plan, null, newest)));
-        const save = async (carriedOut: Plan, apply: Progress): Promise<void> => {
+        const save = async (carriedOut: Plan, apply: Progress) => {
           const record = make(carriedOut, apply);
-          await onRecord(record, carriedOut);
-          if (number === undefined) return;
-          await attempt(async (into) => {
-            const held = await loadRecord(into, number);
-            // Where all were pruned meanwhile, another apply may have its number.
-            if (held.ok && held.value.at === record.at) await into.write(`${number}.json`, encodeApplyRecord(record));
-            else await addRecord(into, () => record);
-          });
+          const obstacles = await onRecord(record, carriedOut);
+          if (number !== undefined) await attempt((into) => rewriteRecord(into, number, record));
+          return obstacles;
         };
         end = async ({ plan: carriedOut, apply }) => {
           if (carriedOut !== null && apply !== null) await save(carriedOut, apply);
         };
-        onReplan = async ({ steps }, outcomes) => {
-          const failure = await save({ ...plan, steps }, { outcomes }).catch((error: unknown) => error);
-          if (failure !== undefined && !(failure instanceof Failure)) throw failure;
-          return failure?.problems ?? [];
-        };
+        onReplan = ({ steps }, outcomes) => save({ ...plan, steps }, { outcomes });
         await onRecord(make(plan, null), plan);
         return true;
       };
@@ -108,6 +100,13 @@ export function createHistoryWriter(
     /** Records what became of the plan, and what manifests say now of ends where nothing was to be written. */
     end: async (result: PassResult): Promise<void> => await end(result),
   };
+}
+
+async function rewriteRecord(files: StateFiles, number: number, record: ApplyRecord): Promise<void> {
+  const held = await loadRecord(files, number);
+  // Where all were pruned meanwhile, another apply may have its number.
+  if (held.ok && held.value.at === record.at) await files.write(`${number}.json`, encodeApplyRecord(record));
+  else await addRecord(files, () => record);
 }
 
 /** Adds what `make` makes of the newest record, and removes what is too old. Returns its number; undefined: nothing new. */

@@ -66,7 +66,7 @@ export async function runPass(given: Invocation, request: PassRequest): Promise<
     const history = createHistoryWriter(
       findStateFolder(invocation),
       wired.pass.logger,
-      request.trial?.onRecord ?? (async () => {}),
+      request.trial?.onRecord ?? (async () => []),
       (rule) => lastApply?.rules.get(formatRuleKey(rule)),
       request.back,
     );

@@ -5,6 +5,7 @@ import { systemClock } from '../adapters/clock.ts';
 import { StateFiles } from '../adapters/state-files.ts';
 import { isAlive, markProcess } from '../adapters/state-folder.ts';
 import { escapeControls } from '../model/printable.ts';
+import type { Problem } from '../model/problem.ts';
 import { attempt, getErrorCode, isObject } from '../model/result.ts';
 import { type BackOrder, listWaiting } from '../pass/go-back.ts';
 import { decodeApplyRecord, encodeApplyRecord, joinApplyRecords } from '../pass/history.ts';
@@ -69,11 +70,10 @@ function describeUnwritable({ folder }: StateFiles, error: unknown): Failure {
   return makeFailure('state', summary, 'check --state-dir; nothing more is written to the server');
 }
 
-/** Writes it anew; throws a `Failure` where that is about to write more. Of what is written, a full disk must not end the run: the record of before will do. */
-export async function savePending(files: StateFiles, pending: PendingApply): Promise<void> {
-  await files.write(places.waits, encodePending(pending)).catch((error: unknown) => {
-    if (pending.record.end === 'started') throw describeUnwritable(files, error);
-  });
+/** Writes it anew, or gives why not. One that was written once is enough to go back: a full disk must not end a run that has written. */
+export async function savePending(files: StateFiles, pending: PendingApply): Promise<readonly Problem[]> {
+  const refuse = (error: unknown): readonly Problem[] => describeUnwritable(files, error).problems;
+  return await files.write(places.waits, encodePending(pending)).then(() => [], refuse);
 }
 
 /** The record as a JSON value, without secrets. */
@@ -170,9 +170,8 @@ export async function noteWaiting(invocation: Invocation): Promise<void> {
   const isLate = stage === 'goesBack' || (stage !== 'writing' && until <= systemClock.wallTime());
   const late = 'was not confirmed, and is to be taken back. To do that now';
   const end = isLate ? late : 'is not confirmed, and is taken back without that. To keep it';
-  const isOthers = isLate && isOfOtherScope(pending, invocation);
-  const itsOwn = 'reconcile confirm, with the --config, or the fleet, of that apply';
-  const line = isOthers ? itsOwn : lineToType('confirm', invocation.settings);
+  const own = isLate && isOfOtherScope(pending, invocation) && ', with the --config, or the fleet, of that apply';
+  const line = own ? `reconcile confirm${own}` : lineToType('confirm', invocation.settings);
   const what = `the apply of ${record.at.slice(0, 19)}Z by ${record.by} ${end}: ${line}`;
   invocation.terminal.stderr(`note: ${escapeControls(what)}\n`);
 }

@@ -65,8 +65,10 @@ function makeTrial(invocation: Invocation, files: StateFiles, terms: ConfirmTerm
       const live = plan.changes.flatMap((one) => (one.kind === 'Rule' && one.live !== null ? [one.live] : []));
       const known = new Set(live.map(({ rule }) => formatRuleKey(rule)));
       const next = { ...terms, scope: describeScope(invocation.settings), record, known, until: null };
-      await (pending === null ? addPending(files, next) : savePending(files, next));
+      if (pending === null) await addPending(files, next);
+      const obstacles = pending === null ? [] : await savePending(files, next);
       pending = next;
+      return obstacles;
     },
     async decide(applied) {
       const changed = pending === null ? 0 : countChanges(pending.record);

@@ -23,7 +23,10 @@ it('says when a rule ends that only a plan made on the way deleted, so that an u
   const history = createHistoryWriter(
     null,
     logger,
-    async (record) => void records.push(record),
+    async (record) => {
+      records.push(record);
+      return [];
+    },
     () => ({ name: 'r', expires: 7 }),
   );
   const plan = { steps: [deletion(first)], changes: [] } as unknown as Plan;
@@ -115,7 +118,7 @@ async function beginApply(folder: string, live: ReturnType<typeof liveRules>[num
   const history = createHistoryWriter(
     folder,
     logger,
-    async () => {},
+    async () => [],
     () => undefined,
     back,
   );

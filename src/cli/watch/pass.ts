@@ -135,7 +135,8 @@ export function createWatchPasses(wiring: PassWiring) {
         memory: { knownRules: record.knownRules, serverWasDown, openGaps },
       };
       const lookUp: LookUpFormer = (rule) => indexBase(base)?.find(rule);
-      const note = (one: ApplyRecord) => recent.note(one, [one.revision, record.pendingRevision, ...record.passedOver]);
+      const note = (one: ApplyRecord) =>
+        recent.note(one, [one.revision, record.pendingRevision, ...record.passedOver]).then(() => []);
       const history = createHistoryWriter(recent.stateFolder, logger, note, lookUp, prepared.value.takesBack);
       const by = sidecarNames[back ? 'back' : isHeld ? 'held' : 'apply'];
       const told = history.recordApproved(approve, { by, server: findServer(settings), revision: content.revision });
