@@ -102,10 +102,10 @@ async function listManifests(root: string, limits: Limits): Promise<Pick<Walk, '
 
 async function resolveRoot(root: string): Promise<string | Problem> {
   const found = await resolveEntry(root);
-  if (typeof found === 'string')
-    return noSource(root, found, 'PATH is the directory that holds the manifests (*.yaml, *.yml)');
+  const refuse = (why: string, hint: string) => makeError('no-source', `${root} cannot be used: ${why}`, hint);
+  if (typeof found === 'string') return refuse(found, 'PATH is the directory that holds the manifests (*.yaml, *.yml)');
   if (found.stats.isDirectory()) return found.real;
-  return noSource(root, 'it is not a directory', 'name the directory that holds the manifests');
+  return refuse('it is not a directory', 'name the directory that holds the manifests');
 }
 
 interface Directory {
@@ -181,10 +181,6 @@ async function resolveEntry(path: string): Promise<{ real: string; stats: BigInt
 function refuseEntry(path: string, what: string): Problem {
   const hint = 'nothing is planned from a part of the manifests: mend it, or move it out of the directory';
   return makeError('unreadable-file', `${path} ${what}`, hint, { file: path, line: 1, column: 1 });
-}
-
-function noSource(root: string, because: string, hint: string): Problem {
-  return { code: 'no-source', severity: 'error', summary: `${root} cannot be used: ${because}`, hint };
 }
 
 function nothingThere(root: string, json: readonly FoundFile[]): Problem {

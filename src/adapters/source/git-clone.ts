@@ -40,9 +40,13 @@ export class Clone extends GitRepository {
     this.#settings = settings;
   }
 
-  /** Makes the clone, unless it is there. One of another URL is removed first, and so is what a killed git left in it. */
-  async make(): Promise<void> {
+  /**
+   * Makes the clone, unless it is there. One of another URL is removed first, and so is what a killed git left in it. `isChecked`: this
+   * process has found it good before, and looks only whether all of it is still there.
+   */
+  async make(isChecked: boolean): Promise<void> {
     const { folder, home, askpass, remote } = this.#settings;
+    if (isChecked && [path.join(folder, 'HEAD'), home, askpass].every((part) => existsSync(part))) return;
     await mkdir(home, { recursive: true, mode: 0o700 });
     await writeFile(askpass, askpassScript, { mode: 0o700 });
     if (existsSync(folder)) await removeLeftovers(folder);
@@ -102,15 +106,6 @@ export class Clone extends GitRepository {
     const isGood = run.end === 'exit' && run.code === 0;
     return isGood ? ok(run.stdout.toString('utf8')) : fail(explainRemote(run, this.#settings, call.gitDir !== null));
   }
-}
-
-/** Opens the clone; makes it anew where it, or what belongs to it, is gone. `isChecked`: this process has found it good before. */
-export async function openClone(settings: CloneSettings, isChecked: boolean, signal: AbortSignal): Promise<Clone> {
-  const { folder, home, askpass } = settings;
-  const clone = new Clone(settings, signal);
-  const parts = [path.join(folder, 'HEAD'), home, askpass];
-  if (!isChecked || !parts.every((part) => existsSync(part))) await clone.make();
-  return clone;
 }
 
 /** Removes the locks and the half-written packs of a git that was killed: nobody else works in this folder. */

@@ -1,5 +1,6 @@
 import type { Limits } from '../../desired/context.ts';
 import type { Commit } from '../../model/commit.ts';
+import { makeError } from '../../model/problem.ts';
 import { fail, ok } from '../../model/result.ts';
 import type { SourceContent } from '../../ports.ts';
 import {
@@ -10,7 +11,7 @@ import {
   makeFiles,
   readFilesAt,
 } from './git-content.ts';
-import { askRepository, fetchAll, findCommit, loadAt, type RevisionRequest, refuseRevision } from './git-ref.ts';
+import { askRepository, fetchAll, findCommit, loadAt, type RevisionRequest } from './git-ref.ts';
 import type { GitRepository } from './git-repository.ts';
 import { listManifestEntries } from './git-tree.ts';
 
@@ -23,7 +24,7 @@ type HistoryRequest = RevisionRequest & { readonly limits: Limits; readonly file
 export async function openHistory(request: HistoryRequest) {
   return await askRepository(request, async (repository, path) => {
     if (await repository.isShallow())
-      return fail(refuseRevision('this clone is shallow: its history ends before it began', fetchAll));
+      return fail(makeError('base', 'this clone is shallow: its history ends before it began', fetchAll));
     const head = await findCommit(repository, 'HEAD');
     if (!head.ok) return head;
     const commits = await repository.historyOf(head.value);

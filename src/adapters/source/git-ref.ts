@@ -1,4 +1,4 @@
-import type { Problem } from '../../model/problem.ts';
+import { makeError, type Problem } from '../../model/problem.ts';
 import { fail, ok } from '../../model/result.ts';
 import { type ContentSettings, loadContent, readFilesAt } from './git-content.ts';
 import { type GitAnswer, GitError, GitRepository } from './git-repository.ts';
@@ -22,17 +22,18 @@ export async function askRepository<T>(
   const found = findWorkTree(directory);
   if (found === null) {
     const hint = `name a work tree: revisions are read from the repository that PATH is checked out from; ${orFolder}`;
-    return fail(refuseRevision(`${directory} is not in a Git work tree`, hint));
+    return fail(makeError('base', `${directory} is not in a Git work tree`, hint));
   }
   if (found.isLink)
     return fail(
-      refuseRevision(`${directory} is a link, or behind one`, `name the folder: ${found.path.join('/') || '.'}`),
+      makeError('base', `${directory} is a link, or behind one`, `name the folder: ${found.path.join('/') || '.'}`),
     );
   try {
     return await ask(new GitRepository({ gitDir: found.gitDir, environment, signal }), found.path);
   } catch (error) {
     if (error instanceof GitError) return fail(explainGitError(error));
-    if (error instanceof RangeError) return fail(refuseRevision('the repository is too large', 'name a smaller one'));
+    if (error instanceof RangeError)
+      return fail(makeError('base', 'the repository is too large', 'name a smaller one'));
     throw error;
   }
 }
@@ -45,13 +46,13 @@ export function explainGitError({ code, message }: GitError): Problem {
   if (code === 'git-broken') return unreadable(` (${why})`);
   const cure =
     code === 'git-not-started' ? 'install git' : 'run it again, and check the disk and the repository: git fsck';
-  return refuseRevision(message, `${cure}; ${orFolder}`);
+  return makeError('base', message, `${cure}; ${orFolder}`);
 }
 
 function unreadable(why = ''): Problem {
   const inCi = 'in CI give actions/checkout `filter: blob:limit=1g` beside `sparse-checkout`';
   const hint = `a partial clone lacks them: git fetch --refetch --no-filter, ${inCi}; or check the repository: git fsck`;
-  return refuseRevision(`the manifests cannot be read from the repository${why}`, hint);
+  return makeError('base', `the manifests cannot be read from the repository${why}`, hint);
 }
 
 /** The manifests of `directory` in a commit, branch or tag, checked before git sees it. One without the directory: no files. */
@@ -94,7 +95,7 @@ export async function findMergeBase([from, to]: readonly [string, string], reque
     if (!b.ok) return b;
     const base = await repository.mergeBaseOf(a.value, b.value);
     if (base !== null) return ok(base);
-    return fail(refuseRevision(`${from} and ${to} have no commit in common here`, fetchAll));
+    return fail(makeError('base', `${from} and ${to} have no commit in common here`, fetchAll));
   });
 }
 
@@ -102,7 +103,7 @@ export async function findMergeBase([from, to]: readonly [string, string], reque
 export async function findCommit(repository: GitRepository, name: string): GitAnswer<string> {
   if (!refPattern.test(name) || name.includes('..')) {
     const summary = `${JSON.stringify(name)} is not the name of a commit`;
-    return fail(refuseRevision(summary, 'write a branch, a tag, a commit id, or a directory that is there'));
+    return fail(makeError('base', summary, 'write a branch, a tag, a commit id, or a directory that is there'));
   }
   const [bare = ''] = name.split(/[~^]|@\{/);
   const places = [`tags/${bare}`, `heads/${bare}`, `remotes/${bare}`, `remotes/${bare}/HEAD`];
@@ -112,24 +113,19 @@ export async function findCommit(repository: GitRepository, name: string): GitAn
   // Git would take the tag, which anybody may have named like a branch, or like the first digits of a commit.
   const orId = found !== '' && /^[0-9a-f]{4,39}$/.test(bare) ? ', or the full id of the commit' : '';
   if (orId !== '' || new Set(heads.flatMap((head) => head?.id ?? [])).size > 1)
-    return fail(refuseRevision(`${bare} has more than one meaning here`, `write ${found}${orId}`));
+    return fail(makeError('base', `${bare} has more than one meaning here`, `write ${found}${orId}`));
   const commit = await repository.commitOf(name);
   if (commit !== null) return ok(commit);
   if (await repository.isShallow())
-    return fail(refuseRevision(`${name} is not in this clone, which is shallow`, fetchAll));
-  if (name === 'HEAD') return fail(refuseRevision('the repository has no commit', 'commit the manifests first'));
+    return fail(makeError('base', `${name} is not in this clone, which is shallow`, fetchAll));
+  if (name === 'HEAD') return fail(makeError('base', 'the repository has no commit', 'commit the manifests first'));
   const hint =
     bare !== name && (await repository.commitOf(bare)) !== null
       ? `the history of ${bare} does not go back so far: \`git log ${bare}\` lists its commits`
       : 'check its spelling (git branch --all lists the branches); or fetch it: git fetch origin';
-  return fail(refuseRevision(`${name} is not in the repository that holds PATH`, hint));
+  return fail(makeError('base', `${name} is not in the repository that holds PATH`, hint));
 }
 
 /** What helps in a shallow clone. */
 export const fetchAll =
   'fetch the whole history: `fetch-depth: 0` for actions/checkout, GIT_DEPTH: 0 for GitLab, or `git fetch --unshallow`';
-
-/** The problem of a revision or a history that cannot be read. */
-export function refuseRevision(summary: string, hint: string): Problem {
-  return { code: 'base', severity: 'error', summary, hint };
-}

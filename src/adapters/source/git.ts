@@ -5,7 +5,7 @@ import { fail, getErrorCode, ok, type Result } from '../../model/result.ts';
 import type { Descent, FirstSeen, Source, SourceContent, SourceReading } from '../../ports.ts';
 import type { GitAccess } from './git-access.ts';
 import type { GitTarget } from './git-address.ts';
-import { type Clone, type CloneSettings, incoming, measureClone, openClone } from './git-clone.ts';
+import { Clone, type CloneSettings, incoming, measureClone } from './git-clone.ts';
 import { type ContentSettings, loadContent } from './git-content.ts';
 import type { RemoteTip } from './git-remote.ts';
 import { type GitAnswer, GitError, maxCommitBytes } from './git-repository.ts';
@@ -116,13 +116,14 @@ export class GitSource implements Source {
 
   /** Runs `work`; when the clone turns out to be broken, throws it away and runs `work` once more on a fresh one. */
   async #withClone<T>(signal: AbortSignal, work: (clone: Clone) => GitAnswer<T>): GitAnswer<T> {
-    const workOn = (clone: Clone): GitAnswer<T> => {
+    const clone = new Clone(this.#clone, signal);
+    const makeAndWork = async (): GitAnswer<T> => {
+      await clone.make(this.#isChecked);
       this.#isChecked = true;
-      return work(clone);
+      return await work(clone);
     };
     for (let attempt = 0; ; attempt++) {
-      const opened = openClone(this.#clone, this.#isChecked, signal);
-      const result = await opened.then(workOn).catch(explainError);
+      const result = await makeAndWork().catch(explainError);
       if (result.ok || result.error.code !== 'git-broken' || attempt > 0) return result;
       await this.#discard().catch(() => undefined); // what cannot be removed shows again in the second attempt
     }
@@ -164,14 +165,11 @@ export class GitSource implements Source {
     const fetchObjects = (ids: readonly string[]) => clone.fetchObjects(ids);
     const content = await loadContent({ repository: clone, settings: this.#settings, commit, fetchObjects });
     if (!content.ok) return content;
-    this.#cached = { ...content.value, author: authorOf(await clone.readCommit(commit)) };
+    // Their name, without the address.
+    const [, author = ''] = /^author (.*?) ?</m.exec(String(await clone.readCommit(commit))) ?? [];
+    this.#cached = { ...content.value, author: author.slice(0, 100) };
     return ok(this.#cached);
   }
-}
-
-/** The author's name, without the address. */
-function authorOf(commit: Buffer): string {
-  return /^author (.*?) ?</m.exec(commit.toString('utf8'))?.[1]?.slice(0, 100) ?? '';
 }
 
 function nameOf(commit: string): string {
