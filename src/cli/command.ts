@@ -131,8 +131,7 @@ export interface ParsedLine {
 }
 
 export function listOptions(spec: CommandSpec): readonly OptionName[] {
-  const common =
-    spec.formats.length > 0 ? listGroup('common') : listGroup('common').filter((name) => name !== 'output');
+  const common = listGroup('common').filter((name) => name !== 'output' || spec.formats.length > 0);
   return [...spec.options, ...common];
 }
 

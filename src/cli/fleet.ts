@@ -19,6 +19,9 @@ const slowMs = 2000;
 /** How often a person at a terminal is told which targets are waited for. */
 const sayMs = 1000;
 
+/** Runs the line at a target, or what `change` makes of it. */
+type Visit = (target: Target, change?: (own: ParsedLine) => ParsedLine) => Promise<TargetOutcome>;
+
 /** Runs a command line on each target of `--fleet`: as often as there are targets, each as if it were alone. Gives the worst exit code. */
 export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<number> {
   const { flags, command } = line;
@@ -37,7 +40,7 @@ export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<nu
   const shared = { parser: shareParsers() };
   const documents = outputs.every(({ format }) => format === 'text') ? [] : (['json', 'markdown', 'github'] as const);
   const open = new Set<string>();
-  const visit = async (target: Target, change = (own: ParsedLine) => own): Promise<TargetOutcome> => {
+  const visit: Visit = async (target, change = (own) => own) => {
     open.add(target.name);
     const { quiet, out, err } = keepQuiet(terminal);
     const adjust = (read: Settings): Settings => adjustSettings(read, target, fleet.file);
@@ -75,11 +78,8 @@ function refuseOneServer({ flags, operands, command }: ParsedLine): void {
  * Takes up what a killed apply left at each target, at all of them at once: each has its own deadline. Null: nothing of that is left; else
  * no target begins. An operator who pauses a roll-out pauses it for those at a terminal too, but not for what goes back.
  */
-async function settleAll(
-  { file, targets, rollout: { paused, abort } }: ChosenFleet,
-  visit: (target: Target, change: (own: ParsedLine) => ParsedLine) => Promise<TargetOutcome>,
-  { stderr }: Terminal,
-): Promise<readonly TargetOutcome[] | null> {
+async function settleAll({ file, targets, rollout }: ChosenFleet, visit: Visit, { stderr }: Terminal) {
+  const { paused, abort } = rollout;
   const inTurn = createPool(together, slowMs);
   const outcomes = await Promise.all(targets.map((target) => inTurn(() => visit(target, settleLine))));
   const isHeld = paused === true || abort !== undefined;
@@ -127,12 +127,8 @@ function keepQuiet(terminal: Terminal) {
  * waves. A target that was refused, or that was written to and is not as it should be, stops all that have not begun.
  * One that could not be read or planned lets its wave go on, and no later wave.
  */
-async function visitAll(
-  { targets, rollout }: ChosenFleet,
-  isWriting: boolean,
-  visit: (target: Target) => Promise<TargetOutcome>,
-  { stop, stderr, stderrIsTerminal }: Terminal,
-) {
+async function visitAll({ targets, rollout }: ChosenFleet, isWriting: boolean, visit: Visit, terminal: Terminal) {
+  const { stop, stderr, stderrIsTerminal } = terminal;
   const done = new Map<Target, TargetOutcome>();
   const byWave = [...groupBy(targets, ({ wave }) => wave)].sort(([a], [b]) => a - b);
   const waves = isWriting ? byWave.map(([, members]) => members) : [targets];

@@ -81,10 +81,8 @@ function describeStop(requests: string, { env }: Terminal): string {
 }
 
 /** Runs work that says how far it is: one line on a terminal's stderr that changes, from a second after now until it ends. */
-export async function tellProgress<T>(
-  { stderr, stderrIsTerminal }: Terminal,
-  work: (say: (text: string) => void) => Promise<T>,
-): Promise<T> {
+export async function tellProgress<T>(terminal: Terminal, work: (say: (text: string) => void) => Promise<T>) {
+  const { stderr, stderrIsTerminal } = terminal;
   const startedAt = systemClock.now();
   let saidAt = startedAt + secondMs - stepsEvery.terminal;
   try {

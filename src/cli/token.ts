@@ -3,7 +3,7 @@ import { readOperatorFile } from '../adapters/source/regular-file.ts';
 import { decodeJsonObject, getErrorCode } from '../model/result.ts';
 import { deriveFingerprintKey, sealText } from '../model/secret.ts';
 import type { Logger } from '../ports.ts';
-import { makeFailure, type Settings } from './command.ts';
+import { makeFailure, type Settings, type Terminal } from './command.ts';
 
 /** The API token: read from its file again when that may have changed. */
 export type TokenSource = ReturnType<typeof createTokenSource>;
@@ -14,10 +14,8 @@ const largest = 64 * 1024;
 const fresh = 1000;
 
 /** The token of `--token-file`, else of `RECONCILE_TOKEN`, else of another named file; throws a `Failure` when there is none. */
-export function createTokenSource(
-  { tokenFile, origins }: Pick<Settings, 'tokenFile' | 'origins'>,
-  env: Readonly<Record<string, string | undefined>>,
-) {
+export function createTokenSource(settings: Pick<Settings, 'tokenFile' | 'origins'>, env: Terminal['env']) {
+  const { tokenFile, origins } = settings;
   const given = env['RECONCILE_TOKEN'] ?? '';
   if (given === '' && tokenFile === null) {
     const hint = 'name its file with --token-file or RECONCILE_TOKEN_FILE, or set RECONCILE_TOKEN';

@@ -156,7 +156,7 @@ function hasChain({ chains, dormant }: FilterTable, userId: string | null): bool
 /** The defects of the chains of all users who have live rules or a chain or sets of their own. */
 function findDefects(rules: readonly LiveRule[], table: FilterTable): readonly StructureDefect[] {
   if (hasChain(table, null))
-    return [...neededSets(rules, table)].flatMap(([userId, kinds]) => examineScope(userId, kinds, table));
+    return [...neededSets(rules, table)].flatMap(([userId, kinds]) => examineUser(userId, kinds, table));
   const cause =
     table.dormant === true ? 'the table inet firezone is dormant' : "the kernel has no forward chain of Firezone's";
   const what = `${cause}: nothing is filtered,`;
@@ -171,11 +171,7 @@ function neededSets(rules: readonly LiveRule[], table: FilterTable): ReadonlyMap
   return groupBy(sorted, ({ userId }) => userId);
 }
 
-function examineScope(
-  userId: string | null,
-  kinds: readonly SetKind[],
-  table: FilterTable,
-): readonly StructureDefect[] {
+function examineUser(userId: string | null, kinds: readonly SetKind[], table: FilterTable): readonly StructureDefect[] {
   const name = nameChain(userId);
   const isOwn = (kind: SetKind): boolean => kind.userId === userId;
   if (!hasChain(table, userId)) {

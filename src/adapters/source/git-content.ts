@@ -95,10 +95,8 @@ export async function readFilesAt(
 }
 
 /** The files of these entries, in their order; what a partial fetch left out is fetched first. */
-async function readFiles(
-  { repository, settings: { limits }, fetchObjects }: ContentRequest,
-  entries: readonly TreeEntry[],
-): GitAnswer<readonly SourceFile[]> {
+async function readFiles({ repository, settings, fetchObjects }: ContentRequest, entries: readonly TreeEntry[]) {
+  const { limits } = settings;
   const ids = [...new Set(entries.map(({ id }) => id))];
   let heads = await repository.headsOf(ids);
   const absent = ids.filter((_, index) => heads[index] === null);

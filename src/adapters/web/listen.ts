@@ -37,7 +37,7 @@ export function isLoopback(host: string): boolean {
 export type TlsFiles = Readonly<Record<'cert' | 'key', string>>;
 
 /** The files as they are now; a sentence where they do not fit. */
-export function readTlsFiles({ cert, key }: TlsFiles): Result<{ readonly cert: string; readonly key: string }, string> {
+export function readTlsFiles({ cert, key }: TlsFiles): Result<TlsFiles, string> {
   try {
     const read = (file: string): string => readOperatorFile(file, 262_144).toString('utf8');
     const pem = { cert: read(cert), key: read(key) };
@@ -56,13 +56,11 @@ const serverOptions = {
   maxHeaderSize: 16_384,
 };
 
+type App = Readonly<Record<'fetch', Parameters<typeof getRequestListener>[0]>>;
+
 /** Serves an app; an address that cannot be taken is a sentence. Slow and idle clients are cut off. */
-export function listen(
-  { fetch }: { readonly fetch: Parameters<typeof getRequestListener>[0] },
-  where: Listen,
-  tls: TlsFiles | null = null,
-): Promise<Result<Listening, string>> {
-  return new Promise((resolve) => {
+export function listen({ fetch }: App, where: Listen, tls: TlsFiles | null = null) {
+  return new Promise<Result<Listening, string>>((resolve) => {
     const handle = getRequestListener(fetch, { hostname: where.host, overrideGlobalObjects: false });
     const answer: RequestListener = (incoming, outgoing) => void handle(incoming, outgoing);
     const server = tls === null ? createServer(serverOptions, answer) : createSecureServer(tls, answer);

@@ -90,17 +90,14 @@ export function createStatusApp(settings: StatusAppSettings): Hono<App> {
     context.set('reader', reader);
     return next();
   });
-  addPages(app, settings, (context) => !(door.readerOf(context) instanceof Response));
+  addPages(app, settings, door);
   app.notFound((context) => context.text('not found\n', 404));
   app.onError((_error, context) => context.text('internal error\n', 500));
   return app;
 }
 
-function addPages(
-  app: Hono<App>,
-  { view, below, metrics, clock }: StatusAppSettings,
-  mayGoOn: (context: Context<App>) => boolean,
-): void {
+function addPages(app: Hono<App>, settings: StatusAppSettings, door: ReturnType<typeof openDoor>): void {
+  const { view, below, metrics, clock } = settings;
   const askedOf = (context: Context<App>): URLSearchParams => new URL(context.req.url).searchParams;
   const json = { 'content-type': 'application/json' };
   let streams = 0;
@@ -126,7 +123,7 @@ function addPages(
     return streamSSE(context, async (stream) => {
       let told = '';
       try {
-        for (let tick = 0; !stream.aborted && mayGoOn(context); tick++) {
+        for (let tick = 0; !stream.aborted && !(door.readerOf(context) instanceof Response); tick++) {
           const now = shown.version();
           if (now !== told || tick % keepAliveTicks === 0)
             await stream.writeSSE({ event: now === told ? 'alive' : 'state', data: '' });

@@ -11,10 +11,8 @@ import { optionNames } from '../options.ts';
 import type { OpenSource, WatchedSource } from '../watch/invocation.ts';
 import { openSource } from '../watch/source.ts';
 
-type Pool = <T>(work: () => Promise<T>) => Promise<T>;
-
 /** Lets so many go on at once. One that takes longer than `slowMs` waits for its server, and counts no more. */
-export function createPool(width: number, slowMs: number | null): Pool {
+export function createPool(width: number, slowMs: number | null): <T>(work: () => Promise<T>) => Promise<T> {
   let free = width;
   const waiting: (() => void)[] = [];
   return async (work) => {

@@ -74,19 +74,16 @@ async function openFleet(line: ParsedLine, terminal: Terminal, settings: Setting
 function checkWaves({ targets, rollout }: ChosenFleet, { stateDir, lease, gitUrl }: Settings): void {
   const [first, ...more] = targets;
   const isInWaves = more.some(({ wave }) => wave !== first?.wave);
-  if ((isInWaves || rollout.maxParallel !== undefined) && stateDir === null && lease === 'none')
-    throw makeFailure(
-      'usage',
-      'waves need --state-dir: after a restart nobody would know how far a roll-out has come',
-      'give --state-dir DIR; each target keeps its state below it',
-    );
+  if ((isInWaves || rollout.maxParallel !== undefined) && stateDir === null && lease === 'none') {
+    const summary = 'waves need --state-dir: after a restart nobody would know how far a roll-out has come';
+    throw makeFailure('usage', summary, 'give --state-dir DIR; each target keeps its state below it');
+  }
   const other = gitUrl === null ? more.find(({ path: folder }) => folder !== first?.path) : undefined;
-  if (isInWaves && other !== undefined)
-    throw makeFailure(
-      'usage',
-      `${other.name} and ${first?.name} are in waves and have two paths: two folders never have the same revision`,
-      'give all targets one `path`, with `overlay` or `values` for what differs; or read them from Git: --git-url',
-    );
+  if (!isInWaves || other === undefined) return;
+  const both = `${other.name} and ${first?.name} are in waves and have two paths`;
+  const hint =
+    'give all targets one `path`, with `overlay` or `values` for what differs; or read them from Git: --git-url';
+  throw makeFailure('usage', `${both}: two folders never have the same revision`, hint);
 }
 
 type Member = Target & { readonly keeper: Keeper };

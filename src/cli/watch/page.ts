@@ -109,10 +109,8 @@ function listLines({ state: { userNames }, seen }: Look): readonly RuleLine[] {
 }
 
 /** The verdict on a packet by the live rules, or what is wrong with the question. */
-function explain(
-  { state: { userNames }, settings, seen, userIds }: Look,
-  { destination, protocol, port, user }: ReturnType<typeof readTypedPacket>,
-) {
+function explain({ state: { userNames }, settings, seen, userIds }: Look, packet: ReturnType<typeof readTypedPacket>) {
+  const { destination, protocol, port, user } = packet;
   try {
     if (settings === null) throw makeFailure('usage', 'nothing is known yet');
     if (!/^\d{0,5}$/.test(port) || Number(port) > 65535) throw makeFailure('usage', `${port} is not a port`);
@@ -124,10 +122,9 @@ function explain(
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     const [{ summary, hint = '' } = { summary: '' }] = error.problems;
+    const words = `${summary}${hint === '' ? '' : `: ${hint}`}`;
     // The fields of the form have the names of the flags.
-    const text = escapeControls(
-      `${summary}${hint === '' ? '' : `: ${hint}`}`.replace(/--(?=(?:destination|protocol|port|user)\b)/g, ''),
-    );
+    const text = escapeControls(words.replace(/--(?=(?:destination|protocol|port|user)\b)/g, ''));
     return { text, members: { error: text } };
   }
 }
@@ -175,7 +172,6 @@ function revisionsOf(sight: Sight | null, newest: string | null): Pick<SidecarSt
 
 /** The status with every text safe to show: names and remote text may hold escapes and characters that change direction. */
 function cleaned(status: Status): Status {
-  return JSON.parse(
-    JSON.stringify(status, (_key, value: unknown) => (typeof value === 'string' ? escapeControls(value) : value)),
-  );
+  const clean = (_key: string, value: unknown) => (typeof value === 'string' ? escapeControls(value) : value);
+  return JSON.parse(JSON.stringify(status), clean);
 }

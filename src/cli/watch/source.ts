@@ -1,10 +1,7 @@
 import path from 'node:path';
 import { createDirectorySource } from '../../adapters/source/directory.ts';
-import type { GitSettings } from '../../adapters/source/git.ts';
 import { parseGitPath, parseRef, parseRemote } from '../../adapters/source/git-address.ts';
 import { wakeOnChange } from '../../adapters/source/watch.ts';
-import type { Problem } from '../../model/problem.ts';
-import type { Result } from '../../model/result.ts';
 import { Failure, makeFailure, type Settings } from '../command.ts';
 import { formatFlag, listGroup } from '../options.ts';
 import { readPathOperand } from '../path-operand.ts';
@@ -28,33 +25,20 @@ export const openSource: OpenSource = async (context, stateFolder, references) =
   }
   const { GitSource } = await import('../../adapters/source/git.ts');
   const own = { stateFolder: path.join(stateFolder, 'git'), environment: terminal.env, references };
-  const source = new GitSource(readGitSettings(settings, settings.gitUrl, own));
+  const source = new GitSource({ ...readGitSettings(settings, settings.gitUrl), ...own });
   return { source, root: null, follow: () => null, forget: () => source.forget() };
 };
 
 /** The Git source's settings, every text of them checked; throws a `Failure` with all problems. */
-function readGitSettings(
-  settings: Settings,
-  url: string,
-  context: Pick<GitSettings, 'stateFolder' | 'environment' | 'references'>,
-): GitSettings {
-  const problems: Problem[] = [];
-  const remote = checked(parseRemote(url, settings.gitAllow), problems);
-  const target = checked(parseRef(settings.gitRef), problems);
-  const parts = checked(parseGitPath(settings.gitPath), problems);
-  if (remote?.protocol === 'ssh' && settings.gitKnownHosts === null)
-    problems.push(wrong('for ssh the server’s key must be known: give --git-known-hosts'));
-  if (remote === null || target === null || parts === null || problems.length > 0) throw new Failure(problems);
-  const { gitTimeout: timeoutMs } = settings;
-  return { ...context, remote, target, path: parts, access: settings, limits: readLimits(settings), timeoutMs };
-}
-
-function checked<T>(result: Result<T, string>, problems: Problem[]): T | null {
-  if (result.ok) return result.value;
-  problems.push(wrong(result.error));
-  return null;
-}
-
-function wrong(summary: string): Problem {
-  return { code: 'bad-setting', severity: 'error', summary };
+function readGitSettings(settings: Settings, url: string) {
+  const remote = parseRemote(url, settings.gitAllow);
+  const target = parseRef(settings.gitRef);
+  const parts = parseGitPath(settings.gitPath);
+  const wrong = [remote, target, parts].flatMap((one) => (one.ok ? [] : one.error));
+  if (remote.ok && remote.value.protocol === 'ssh' && settings.gitKnownHosts === null)
+    wrong.push('for ssh the server’s key must be known: give --git-known-hosts');
+  if (!remote.ok || !target.ok || !parts.ok || wrong.length > 0)
+    throw new Failure(wrong.map((summary) => ({ code: 'bad-setting', severity: 'error', summary })));
+  const checked = { remote: remote.value, target: target.value, path: parts.value };
+  return { ...checked, access: settings, limits: readLimits(settings), timeoutMs: settings.gitTimeout };
 }
