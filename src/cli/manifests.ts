@@ -146,19 +146,15 @@ export async function buildFiles(invocation: Invocation, manifests: readonly Nam
     return { ...problem, ...(place && { place: rename(place) }), ...(others && { related: others }) };
   });
   const unknown = problems.filter(({ code }) => definedElsewhere.test(code));
+  const names = new Set(unknown.flatMap(({ summary }) => /`[^`]+`/.exec(summary)?.[0] ?? []));
+  const summary = `These files do not define ${joinSome([...names], 5)}, which they name.`;
+  const hint = 'Other files may define them: reconcile validate DIRECTORY checks that.';
+  const note = unknown.length === 0 ? [] : [makeNote('unknown-names', summary, hint)];
   const others = problems.filter(({ code }) => !definedElsewhere.test(code));
-  return { ...built, revision: digestFiles(files), problems: [...others, ...noteOf(unknown)] };
+  return { ...built, revision: digestFiles(files), problems: [...others, ...note] };
 }
 
 const definedElsewhere = /^unknown-(?:network|group|user|overlay)$/;
-
-function noteOf(unknown: readonly Problem[]): readonly Problem[] {
-  if (unknown.length === 0) return [];
-  const named = unknown.flatMap(({ summary }) => /`([^`]+)`/.exec(summary)?.[1] ?? []);
-  const names = [...new Set(named)].map((name) => `\`${name}\``);
-  const summary = `These files do not define ${joinSome(names, 5)}, which they name.`;
-  return [makeNote('unknown-names', summary, 'Other files may define them: reconcile validate DIRECTORY checks that.')];
-}
 
 /** Where Kubernetes mounts the credentials of the process's own service account. */
 export const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount';

@@ -1,6 +1,7 @@
+import { groupBy } from '../model/group-by.ts';
 import { joinSome } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
-import type { Effect, Traffic } from '../policy/traffic.ts';
+import type { Traffic } from '../policy/traffic.ts';
 import type { EnforcementReport, Finding } from './report.ts';
 
 /** Findings of one kind that are shown in full; what is left is counted. */
@@ -14,33 +15,28 @@ export function listEnforcementProblems(report: EnforcementReport): readonly Pro
     const summary = `The kernel's packet filter could not be checked: ${report.message ?? 'no reason was given'}.`;
     return [{ code: 'kernel-unreadable', severity: 'warning', summary }];
   }
-  const kinds = [...new Set(report.findings.map(({ kind }) => kind))];
-  return kinds.flatMap((kind) => problemsOfKind(report.findings.filter((finding) => finding.kind === kind)));
-}
-
-function problemsOfKind(findings: readonly Finding[]): readonly Problem[] {
-  const shown = findings.slice(0, shownOfKind).map(problemOf);
-  const [first] = findings;
-  const left = findings.length - shown.length;
-  if (first === undefined || left <= 0) return shown;
-  return [...shown, { code: `kernel-${first.kind}`, severity: 'warning', summary: `${left} more of this kind.` }];
+  return [...groupBy(report.findings, ({ kind }) => kind)].flatMap(([kind, findings]) => {
+    const shown = findings.slice(0, shownOfKind).map(problemOf);
+    const left = findings.length - shown.length;
+    const rest = { code: `kernel-${kind}`, severity: 'warning', summary: `${left} more of this kind.` } as const;
+    return left > 0 ? [...shown, rest] : shown;
+  });
 }
 
 function problemOf(finding: Finding): Problem {
   const summary = `${finding.summary.charAt(0).toUpperCase()}${finding.summary.slice(1)}.`;
   // The rules without effect, where the summary only counts them.
   const names = finding.rules.map(({ name, key }) => name ?? key);
-  const concerns = names.length < 2 ? [] : [`concerns ${joinSome(names, shownRules)}`];
-  const hint = [...concerns, ...trafficHints(finding.effect), remedyOf(finding)].join('; ');
+  const { opens, closes } = finding.effect;
+  const hints = [
+    names.length > 1 && `concerns ${joinSome(names, shownRules)}`,
+    opens.length > 0 && `lets pass what the rules drop: ${trafficText(opens)}`,
+    closes.length > 0 && `drops what the rules accept: ${trafficText(closes)}`,
+    remedyOf(finding),
+  ];
+  const hint = hints.filter(Boolean).join('; ');
   const place = finding.rules.length === 1 ? finding.rules[0]?.place : null;
   return { code: `kernel-${finding.kind}`, severity: 'warning', summary, hint, ...(place ? { place } : {}) };
-}
-
-function trafficHints({ opens, closes }: Effect): readonly string[] {
-  return [
-    ...(opens.length === 0 ? [] : [`lets pass what the rules drop: ${trafficText(opens)}`]),
-    ...(closes.length === 0 ? [] : [`drops what the rules accept: ${trafficText(closes)}`]),
-  ];
 }
 
 function trafficText(traffic: readonly Traffic[]): string {

@@ -26,9 +26,8 @@ export async function lookAtLockFile(settings: LockFileSettings): Promise<LeaseH
   const found = await stat(`${settings.path}.lock`).catch(replaceError('ENOENT', null));
   const { name, heldMs } = await readOwner(settings);
   if (found === null || settings.clock.wallTime() - found.mtimeMs > heldMs) return null;
-  const record = await openRecordText(`${settings.path}.record`)
-    .read()
-    .catch(() => null);
+  const kept = openRecordText(`${settings.path}.record`);
+  const record = await kept.read().catch(() => null);
   return { name: name || 'an unnamed process', suspended: name !== '' && saysSuspended(record) };
 }
 

@@ -132,20 +132,14 @@ function registerGauges(registry: Registry, states: States, own: readonly string
       return now === null ? [] : [[{}, name.endsWith('_seconds') ? now / 1000 : now]];
     });
   const levels = { True: 1, False: 0, Unknown: -1 } as const;
-  register(
-    'condition',
-    'Conditions by type and reason: 1 True, 0 False, -1 Unknown',
-    ['type', 'reason'],
-    ({ conditions }) =>
-      Object.values(conditions).map((one) => [{ type: one.type, reason: one.reason }, levels[one.status]]),
+  const ofConditions = 'Conditions by type and reason: 1 True, 0 False, -1 Unknown';
+  register('condition', ofConditions, ['type', 'reason'], ({ conditions }) =>
+    Object.values(conditions).map(({ type, reason, status }) => [{ type, reason }, levels[status]]),
   );
-  register(
-    'revision_info',
-    'The observed, attempted and applied revision, and the one in force, as labels; always 1',
-    ['kind', 'revision'],
-    ({ revisions: { observed, attempted, applied, inForce } }) =>
-      Object.entries({ observed, attempted, applied, in_force: inForce }).flatMap(([kind, revision]): Row[] =>
-        revision === null ? [] : [[{ kind, revision }, 1]],
-      ),
-  );
+  const ofRevisions = 'The observed, attempted and applied revision, and the one in force, as labels; always 1';
+  register('revision_info', ofRevisions, ['kind', 'revision'], ({ revisions }) => {
+    const { observed, attempted, applied, inForce } = revisions;
+    const known = Object.entries({ observed, attempted, applied, in_force: inForce });
+    return known.flatMap(([kind, revision]) => (revision === null ? [] : [[{ kind, revision }, 1] as const]));
+  });
 }

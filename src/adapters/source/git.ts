@@ -37,7 +37,6 @@ export class GitSource implements Source {
   readonly description: string;
   readonly #settings: GitSettings;
   readonly #clone: CloneSettings;
-  readonly #fetchBytes: number;
   #cached: SourceContent | null = null;
   #isChecked = false;
   #fetches = 0;
@@ -50,13 +49,13 @@ export class GitSource implements Source {
     const state = path.resolve(settings.stateFolder);
     this.description = `${remote.url} ${target.kind === 'commit' ? target.id : (target.names[0] ?? '')}`;
     this.#settings = settings;
-    this.#fetchBytes = settings.limits.fetchBytes ?? defaultFetchBytes;
+    const fileBytes = settings.limits.fetchBytes ?? defaultFetchBytes;
     this.#clone = {
       ...settings,
       folder: path.join(state, 'clone.git'),
       home: path.join(state, 'home'),
       askpass: path.join(state, 'askpass'),
-      caps: { memoryBytes: Math.max(this.#fetchBytes, leastMemory), fileBytes: this.#fetchBytes },
+      caps: { memoryBytes: Math.max(fileBytes, leastMemory), fileBytes },
     };
   }
 
@@ -76,7 +75,7 @@ export class GitSource implements Source {
     if (!result.ok && result.error.code === 'source-too-large' && observed !== undefined) {
       this.#tooLarge = { commit: observed, problem: result.error };
     }
-    const isOld = this.#fetches > fetchesPerClone || measureClone(this.#clone.folder) > 2 * this.#fetchBytes;
+    const isOld = this.#fetches > fetchesPerClone || measureClone(this.#clone.folder) > 2 * this.#clone.caps.fileBytes;
     if (isOld && result.ok) await this.#discard();
     return { ...readingOf(result), ...(observed === undefined ? {} : { observed }) };
   }

@@ -1,11 +1,10 @@
 import type { Limits } from '../../desired/context.ts';
-import type { Problem } from '../../model/problem.ts';
+import { makeError, makeNote, type Problem } from '../../model/problem.ts';
 
 /** A source beyond one of its limits, a directory and a Git tree alike. `setting`: the one that raises it; without, none does. */
 export function refuseTooLarge(summary: string, setting?: string): Problem {
   const raise = setting === undefined ? '' : `, or raise ${setting} in the settings file`;
-  const hint = `point PATH (or --git-path) at the manifests only${raise}`;
-  return { code: 'source-too-large', severity: 'error', summary, hint };
+  return makeError('source-too-large', summary, `point PATH (or --git-path) at the manifests only${raise}`);
 }
 
 /** A source that goes beyond one of the settings' limits; `path`: where, of those that count within it. */
@@ -36,7 +35,7 @@ export function noteJson(path: string, bytes: Uint8Array | null): readonly Probl
   if (!isLikely) return [];
   const summary = 'This file is not read: manifests are YAML files (*.yaml, *.yml).';
   const hint = 'Give it the ending `.yaml` (JSON is YAML), or leave it as it is.';
-  return [{ code: 'json-not-read', severity: 'note', summary, hint, place: { file: path, line: 1, column: 1 } }];
+  return [makeNote('json-not-read', summary, hint, { file: path, line: 1, column: 1 })];
 }
 
 /** For a folder without manifests: `; manifests are YAML, so JSON is not read (rules.json)`. */

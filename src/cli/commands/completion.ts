@@ -1,4 +1,4 @@
-import { type Answer, type CommandSpec, type Invocation, listOptions, makeFailure } from '../command.ts';
+import { type Answer, type Invocation, listOptions, makeFailure } from '../command.ts';
 import { commands } from '../commands.ts';
 import { formatFlag, type OptionName, type OptionSpec, optionNames, options } from '../options.ts';
 
@@ -13,8 +13,6 @@ export async function run({ operands }: Invocation): Promise<Answer> {
 
 const writers: ReadonlyMap<string, () => string> = new Map(Object.entries({ bash, zsh, fish }));
 
-const flagsOf = (spec: CommandSpec): readonly string[] => ['--help', ...listOptions(spec).map(formatFlag)];
-
 function choicesOf(name: OptionName): readonly string[] {
   const spec: OptionSpec = options[name];
   return 'choices' in spec ? spec.choices : (spec.words ?? []);
@@ -27,9 +25,10 @@ function bash(): string {
     const words = choicesOf(name).join(' ');
     return words === '' ? [] : [`    ${formatFlag(name)}) COMPREPLY=($(compgen -W '${words}' -- "$cur")); return ;;`];
   });
-  const cases = commands.map(
-    (spec) => `    ${spec.name === 'apply' ? "apply|''" : spec.name}) flags='${flagsOf(spec).join(' ')}' ;;`,
-  );
+  const cases = commands.map((spec) => {
+    const flags = ['--help', ...listOptions(spec).map(formatFlag)].join(' ');
+    return `    ${spec.name === 'apply' ? "apply|''" : spec.name}) flags='${flags}' ;;`;
+  });
   return `# reconcile completion for bash: source <(reconcile completion bash)
 _reconcile() {
   local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} command='' word flags

@@ -26,11 +26,8 @@ export async function run(invocation: Invocation): Promise<Answer> {
   if (question === null) {
     const rule = findNamedRule(asked ?? '', subject);
     const traffic = explainRule(index, rule);
-    return {
-      text: () => renderRuleReport(rule, traffic, userNames),
-      document: () => renderDocument(makeRuleMembers(rule, traffic), problems),
-      notes,
-    };
+    const document = () => renderDocument(makeRuleMembers(rule, traffic), problems);
+    return { text: () => renderRuleReport(rule, traffic, userNames), document, notes };
   }
   const user = question.user === null ? null : findNamedUser(question.user, subject);
   const report = reportPacket({ ...question, user }, index, readProfile(settings).ports);

@@ -34,7 +34,10 @@ export async function run(invocation: Invocation): Promise<Answer> {
   }
   const forge = settings.forge ?? readForge(folder);
   const place = { folder, path, written: relative(terminal.cwd, path) || '.', server, forge };
-  return settings.example ? initExample(invocation, place) : initFromServer(invocation, place);
+  if (!settings.example) return await initFromServer(invocation, place);
+  const written = await writeMissing(place, addSchemas([{ path: 'office.yaml', text: exampleRules }]), []);
+  const checked = await runValidate({ ...invocation, operands: [place.written] });
+  return { ...checked, text: (display) => `${written}\n${checked.text?.(display) ?? ''}\n${describeNext(place)}` };
 }
 
 async function initFromServer(invocation: Invocation, place: Place): Promise<Answer> {
@@ -60,12 +63,6 @@ async function initFromServer(invocation: Invocation, place: Place): Promise<Ans
       `${renderExamination(examination, display.color)}\n${written}\n${plan.text?.(display) ?? ''}\n${describeNext(place)}`,
     notes: (color) => `${renderProblems(problems, color)}${describeSecrets(configuration)}${plan.notes?.(color) ?? ''}`,
   };
-}
-
-async function initExample(invocation: Invocation, place: Place): Promise<Answer> {
-  const written = await writeMissing(place, addSchemas([{ path: 'office.yaml', text: exampleRules }]), []);
-  const checked = await runValidate({ ...invocation, operands: [place.written] });
-  return { ...checked, text: (display) => `${written}\n${checked.text?.(display) ?? ''}\n${describeNext(place)}` };
 }
 
 /** Writes what is not there; manifests only where there is none yet, since those that are there may mean the same. */
