@@ -31,7 +31,10 @@ export function checkEnforcement(live: readonly LiveRule[], names: RuleNames, ta
       .filter(([{ rule }]) => hasChain(table, rule.userId))
       .map(([rule, parts]) => missingFinding(rule, parts, refer(rule))),
     ...surplus.map((leftover) => surplusFinding(leftover, refer)),
-    ...defects.map((defect) => structureFinding(defect, live, refer, table)),
+    ...defects.map((defect) => {
+      const rules = live.filter((one) => defect.concerns(getSetKind(one))).map(refer);
+      return structureFinding(defect, rules, table.dormant);
+    }),
     ...[...table.unknown, ...listMisordered(table)].map(({ where, detail }): Draft => {
       const summary = `unknown ${where} in the table inet firezone: ${detail}`;
       return { kind: 'unknown', summary, rules: [], elements: [], parts: [] };
@@ -101,13 +104,7 @@ function surplusFinding({ rules: parts, leftBy }: Leftover, refer: (live: LiveRu
   return { kind: 'stale', summary, rules: [ref], elements, parts };
 }
 
-function structureFinding(
-  { kind, what, userId, family, concerns }: StructureDefect,
-  live: readonly LiveRule[],
-  refer: (live: LiveRule) => RuleRef,
-  { dormant = false }: FilterTable,
-): Draft {
-  const rules = live.filter((entry) => concerns(getSetKind(entry))).map(refer);
+function structureFinding({ kind, what, userId, family }: StructureDefect, rules: readonly RuleRef[], dormant = false) {
   const summary = `${what} ${rules.length === 1 ? 'one live rule has' : `${rules.length} live rules have`} no effect`;
   const parts = (family === null ? ([4, 6] as const) : [family]).map((one): Part => {
     return { userId, destination: new Network(one, 0n, 0), ports: null };

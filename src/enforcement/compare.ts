@@ -117,8 +117,6 @@ function textOf(rules: readonly Rule[]): string {
 
 function likeness(a: Rule, b: Rule | undefined): number {
   if (b === undefined) return 0;
-  const scope = a.userId === b.userId ? 2 : 0;
-  const action = a.action === b.action ? 1 : 0;
-  const near = intersects(a.destination, b.destination) ? 2 : 0;
-  return scope + action + near;
+  const [isSameUser, isNear] = [a.userId === b.userId, intersects(a.destination, b.destination)];
+  return 2 * Number(isSameUser) + 2 * Number(isNear) + Number(a.action === b.action);
 }

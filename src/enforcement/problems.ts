@@ -2,7 +2,7 @@ import { groupBy } from '../model/group-by.ts';
 import { joinSome } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Traffic } from '../policy/traffic.ts';
-import type { EnforcementReport, Finding } from './report.ts';
+import { type EnforcementReport, type Finding, mendable } from './report.ts';
 
 /** Findings of one kind that are shown in full; what is left is counted. */
 const shownOfKind = 20;
@@ -49,17 +49,7 @@ function trafficText(traffic: readonly Traffic[]): string {
 
 function remedyOf({ kind, dormant }: Finding): string {
   if (dormant === true) return 'wake it on the host with `nft add table inet firezone`';
-  switch (kind) {
-    case 'missing':
-    case 'stale':
-    case 'user-chain-missing':
-    case 'table-missing':
-      return 'replace it with `--repair`, or wait if the server was just started';
-    case 'extra':
-    case 'jump-missing':
-    case 'verdict-missing':
-      return 'a restart of the server builds its filter anew';
-    case 'unknown':
-      return 'find out who made it: it may decide before the rules do';
-  }
+  if (mendable.includes(kind)) return 'replace it with `--repair`, or wait if the server was just started';
+  if (kind === 'unknown') return 'find out who made it: it may decide before the rules do';
+  return 'a restart of the server builds its filter anew';
 }

@@ -65,7 +65,7 @@ export function reportUnreadable(message: string, liveRules: number): Enforcemen
 }
 
 /** Kinds of findings that replacing a rule mends, the most harmful first. */
-const mendable: readonly FindingKind[] = ['table-missing', 'user-chain-missing', 'missing', 'stale'];
+export const mendable: readonly FindingKind[] = ['table-missing', 'user-chain-missing', 'missing', 'stale'];
 
 /**
  * The rule to replace next, as a set of live ids: one at most. Deleting a rule that the kernel does not hold as it is makes

@@ -63,11 +63,11 @@ function explainFailure({ end, code, stderr: said }: ProcessRun, { netns, timeou
   }
   if (said.startsWith('nsenter: failed to execute'))
     return fail('nft is not installed here; install the package nftables');
-  if (said.startsWith('nsenter:') && /permitted|denied/.test(said)) {
-    return fail(`the network namespace ${netns} cannot be entered: that needs CAP_SYS_ADMIN beside CAP_NET_ADMIN`);
+  if (said.startsWith('nsenter:')) {
+    const needs = ': that needs CAP_SYS_ADMIN beside CAP_NET_ADMIN';
+    const why = /permitted|denied/.test(said) ? needs : ` (${said}); check --netns`;
+    return fail(`the network namespace ${netns} cannot be entered${why}`);
   }
-  if (said.startsWith('nsenter:'))
-    return fail(`the network namespace ${netns} cannot be entered (${said}); check --netns`);
   if (/Operation not permitted|Permission denied/.test(said)) {
     return fail('nft may not read the packet filter: it needs CAP_NET_ADMIN in the network namespace of the server');
   }
