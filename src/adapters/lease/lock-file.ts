@@ -43,7 +43,6 @@ const abandoning = { realpath: false, fs: { rmdir: (_: string, done: () => void)
 class LockFileStore implements LeaseStore {
   readonly #settings: LockFileSettings;
   readonly #lock: string;
-  readonly #owner: string;
   readonly #record: RecordText;
   #release: (() => Promise<void>) | null = null;
   /** The time that another's lock shows, and since when (monotonic, ms). */
@@ -54,7 +53,6 @@ class LockFileStore implements LeaseStore {
   constructor(settings: LockFileSettings) {
     this.#settings = settings;
     this.#lock = `${settings.path}.lock`;
-    this.#owner = `${settings.path}.owner`;
     this.#record = openRecordText(`${settings.path}.record`);
   }
 
@@ -66,13 +64,14 @@ class LockFileStore implements LeaseStore {
   }
 
   async free(): Promise<void> {
+    const { path } = this.#settings;
     const to = this.#takerOf((await this.#readOwner()).name);
     const release = this.#release;
     this.#release = null;
     if (release === null) return;
     // Taken in the meantime: it stays, and is renewed no more.
-    if (to === 'another') return await unlock(this.#settings.path, abandoning).catch(() => undefined);
-    await writeFile(this.#owner, '').catch(() => undefined); // then others wait for it to run out
+    if (to === 'another') return await unlock(path, abandoning).catch(() => undefined);
+    await writeFile(`${path}.owner`, '').catch(() => undefined); // then others wait for it to run out
     await release().catch(() => undefined);
   }
 
@@ -87,14 +86,14 @@ class LockFileStore implements LeaseStore {
   }
 
   async #acquire(tenure: Tenure): Promise<void> {
-    const { clock, identity, durationMs } = this.#settings;
+    const { path, clock, identity, durationMs } = this.#settings;
     const { name, heldMs } = await this.#readOwner();
     if (name !== '' && (await this.#mayBeHeld(heldMs))) return;
     const sentAt = { now: clock.now(), wallTime: clock.wallTime() };
     const taken = await this.#take(tenure, heldMs);
     if (taken === null) return;
     try {
-      await writeFile(this.#owner, `${identity} ${durationMs}`);
+      await writeFile(`${path}.owner`, `${identity} ${durationMs}`);
     } catch (error) {
       await taken().catch(() => undefined); // it goes stale by itself
       throw error;

@@ -18,9 +18,7 @@ const host = String.raw`(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-
 const path = '[A-Za-z0-9._~%/+@,=-]+';
 const web = new RegExp(String.raw`^(https?)://${host}(?::\d{1,5})?/${path}$`);
 const ssh = new RegExp(String.raw`^ssh://(?:[A-Za-z0-9_][A-Za-z0-9._-]*@)?${host}(?::\d{1,5})?/${path}$`);
-const scp = new RegExp(
-  `^(?:[A-Za-z0-9_][A-Za-z0-9._-]*@)${host}:(?!/?/)(?![-:])${path}$|^(?:[A-Za-z0-9_][A-Za-z0-9._-]*@)${host}:/(?!/)${path}$`,
-);
+const scp = new RegExp(`^[A-Za-z0-9_][A-Za-z0-9._-]*@${host}:(?!-|//|/$)${path}$`);
 const file = new RegExp(`^file:///${path}$`);
 
 /**

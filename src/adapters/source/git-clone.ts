@@ -46,13 +46,13 @@ export class Clone extends GitRepository {
    */
   async make(isChecked: boolean): Promise<void> {
     const { folder, home, askpass, remote } = this.#settings;
-    if (isChecked && [path.join(folder, 'HEAD'), home, askpass].every((part) => existsSync(part))) return;
+    const head = path.join(folder, 'HEAD');
+    if (isChecked && [head, home, askpass].every((part) => existsSync(part))) return;
     await mkdir(home, { recursive: true, mode: 0o700 });
     await writeFile(askpass, askpassScript, { mode: 0o700 });
     if (existsSync(folder)) await removeLeftovers(folder);
-    if (existsSync(path.join(folder, 'HEAD'))) {
-      if ((await this.originUrl()) === remote.url) return void (await this.run(forgetPromise, [0, 5]));
-    }
+    if (existsSync(head) && (await this.originUrl()) === remote.url)
+      return void (await this.run(forgetPromise, [0, 5]));
     await rm(folder, { recursive: true, force: true });
     await mkdir(folder, { recursive: true, mode: 0o700 });
     await this.run(['init', '--quiet', '--bare', '--initial-branch=none', folder]);

@@ -59,9 +59,8 @@ async function readTogether(repository: GitRepository, commits: readonly string[
   const trees = [...new Set(folders)].filter((id) => id !== null);
   const listed = await listManifestEntries(repository, trees, limits);
   const listings = new Map(trees.map((tree, index) => [tree, listed[index]?.ok ? listed[index].value : null]));
-  const files = [...listings.values()].flatMap(
-    (one) => one?.manifests.filter(({ type }) => type !== 'submodule') ?? [],
-  );
+  const manifests = [...listings.values()].flatMap((one) => one?.manifests ?? []);
+  const files = manifests.filter(({ type }) => type !== 'submodule');
   const blobs = await repository.readBlobs([...new Set(files.map(({ id }) => id))], batch.bytes);
   const contents = new Map<string | null, SourceContent>([[null, { revision: '', files: [] }]]);
   for (const [revision, listing] of listings) {

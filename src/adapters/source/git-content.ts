@@ -110,9 +110,8 @@ async function readFiles({ repository, settings, fetchObjects }: ContentRequest,
   if (long !== undefined) return fail(refuseBeyond(limits, 'fileBytes', long.path));
   const total = entries.reduce((sum, { id }) => sum + (sizes.get(id) ?? 0), 0);
   if (total > limits.totalBytes) return fail(refuseBeyond(limits, 'totalBytes'));
-  return makeFiles(entries, await repository.readBlobs(ids, total), (_, bytes) =>
-    createHash('sha256').update(bytes).digest('hex'),
-  );
+  const hashOf = (_: string, bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
+  return makeFiles(entries, await repository.readBlobs(ids, total), hashOf);
 }
 
 /** Files from the contents of their entries; a problem for what lies in Git LFS, which is not fetched, or behind a link. */

@@ -21,14 +21,13 @@ export interface ObjectHead {
 /** What somebody asked of a repository, or for a person why there is no answer. */
 export type GitAnswer<T> = Promise<Result<T, Problem>>;
 
-/** Why a question to a repository has no answer; `git-broken`: it cannot be worked with, or lacks an object. */
-export type GitErrorCode = 'git-broken' | 'git-not-started' | 'git-timeout' | 'git-aborted';
-
+/** Why a question to a repository has no answer. */
 export class GitError extends Error {
   override readonly name = 'GitError';
-  readonly code: GitErrorCode;
+  /** `git-broken`: it cannot be worked with, or lacks an object. */
+  readonly code: (typeof ends)[keyof typeof ends][0];
 
-  constructor(code: GitErrorCode, message: string) {
+  constructor(code: GitError['code'], message: string) {
     super(message);
     this.code = code;
   }
@@ -177,7 +176,7 @@ const ends = {
   timeout: ['git-timeout', `git did not end within ${timeoutMs / 1000} s`],
   aborted: ['git-aborted', 'git was stopped'],
   'too-much-output': ['git-broken', 'git wrote more than there can be'],
-} as const satisfies Record<Exclude<ProcessRun['end'], 'exit'>, readonly [GitErrorCode, string]>;
+} as const satisfies Record<Exclude<ProcessRun['end'], 'exit'>, readonly [string, string]>;
 
 function explainRun(command: string, { end, code, stderr }: ProcessRun): GitError {
   if (end === 'exit') return new GitError('git-broken', `git ${command} ended with ${code}: ${stderr.slice(0, 200)}`);

@@ -35,8 +35,7 @@ export async function checkSignature(commit: SignedCommit, keys: SignatureKeys, 
 /** What was signed, and every signature of the commit: header lines `gpgsig`, with continuation lines that begin with a space. */
 function splitSigned({ bytes, id }: SignedCommit) {
   const text = bytes.toString('latin1'); // every byte is one character, and comes back as it was
-  const end = text.indexOf('\n\n');
-  const head = end < 0 ? text : text.slice(0, end);
+  const [head = ''] = text.split('\n\n', 1);
   const wanted = id.length === 64 ? 'gpgsig-sha256 ' : 'gpgsig ';
   const headers = head.split(/\n(?! )/);
   const signatures = headers

@@ -211,10 +211,8 @@ async function readForm(body: ReadableStream<Uint8Array> | null): Promise<URLSea
 
 /** With a token a browser cannot be tricked into asking, so that an address of its own (a pod's) is enough. */
 function knownHost(header: string | undefined, settings: StatusAppSettings, hasToken: boolean): boolean {
-  const name = (header ?? '')
-    .replace(/:\d+$/, '')
-    .replace(/^\[|\]$/g, '')
-    .toLowerCase();
+  const host = (header ?? '').replace(/:\d+$/, '');
+  const name = host.replace(/^\[|\]$/g, '').toLowerCase();
   if (isLoopback(name) || name === settings.host.toLowerCase() || settings.hosts.includes(name)) return true;
   return hasToken && settings.hosts.length === 0 && isIP(name) !== 0;
 }

@@ -63,12 +63,10 @@ export function createWebhookApp(settings: WebhookSettings): Hono {
 function claimOf(header: (name: string) => string | undefined) {
   const token = header('x-gitlab-token');
   if (token !== undefined) return token === '' ? null : { isToken: true, value: token };
-  const prefixed = header('x-hub-signature-256') ?? header('x-reconcile-signature');
-  const given =
-    prefixed === undefined
-      ? (header('x-gitea-signature') ?? header('x-forgejo-signature'))
-      : /^sha256=(.*)$/i.exec(prefixed)?.[1];
-  return given !== undefined && /^[0-9a-f]{64}$/i.test(given) ? { isToken: false, value: given.toLowerCase() } : null;
+  const bare = header('x-gitea-signature') ?? header('x-forgejo-signature') ?? '';
+  const prefixed = header('x-hub-signature-256') ?? header('x-reconcile-signature') ?? `sha256=${bare}`;
+  const [, given] = /^sha256=([0-9a-f]{64})$/i.exec(prefixed) ?? [];
+  return given === undefined ? null : { isToken: false, value: given.toLowerCase() };
 }
 
 /** The HMAC of a body, which is read chunk by chunk and not kept; null when it is larger than allowed. */
