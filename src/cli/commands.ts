@@ -6,18 +6,12 @@ const offlineOptions: readonly OptionName[] = ['at', ...listGroup('manifests')];
 
 const historyOptions: readonly OptionName[] = ['since', 'profile', 'values', 'overlay'];
 
-const planningOptions: readonly OptionName[] = [
-  ...[...listGroup('connection'), ...listGroup('manifests')],
-  ...[...listGroup('plan'), ...listGroup('enforcement')],
-];
+const planningOptions = (['connection', 'manifests', 'plan', 'enforcement'] as const).flatMap(listGroup);
 
 /** What shapes a plan of manifests, and no undo. */
 const notOfUndo = ['detailedExitcode', 'showEmails', 'ruleUpdates', 'prune', 'replaceModified', 'base'];
 
-const undoOptions: readonly OptionName[] = [
-  ...listGroup('plan').filter((name) => !notOfUndo.includes(name)),
-  'noSuspend',
-];
+const undoOptions = [...listGroup('plan').filter((name) => !notOfUndo.includes(name)), 'noSuspend'] as const;
 
 const deciding: readonly OptionName[] = ['noSuspend', 'overrideWindow', 'confirmWithin', 'confirmWith'];
 

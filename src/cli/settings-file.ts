@@ -77,19 +77,18 @@ const types: Readonly<Record<string, string>> = {
 type Found = Pick<Problem, 'summary' | 'hint'> & { readonly path: readonly PropertyKey[] };
 
 function problemsOf(issue: z.core.$ZodIssue, name: string, schema: z.ZodType): readonly Found[] {
-  const where = issue.path.length === 0 ? name : `\`${issue.path.join('.')}\``;
-  if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey(key, issue.path, name, schema));
-  if (issue.code === 'invalid_value')
-    return [{ path: issue.path, summary: `${where} must be one of ${issue.values.join(', ')}` }];
+  const { path, message } = issue;
+  const where = path.length === 0 ? name : `\`${path.join('.')}\``;
+  if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey(key, path, name, schema));
+  if (issue.code === 'invalid_value') return [{ path, summary: `${where} must be one of ${issue.values.join(', ')}` }];
+  if (issue.code === 'custom') return [{ path, summary: `${where}: ${message}` }];
+  const wanted = describeWanted(path, schema);
   if (issue.code === 'invalid_type') {
-    const must = `must be ${describeWanted(issue.path, schema) ?? types[issue.expected]}`;
-    const fault = issue.message.endsWith('undefined') ? 'is missing' : must;
-    return [{ path: issue.path, summary: `${where} ${fault}` }];
+    const fault = message.endsWith('undefined') ? 'is missing' : `must be ${wanted ?? types[issue.expected]}`;
+    return [{ path, summary: `${where} ${fault}` }];
   }
-  if (issue.code === 'custom') return [{ path: issue.path, summary: `${where}: ${issue.message}` }];
-  const wanted = describeWanted(issue.path, schema);
   const summary = `${where} ${wanted === null ? 'has a value that is not allowed' : `must be ${wanted}`}`;
-  return [{ path: issue.path, summary, hint: describeList(name) }];
+  return [{ path, summary, hint: describeList(name) }];
 }
 
 function describeList(name: string): string {

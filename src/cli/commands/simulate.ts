@@ -58,18 +58,15 @@ function optionsOf(settings: Settings, token: string): SimulatorOptions {
 /** The port of `--listen [HOST:]PORT`, or of `--port`; 0: any that is free. The simulator is for this machine alone. */
 function portOf({ simulatorListen, simulatorPort }: Settings): number {
   if (simulatorListen === null) return simulatorPort ?? 0;
-  const found = /^(?:(?:127\.0\.0\.1|localhost):|:)?([0-9]{1,5})$/.exec(simulatorListen);
-  const port = Number(found?.[1] ?? Number.NaN);
+  const port = Number(/^(?:(?:127\.0\.0\.1|localhost):|:)?([0-9]{1,5})$/.exec(simulatorListen)?.[1]);
   if (port <= 65_535) return port;
   const hint = 'write a port, such as --listen 8080; only this machine can reach the simulator';
   throw makeFailure('usage', `--listen ${simulatorListen} is no loopback address to listen on`, hint);
 }
 
 function parseUser(text: string): UserSeed {
-  const equals = text.indexOf('=');
-  const name = text.slice(0, Math.max(equals, 0));
-  const id = text.slice(equals + 1);
-  if (name === '' || !isUuidText(id)) throw makeFailure('usage', `--user ${text}: write NAME=UUID`);
+  const [, name = '', id = ''] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
+  if (!isUuidText(id)) throw makeFailure('usage', `--user ${text}: write NAME=UUID`);
   return name.includes('@') ? { name, id, email: name } : { name, id };
 }
 
