@@ -75,15 +75,17 @@ const windowShape = z
     return z.NEVER;
   });
 
+/** A member that may be left out; `help` is what the reference says of it. */
+const optional = <T extends z.ZodType>(schema: T, help: string) => schema.optional().describe(help);
+
 const protectedShape = z
   .strictObject({
     destination: cidr.describe('a network that no plan may open or cut off'),
     protocol: z.enum(['tcp', 'udp', 'other']).optional(),
-    port: z
-      .union([z.int(), z.string()])
-      .describe('a port or a range, such as 443 or 8000-8010')
-      .optional()
-      .describe('a port or a range; needs protocol tcp or udp'),
+    port: optional(
+      z.union([z.int(), z.string()]).describe('a port or a range, such as 443 or 8000-8010'),
+      'a port or a range; needs protocol tcp or udp',
+    ),
     user: z
       .union([uuid, z.literal('nobody')])
       .describe('the UUID of a user, or `nobody` (names and addresses of users are not known here)')
@@ -104,9 +106,6 @@ const protectedShape = z
     const from = user === undefined ? {} : { user: user === 'nobody' ? null : user.toLowerCase() };
     return { destination: network.value.network, protocol, ports: ports?.value ?? null, ...from };
   });
-
-/** A member that may be left out; `help` is what the reference says of it. */
-const optional = <T extends z.ZodType>(schema: T, help: string) => schema.optional().describe(help);
 
 /** Settings that only the file can hold, beside the flags. */
 const nested = {

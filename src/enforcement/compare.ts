@@ -96,9 +96,10 @@ function subtract(a: FilterElement, b: FilterElement): readonly FilterElement[] 
 /** One element to one rule that was changed in place, the most alike first: any pairing says the same about the traffic. */
 function attributeSurplus(surplus: readonly (readonly Rule[])[], changed: readonly LiveRule[]): readonly Leftover[] {
   const free = new Set(changed);
+  const textOf = ({ rules }: Leftover): string => rules.map(formatRuleKey).join(', ');
   const leftovers = surplus
     .map((rules): Leftover => ({ rules, leftBy: null }))
-    .sort((a, b) => compareText(textOf(a.rules), textOf(b.rules)));
+    .sort((a, b) => compareText(textOf(a), textOf(b)));
   for (const least of [5, 4, 3, 2, 1, 0]) {
     for (const [index, leftover] of leftovers.entries()) {
       if (leftover.leftBy !== null || free.size === 0) continue;
@@ -109,10 +110,6 @@ function attributeSurplus(surplus: readonly (readonly Rule[])[], changed: readon
     }
   }
   return leftovers;
-}
-
-function textOf(rules: readonly Rule[]): string {
-  return rules.map(formatRuleKey).join(', ');
 }
 
 function likeness(a: Rule, b: Rule | undefined): number {

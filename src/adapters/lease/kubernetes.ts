@@ -242,9 +242,8 @@ function decodeLease({ status, text }: { readonly status: number; readonly text:
   }
   const said = body?.['message'];
   const words = typeof said === 'string' ? `the API server says: ${escapeControls(said).slice(0, 300)}` : '';
-  const advice =
-    status === 401 || status === 403
-      ? 'the lease may not be used: check its Role and the token'
-      : 'the API server did not carry it out; it is tried again';
+  const refused = 'the lease may not be used: check its Role and the token';
+  const isRefused = status === 401 || status === 403;
+  const advice = isRefused ? refused : 'the API server did not carry it out; it is tried again';
   throw new NotRenewed(String(status), words === '' ? advice : `${advice}; ${words}`);
 }

@@ -31,9 +31,6 @@ export async function run(invocation: Invocation): Promise<Answer> {
   }
   const user = question.user === null ? null : findNamedUser(question.user, subject);
   const report = reportPacket({ ...question, user }, index, readProfile(settings).ports);
-  return {
-    text: ({ color }) => renderPacketReport(report, userNames, color),
-    document: () => renderDocument(makePacketMembers(report), problems),
-    notes,
-  };
+  const document = () => renderDocument(makePacketMembers(report), problems);
+  return { text: ({ color }) => renderPacketReport(report, userNames, color), document, notes };
 }

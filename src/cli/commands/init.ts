@@ -71,7 +71,14 @@ async function writeMissing(place: Place, manifests: readonly ExportedFile[], bi
   const isNew = !existsSync(place.path) || listOtherManifests(place.path, []).length === 0;
   const below = isNew ? manifests.map(({ path, text }) => ({ path: `${policy}/${path}`, text })) : [];
   const lines = isNew ? [] : [`  kept     ${policy}, which holds manifests\n`];
-  for (const { path, text } of [...below, ...filesAround(place, bindings)]) {
+  const around = [
+    { path: 'settings.yaml', text: settingsText(place, bindings) },
+    ...(place.forge === 'github' ? [{ path: '.github/workflows/firezone.yml', text: githubWorkflow(place) }] : []),
+    ...(place.forge === 'gitlab' ? [{ path: '.gitlab-ci.yml', text: gitlabJobs(place) }] : []),
+    { path: '.pre-commit-config.yaml', text: hooks },
+    { path: 'README.md', text: readme(place) },
+  ];
+  for (const { path, text } of [...below, ...around]) {
     const isKept = existsSync(join(folder, path));
     if (!isKept) await writeExported(join(folder, path), text, 'DIR and its permissions');
     lines.push(`  ${isKept ? 'kept   ' : 'written'}  ${path}\n`);
@@ -90,16 +97,6 @@ function readForge(folder: string): Forge | null {
 function readGitFiles(folder: string): string {
   const files = ['config', 'refs/remotes/origin/HEAD', 'HEAD'].map((name) => join(folder, '.git', name));
   return files.map((file) => (existsSync(file) ? readFileSync(file, 'utf8') : '')).join('\n');
-}
-
-function filesAround(place: Place, bindings: readonly SecretBinding[]): readonly ExportedFile[] {
-  return [
-    { path: 'settings.yaml', text: settingsText(place, bindings) },
-    ...(place.forge === 'github' ? [{ path: '.github/workflows/firezone.yml', text: githubWorkflow(place) }] : []),
-    ...(place.forge === 'gitlab' ? [{ path: '.gitlab-ci.yml', text: gitlabJobs(place) }] : []),
-    { path: '.pre-commit-config.yaml', text: hooks },
-    { path: 'README.md', text: readme(place) },
-  ];
 }
 
 function settingsText({ server }: Place, bindings: readonly SecretBinding[]): string {

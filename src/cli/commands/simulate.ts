@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { quoteForShell } from '../../adapters/source/git-access.ts';
 import { getErrorCode } from '../../model/result.ts';
-import { type Simulator, type SimulatorOptions, startSimulator } from '../../simulator/server.ts';
+import { type SimulatorOptions, startSimulator } from '../../simulator/server.ts';
 import { drawToken } from '../../simulator/tokens.ts';
 import type { UserSeed } from '../../simulator/users.ts';
 import { isUuidText } from '../../simulator/uuid.ts';
@@ -16,7 +16,12 @@ export async function run({ settings, terminal }: Invocation): Promise<Answer> {
   if (tokenFile === null) throw makeFailure('usage', '--token-file is missing', hint);
   const { stdout, stderr, stop } = terminal;
   const onError = (error: unknown): void => stderr(`the simulator made a mistake: ${String(error)}\n`);
-  const simulator = await start({ ...optionsOf(settings, readToken(tokenFile)), onError });
+  const options = { ...optionsOf(settings, readToken(tokenFile)), onError };
+  const simulator = await startSimulator(options).catch((error: unknown) => {
+    if (getErrorCode(error) === 'EADDRINUSE')
+      throw makeFailure('usage', `another process listens on port ${options.port}; choose another with --listen`);
+    throw makeFailure('usage', `the simulator cannot start: ${textOf(error)}`);
+  });
   if (latency !== null) simulator.faults.inject({ fault: { kind: 'delay', milliseconds: latency } });
   stdout(`listening ${simulator.url}\n`);
   stdout(`export RECONCILE_BASE_URL=${simulator.url}\n`);
@@ -29,14 +34,6 @@ export async function run({ settings, terminal }: Invocation): Promise<Answer> {
   }
   await simulator.close();
   return { exit: 0 };
-}
-
-function start(options: SimulatorOptions): Promise<Simulator> {
-  return startSimulator(options).catch((error: unknown) => {
-    if (getErrorCode(error) === 'EADDRINUSE')
-      throw makeFailure('usage', `another process listens on port ${options.port}; choose another with --listen`);
-    throw makeFailure('usage', `the simulator cannot start: ${textOf(error)}`);
-  });
 }
 
 function optionsOf(settings: Settings, token: string): SimulatorOptions {
