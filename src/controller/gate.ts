@@ -27,6 +27,8 @@ const [firstPauseMs, maxPauseMs] = [120_000, 1_800_000];
 export interface PassOrder extends PassGoal {
   /** Called before the first write; gives null where it may be written. Null in its place: nothing is remembered of this order. */
   readonly begin: ((desired: DesiredState | null) => Promise<Verdict | null>) | null;
+  /** Called in its place where the revision comes into effect in part, and not into force. */
+  readonly beginAlone: () => Promise<Verdict | null>;
   /** ms until its content has been stable for long enough to delete; asked when there is a plan. */
   readonly deleteWaitMs: () => number;
 }

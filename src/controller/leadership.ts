@@ -94,6 +94,7 @@ export class Leadership {
       record: this.record,
       isHeld: this.#held === content.revision && this.#held === this.record.pendingRevision,
       begin: (desired) => this.#begin(content, desired),
+      beginAlone: async () => ((await this.#update({ isPartly: true })) ? null : notRecorded),
       deleteWaitMs: () => this.history.quietLeft(this.#parts.settings().deleteQuietMs),
     };
   }

@@ -33,7 +33,8 @@ export class PassRunner {
     const rules = await this.#runOne(order, 'rules');
     const isBegun = order.content.revision === order.record.inForceRevision || order.back !== undefined;
     // A Configuration alone brings no revision into force: the rules of the one before still begin and end. On trial is the whole.
-    const beginAlone = async () => (this.#parts.settings().confirmWithinMs === null ? null : rules.verdict);
+    const beginAlone = async () =>
+      this.#parts.settings().confirmWithinMs === null ? order.beginAlone() : rules.verdict;
     const begin = isBegun || isInForce(rules.verdict) ? order.begin : beginAlone;
     const revision = order.back === undefined ? order.content.revision : null;
     return joinRuns(rules, await this.#runOne({ ...order, begin }, 'configuration'), revision);

@@ -40,7 +40,8 @@ export function decideRules(input: PlanInput, kept: readonly Sides[] = []): read
     desired: input.desired.rules.filter(({ rule }) => isInScope(rule, input.scope)),
     live: mine,
     base: input.base,
-    mayPair: ({ rule }) => input.options.prune === 'all' && (idle.size === 0 || !idle.has(formatRuleKey(rule))),
+    mayPair: ({ rule }) =>
+      input.options.prune === 'all' && (idle.size === 0 || idle.get(formatRuleKey(rule))?.expires === undefined),
   });
   const changes = [
     ...kept.map((sides) => makeChange('keep', 'in-sync', sides)),

@@ -55,7 +55,7 @@ export function runPolicyTests<T extends Ruled>(
     const at = same[0]?.at;
     const then: readonly (T | DesiredRule)[] = at === undefined ? [] : selectRulesAt(at.rules, at.time);
     const those = at === undefined ? rules : [...then, ...staying];
-    budget.looks -= 10 * those.length + (at?.rules.length ?? 0);
+    budget.looks -= 10 * Math.max(those.length, (at?.rules.length ?? 0) / 10);
     if (budget.looks < 0) break;
     const index = indexRules(those);
     for (const one of same) {

@@ -46,10 +46,11 @@ export function createRecentApplies(stateFolder: string | null) {
   return {
     stateFolder,
     /** Takes the record of an apply, which begins or has ended. `recent`: the revisions whose records matter still. */
-    async note(record: ApplyRecord, recent: readonly (string | null)[]): Promise<void> {
+    async note(record: ApplyRecord, recent: readonly (string | null)[]) {
       const change = changeOf(record);
-      if (change === null) return;
-      mine = [...mine.filter(({ at, revision }) => at !== record.at && recent.includes(revision)), change];
+      if (change !== null)
+        mine = [...mine.filter(({ at, revision }) => at !== record.at && recent.includes(revision)), change];
+      return []; // nothing keeps it from being written
     },
     /** The newest record of this server, which knows the rules that end; of `known`, only where nobody applied since by that. */
     async loadNewest(server: string | null, known: LoopRecord | null): Promise<ApplyRecord | null> {
@@ -135,8 +136,7 @@ export function createWatchPasses(wiring: PassWiring) {
         memory: { knownRules: record.knownRules, serverWasDown, openGaps },
       };
       const lookUp: LookUpFormer = (rule) => indexBase(base)?.find(rule);
-      const note = (one: ApplyRecord) =>
-        recent.note(one, [one.revision, record.pendingRevision, ...record.passedOver]).then(() => []);
+      const note = (one: ApplyRecord) => recent.note(one, [one.revision, record.pendingRevision, ...record.passedOver]);
       const history = createHistoryWriter(recent.stateFolder, logger, note, lookUp, prepared.value.takesBack);
       const by = sidecarNames[back ? 'back' : isHeld ? 'held' : 'apply'];
       const told = history.recordApproved(approve, { by, server: findServer(settings), revision: content.revision });

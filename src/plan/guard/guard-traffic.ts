@@ -62,7 +62,10 @@ export function refuseFailedTests({ input, changes, exposure }: Guarded): readon
   if (tests.length === 0) return [];
   const { at = Number.POSITIVE_INFINITY } = input.desired;
   const standing = changes.flatMap((change) => ruleAfter(change, at));
-  const staying = standing.filter(({ change }) => change.action === 'skip' && change.live !== null);
+  // Where only times turn, what others made is not left for good.
+  const isStaying = ({ live, reason }: Change) =>
+    live !== null && (reason === 'out-of-scope' || (reason === 'prune-off' && input.options.prune === 'none'));
+  const staying = standing.filter(({ change }) => isStaying(change));
   const ended = runPolicyTests(tests, standing, input.profile.ports, { staying });
   const after = ended.flatMap(({ case: one, failure }): Refusal[] => {
     if (failure === null) return [];
