@@ -210,23 +210,25 @@ export function joinRuns(rules: PassRun, configuration: PassRun, revision: strin
   const findFirst = (key: 'waitMs' | 'opensAt'): number | undefined =>
     [rules, configuration].flatMap(({ verdict }) => verdict[key] ?? []).sort((a, b) => a - b)[0];
   const worst = pickWorst([rules.verdict, configuration.verdict]);
-  const other = revision === null ? '' : tellOther(rules, configuration, shortenRevision(revision));
+  const apart = revision === null ? null : tellApart(rules, configuration, shortenRevision(revision));
   const troubled = [rules, configuration].find((run) => run.verdict.kind !== 'good');
   return {
     result: troubled?.result ?? rules.result,
-    verdict: { ...worst, message: other + worst.message, waitMs: findFirst('waitMs'), opensAt: findFirst('opensAt') },
+    verdict: { ...worst, message: apart ?? worst.message, waitMs: findFirst('waitMs'), opensAt: findFirst('opensAt') },
     outcomes: [...rules.outcomes, ...configuration.outcomes],
     isDrift: rules.isDrift,
     apart: { rules, configuration },
   };
 }
 
-/** Before what is said of one part: that the other is in effect. Empty: both are or neither is, or the scope has no rules. */
-function tellOther(rules: PassRun, configuration: PassRun, revision: string): string {
+/** Which part is in effect and what it lacks, and why the other is not. Null: both are or neither is, or the scope has no rules. */
+function tellApart(rules: PassRun, configuration: PassRun, revision: string): string | null {
   const [isDone, isToo] = [rules, configuration].map(({ verdict }) => isInForce(verdict));
-  if (isDone === isToo || (isDone && rules.result?.plan?.changes.length === 0)) return '';
-  if (isDone) return `the rules of ${revision} are in effect, its Configuration is not: `;
-  return `the Configuration of ${revision} is in effect, its rules are not: `;
+  if (isDone === isToo || (isDone && rules.result?.plan?.changes.length === 0)) return null;
+  const [{ verdict: done }, { verdict: left }] = isDone ? [rules, configuration] : [configuration, rules];
+  const but = done.kind === 'good' ? '' : ` but for this: ${done.message.replace(/\.$/, '')};`;
+  if (isDone) return `the rules of ${revision} are in effect,${but} its Configuration is not: ${left.message}`;
+  return `the Configuration of ${revision} is in effect,${but} its rules are not: ${left.message}`;
 }
 
 /** Number of live rules after a pass; null: it did not see them. */

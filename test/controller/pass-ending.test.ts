@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { judge } from '../../src/controller/pass-ending.ts';
+import { joinRuns, judge, type PassRun, type Verdict } from '../../src/controller/pass-ending.ts';
 import type { OidcProvider } from '../../src/model/configuration.ts';
 import { Secret } from '../../src/model/secret.ts';
 import type { PassResult } from '../../src/pass/pass.ts';
@@ -39,5 +39,34 @@ describe('the verdict on a pass', () => {
     const result = inSync(Secret.unknown(), [{ ...provider, client_secret: Secret.of('whatever is live') }]);
     expect(result.plan?.changes[0]?.reason).toBe('unknown-secret');
     expect(judge(result, null)).toMatchObject({ kind: 'good', reason: 'InSync' });
+  });
+});
+
+describe('the verdict on two passes, one over each part', () => {
+  const run = (verdict: Verdict): PassRun => ({ result: null, verdict, outcomes: [], isDrift: false });
+  const join = (rules: Verdict, configuration: Verdict) => joinRuns(run(rules), run(configuration), 'r1').verdict;
+  const lacks = { kind: 'terminal', reason: 'SecretMissing', message: '`sso` differs, and is not sent.' } as const;
+  const refused = { kind: 'terminal', reason: 'Refused', message: 'too many' } as const;
+
+  it('says what the part lacks that is in effect', () => {
+    const clock = { kind: 'held', reason: 'ClockDiffers', message: 'the clocks differ; set them' } as const;
+    expect(join(refused, lacks).message).toBe(
+      'the Configuration of r1 is in effect, but for this: `sso` differs, and is not sent; its rules are not: too many',
+    );
+    expect(join(clock, refused).message).toBe(
+      'the rules of r1 are in effect, but for this: the clocks differ; set them; its Configuration is not: too many',
+    );
+  });
+
+  it('says why the other part is not in effect, also where that is tried again', () => {
+    const failed = { kind: 'transient', reason: 'ApplyFailed', message: 'the server answered 502' } as const;
+    expect(join(failed, lacks)).toMatchObject({
+      reason: 'SecretMissing',
+      message: expect.stringMatching(/but for this: .*; its rules are not: the server answered 502$/),
+    });
+  });
+
+  it('adds nothing where both parts are in effect', () => {
+    expect(join({ kind: 'good', reason: 'InSync', message: 'agrees' }, lacks).message).toBe(lacks.message);
   });
 });
