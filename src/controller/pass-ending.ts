@@ -179,8 +179,7 @@ export function findUnfinished(outcomes: readonly Outcome[]): readonly Outcome[]
 
 function textOfFailed(report: ApplyReport, failed: readonly Outcome[]): string {
   const more = failed.length > 1 ? `; and ${failed.length - 1} more` : '';
-  const [first] = failed;
-  if (first?.message !== undefined) return `${first.message}${more}`;
+  if (failed[0]?.message !== undefined) return `${failed[0].message}${more}`;
   return report.problems[0]?.summary ?? 'some of the plan was not carried out';
 }
 

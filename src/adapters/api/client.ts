@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import { type buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
 import { attempt, fail, getErrorCode, ok, type Result } from '../../model/result.ts';
 import { reveal, Secret } from '../../model/secret.ts';
@@ -14,7 +15,7 @@ export interface ApiClientOptions {
   readonly baseUrl: string;
   /** Asked for each request, so that a renewed token file counts at once. May throw when there is no token. */
   readonly token: () => string;
-  /** A PEM file with the authorities to trust instead of the system's. Read for each request, as the token. */
+  /** A PEM file with the authorities to trust instead of the system's. Read again when the server's certificate is not trusted. */
   readonly caFile?: string;
   /** Allows plain http beyond loopback. */
   readonly allowHttp?: boolean;
@@ -39,9 +40,9 @@ export interface ApiClient extends LiveApi {
   close(): Promise<void>;
 }
 
-interface Connection extends Required<Pick<ApiClientOptions, 'token' | 'maxBodyBytes'>> {
+interface Connection extends Pick<ApiClientOptions, 'token'> {
   readonly base: BaseUrl;
-  readonly connect: () => Dispatcher;
+  readonly exchange: (request: Dispatcher.DispatchOptions, signal: AbortSignal) => ReturnType<typeof exchange>;
   readonly timeoutMs: number;
 }
 
@@ -56,7 +57,7 @@ interface Request {
   readonly parse?: ParseBody;
 }
 
-/** A client of the API; fails when the settings cannot work. No call throws, follows a redirect or repeats a request. */
+/** A client of the API; fails when the settings cannot work. No call throws, follows a redirect or repeats a request that was sent. */
 export function createApiClient(options: ApiClientOptions): Result<ApiClient, string> {
   const base = parseBaseUrl(options.baseUrl, options.allowHttp ?? false);
   if (!base.ok) return base;
@@ -82,17 +83,25 @@ export function createApiClient(options: ApiClientOptions): Result<ApiClient, st
   const first = options.dispatcher ?? attempt(() => open(ca.value), null);
   if (first === null)
     return fail('HTTPS_PROXY or HTTP_PROXY is not the address of a proxy; write it like http://proxy.example.com:3128');
-  let [dispatcher, trusted] = [first, ca.value];
-  /** The CA file may be replaced under a running process: then with new connections. One that cannot be used changes nothing. */
-  const connect = (): Dispatcher => {
+  let [current, trusted] = [first, ca.value];
+  /** Sends nothing where the certificate is not trusted: then it reads the CA file anew, and keeps that if the server answers. */
+  const exchangeTrusted: Connection['exchange'] = async (request, signal) => {
+    const used = current;
+    const send = (dispatcher: Dispatcher) => exchange(dispatcher, { request, timeoutMs, signal, maxBodyBytes });
+    const answer = await send(used);
+    if (answer.ok || !/^(CERT|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO)_/.test(getErrorCode(answer.error.error))) return answer;
+    if (current !== used) return send(current);
     const read = readAuthorities(options.caFile);
-    if (!read.ok || read.value === trusted) return dispatcher;
-    // No request that it has takes longer.
-    setTimeout((old: Dispatcher) => void old.destroy(), timeoutMs, dispatcher).unref();
-    [dispatcher, trusted] = [open(read.value), read.value];
-    return dispatcher;
+    if (!read.ok || read.value === trusted) return answer;
+    const renewed = open(read.value);
+    const second = await send(renewed);
+    if (!second.ok) void renewed.destroy();
+    else [current, trusted] = [renewed, read.value]; // the old connections end when they are idle
+    return second;
   };
-  return ok(methodsOf({ base: base.value, connect, token: options.token, timeoutMs, maxBodyBytes }));
+  const connection = { base: base.value, exchange: exchangeTrusted, token: options.token, timeoutMs };
+  // Not `close`, which waits for the connections of requests that ended long ago: behind a silent proxy for ever.
+  return ok({ ...methodsOf(connection), close: () => current.destroy() });
 }
 
 /** The connections to a proxy, whose errors are marked: else they look like those of the server. */
@@ -106,13 +115,15 @@ function readAuthorities(path: string | undefined): Result<string | undefined, s
   if (path === undefined) return ok(undefined);
   try {
     const pem = readOperatorFile(path, 1_000_000).toString('utf8');
-    return pem.includes('-----BEGIN CERTIFICATE-----') ? ok(pem) : fail(`the CA file ${path} holds no PEM certificate`);
+    const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]*(-----END CERTIFICATE-----)?/g) ?? [];
+    const isWhole = blocks.length > 0 && blocks.every((block) => attempt(() => new X509Certificate(block), null));
+    return isWhole ? ok(pem) : fail(`the CA file ${path} holds no PEM certificate, or one that is damaged or cut off`);
   } catch (error) {
     return fail(`the CA file ${path} cannot be read (${getErrorCode(error)})`);
   }
 }
 
-function methodsOf(connection: Connection): ApiClient {
+function methodsOf(connection: Connection): LiveApi {
   const call = (
     signal: AbortSignal,
     method: Request['method'],
@@ -143,8 +154,6 @@ function methodsOf(connection: Connection): ApiClient {
       sent = made.secrets;
       return call(signal, 'PATCH', path, { body: made.body });
     },
-    // Not `close`, which waits for the connections of requests that ended long ago: behind a silent proxy for ever.
-    close: () => connection.connect().destroy(),
   };
 }
 
@@ -177,7 +186,7 @@ function parseSecrets(text: string) {
 }
 
 async function send(connection: Connection, request: Request): Promise<ApiResult> {
-  const { base, connect, timeoutMs, maxBodyBytes } = connection;
+  const { base, timeoutMs } = connection;
   const { method, path, signal, secrets, parse = parseBody } = request;
   const token = attempt(() => connection.token(), null);
   if (token === null) return neverSent(method, path, 'token', 'the API token cannot be read; check --token-file');
@@ -185,10 +194,8 @@ async function send(connection: Connection, request: Request): Promise<ApiResult
     return neverSent(method, path, 'token', 'the API token is empty or not plain text');
   if (signal.aborted) return neverSent(method, path, 'aborted', 'the request was stopped before it was sent');
   const headers = { accept: 'application/json', 'content-type': 'application/json', authorization: `Bearer ${token}` };
-  const answer = await exchange(connect(), {
-    request: { origin: base.origin, path: base.prefix + path, method, headers, body: request.body ?? null },
-    ...{ timeoutMs, signal, maxBodyBytes },
-  });
+  const dispatched = { origin: base.origin, path: base.prefix + path, method, headers, body: request.body ?? null };
+  const answer = await connection.exchange(dispatched, signal);
   const where = `${method} ${path} to ${base.host}`;
   if (!answer.ok) return explainNoAnswer(where, answer.error, timeoutMs, signal.aborted);
   const { status, text } = answer.value;

@@ -18,11 +18,11 @@ const notSent: Readonly<Record<string, readonly [code: string, because: string]>
   UND_ERR_CLOSED: ['aborted', 'the client was closed'],
 };
 
-const strange = "the server's certificate comes from an unknown authority; write that one into the file of --ca-file";
+const strange = "the server's certificate comes from an unknown authority; the file of --ca-file must hold it, whole";
 const tlsReasons: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: "the server's certificate has expired",
   CERT_NOT_YET_VALID: "the server's certificate is not valid yet (is the clock right?)",
-  DEPTH_ZERO_SELF_SIGNED_CERT: "the server's certificate is self-signed; write it into the file of --ca-file",
+  DEPTH_ZERO_SELF_SIGNED_CERT: "the server's certificate is self-signed; the file of --ca-file must hold it, whole",
   SELF_SIGNED_CERT_IN_CHAIN: strange,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: strange,
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: strange,

@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders, type RequestListener, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, connect, createServer as createNetServer, type Socket } from 'node:net';
@@ -43,17 +43,33 @@ async function serve(listener: RequestListener): Promise<string> {
 const certificates = new URL('./certificates/', import.meta.url);
 const authorities = new URL('ca.pem', certificates).pathname;
 
-async function serveTls(name: string): Promise<string> {
+/** A CA file of its own for a test. */
+function makeCaFile(content = 'ca.pem'): string {
+  const folder = mkdtempSync(path.join(tmpdir(), 'reconcile-ca-'));
+  closers.push(() => rmSync(folder, { recursive: true }));
+  cpSync(new URL(content, certificates), path.join(folder, 'ca.pem'));
+  return path.join(folder, 'ca.pem');
+}
+
+function readPair(name: string): { readonly key: Buffer; readonly cert: Buffer } {
   const pem = (suffix: string): Buffer => readFileSync(new URL(`${name}.${suffix}`, certificates));
-  const server = createTlsServer({ key: pem('key'), cert: pem('pem') }, (_, response) => {
-    response.writeHead(200, { 'content-type': 'application/json' }).end('{"data":[]}');
+  return { key: pem('key'), cert: pem('pem') };
+}
+
+async function startTls(name: string, connection: 'close' | 'keep-alive') {
+  const server = createTlsServer(readPair(name), (_, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', connection }).end('{"data":[]}');
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   closers.push(() => {
     server.closeAllConnections();
     server.close();
   });
-  return `https://localhost:${(server.address() as AddressInfo).port}`;
+  return Object.assign(server, { url: `https://localhost:${(server.address() as AddressInfo).port}` });
+}
+
+async function serveTls(name: string, connection: 'close' | 'keep-alive' = 'keep-alive'): Promise<string> {
+  return (await startTls(name, connection)).url;
 }
 
 test('an error that quotes the token comes back without it', async () => {
@@ -224,6 +240,16 @@ describe('the base URL', () => {
   test('a CA file that is not there is refused at once', () => {
     const made = createApiClient({ baseUrl: 'https://localhost', token: () => token, caFile: '/no/such.pem' });
     expect(made.ok ? '' : made.error).toContain('/no/such.pem cannot be read (ENOENT)');
+  });
+
+  test('a CA file with a certificate that is not whole is refused at once', () => {
+    const caFile = makeCaFile();
+    const whole = readFileSync(caFile, 'utf8');
+    writeFileSync(caFile, whole + whole.slice(0, 400));
+    const made = createApiClient({ baseUrl: 'https://localhost', token: () => token, caFile });
+    expect(made.ok ? '' : made.error).toContain(
+      `the CA file ${caFile} holds no PEM certificate, or one that is damaged or cut off`,
+    );
   });
 });
 
@@ -526,16 +552,44 @@ describe('TLS', () => {
   });
 
   test('a certificate of another authority is accepted once the CA file is replaced, without a restart', async () => {
-    const folder = mkdtempSync(path.join(tmpdir(), 'reconcile-ca-'));
-    closers.push(() => rmSync(folder, { recursive: true }));
-    const caFile = path.join(folder, 'ca.pem');
-    cpSync(new URL('elsewhere.pem', certificates), caFile);
+    const caFile = makeCaFile('elsewhere.pem');
     const api = client(await serveTls('localhost'), { caFile });
     expect(await api.listRules(signal)).toMatchObject({ kind: 'no-answer', sent: 'no', code: 'tls' });
     cpSync(authorities, caFile);
     expect(await api.listRules(signal)).toMatchObject({ kind: 'answer', status: 200 });
     rmSync(caFile);
     expect(await api.listRules(signal)).toMatchObject({ kind: 'answer', status: 200 });
+  });
+
+  test.each([
+    ['amid a certificate', readFileSync(authorities, 'utf8').slice(0, 400)],
+    ['between two certificates', readFileSync(new URL('elsewhere.pem', certificates), 'utf8')],
+  ])('a CA file that is cut %s takes away no trust, even on new connections', async (_, content) => {
+    const caFile = makeCaFile();
+    const api = client(await serveTls('localhost', 'close'), { caFile });
+    expect(await api.listRules(signal)).toMatchObject({ kind: 'answer', status: 200 });
+    writeFileSync(caFile, content);
+    expect(await api.listRules(signal)).toMatchObject({ kind: 'answer', status: 200 });
+    expect(await api.deleteRule('a', signal)).toMatchObject({ kind: 'answer', status: 200 });
+  });
+
+  test('a new content that does not help is not taken: what worked works on', async () => {
+    const caFile = makeCaFile();
+    const server = await startTls('localhost', 'close');
+    const api = client(server.url, { caFile });
+    writeFileSync(caFile, readFileSync(new URL('elsewhere.pem', certificates)));
+    server.setSecureContext(readPair('expired'));
+    expect(await api.listRules(signal)).toMatchObject({ kind: 'no-answer', sent: 'no', code: 'tls' });
+    server.setSecureContext(readPair('localhost'));
+    expect(await api.listRules(signal)).toMatchObject({ kind: 'answer', status: 200 });
+  });
+
+  test('requests that fail together are all made again with the new content', async () => {
+    const caFile = makeCaFile('elsewhere.pem');
+    const api = client(await serveTls('localhost'), { caFile });
+    cpSync(authorities, caFile);
+    const answers = await Promise.all(Array.from({ length: 20 }, (_, id) => api.deleteRule(String(id), signal)));
+    expect(new Set(answers.map(({ kind }) => kind))).toEqual(new Set(['answer']));
   });
 
   test('NODE_TLS_REJECT_UNAUTHORIZED does not switch the check of certificates off', async () => {
