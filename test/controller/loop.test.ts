@@ -794,6 +794,25 @@ describe('the loop', () => {
     await end(fake);
   });
 
+  it('puts back the Configuration of a refused revision, which was written alone, though drift is only reported', async () => {
+    const fake = fakeLoop();
+    [fake.configuration, fake.settings] = [true, { ...defaultSettings, onDrift: 'report' }];
+    start(fake);
+    await fake.clock.until(() => ready(fake).reason === 'InSync');
+    fake.answer = ({ part }) =>
+      part === 'configuration' && fake.applied.length === 0
+        ? { kind: 'apply', plan: planOf(['+10.0.0.1']) }
+        : { kind: 'refused', plan: planOf(['+10.0.0.2']) };
+    fake.source = 'r2';
+    await fake.clock.until(() => fake.applied.length === 1);
+    fake.answer = () =>
+      fake.applied.length === 1 ? { kind: 'apply', plan: planOf(['-10.0.0.1']) } : { kind: 'in-sync' };
+    fake.source = 'r1';
+    await fake.clock.until(() => ['InSync', 'DriftReported'].includes(ready(fake).reason));
+    expect([ready(fake).reason, fake.applied.length]).toEqual(['InSync', 2]);
+    await end(fake);
+  });
+
   it('applies a new revision though drift is only reported', async () => {
     const fake = fakeLoop();
     fake.settings = { ...defaultSettings, onDrift: 'report' };

@@ -80,6 +80,12 @@ describe('an action and a reason', () => {
       ['skip', null, undefined, undefined],
     ]);
   });
+  it('update: a live rule that is to begin later becomes the narrower one that is in force until then', () => {
+    const input = planInput({ desired: desiredRules('web=accept 10.1.0.0/24'), live: liveRules('accept 10.1.0.0/16') });
+    const upcoming = desiredRules('wide=accept 10.1.0.0/16').map((one) => ({ ...one, notBefore: 9 }));
+    const { changes } = makePlan({ ...input, desired: { ...input.desired, at: 5, upcoming } });
+    expect(changes.map(({ action, name }) => [action, name])).toEqual([['update', 'web']]);
+  });
   it('delete: nothing desires it', () => {
     expect(decisions({ live: liveRules('drop 10.0.0.0/8') })).toEqual(['delete not-desired']);
   });

@@ -56,6 +56,8 @@ describe('policy tests', () => {
     expect(refused({})).toEqual([]);
     expect(refused({ scope: { ...wholeScope, users: new Set([null]) } })).toEqual(['policy-test-failed']);
     expect(refused({ options: { ...input.options, prune: 'none' } })).toEqual(['policy-test-failed']);
+    // A pass over times alone.
+    expect(refused({ options: { ...input.options, prune: new Set() } })).toEqual([]);
   });
 
   it('that are too many to be run refuse the plan', () => {
