@@ -12,7 +12,7 @@ import { type FieldLine, listFieldLines } from './field-lines.ts';
 import { describeExposures, type PagePart } from './on-the-way.ts';
 import type { Tone } from './paint.ts';
 import type { RunReport } from './run-report.ts';
-import { count, formatAge, opensAlike, takeWorst } from './summary.ts';
+import { count, findTurns, formatAge, takeWorst } from './summary.ts';
 import { describeTraffic, formatTrafficLine, type TrafficLine } from './traffic/describe.ts';
 import { collectPeople, joinWords, type People } from './traffic/people.ts';
 
@@ -199,8 +199,10 @@ function showChange(change: Change, name: string, names: UserNames, at: number |
 }
 
 /** What is opened and closed now, and from later times on: of many those at which other traffic opens, and all the others as one. */
-function listTraffic({ effect, later = [] }: Plan, people: People, lines: number): readonly TrafficPart[] {
-  const opening = later.filter((one, index) => !opensAlike(one.effect, later[index - 1]?.effect ?? effect));
+function listTraffic(plan: Plan, people: People, lines: number): readonly TrafficPart[] {
+  const { effect, later = [] } = plan;
+  const turns = findTurns(plan);
+  const opening = later.filter((_, index) => turns[index]?.opens.length !== 0);
   const shown = new Set([...new Set([...opening, ...later])].slice(0, lines));
   const rest = later.filter((one) => !shown.has(one));
   const effectOf = (way: keyof Effect): readonly Traffic[] => rest.flatMap((one) => one.effect[way]);

@@ -1,9 +1,13 @@
 import type { ApplyReport, OutcomeKind } from '../apply/outcome.ts';
+import { getOrMake } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { joinSome } from '../model/printable.ts';
-import { type Change, holdsBack, type LaterEffect, type Plan } from '../plan/plan.ts';
+import { collectNamedUsers } from '../plan/guard/guard-traffic.ts';
+import { type Change, holdsBack, type Plan } from '../plan/plan.ts';
 import type { Effect } from '../policy/traffic.ts';
 import type { RunReport } from './run-report.ts';
+import { listGaining } from './traffic/describe.ts';
+import { makeBudget } from './traffic/people.ts';
 
 /** `2 to create, 1 to replace, 1 to delete, 37 unchanged. 5 requests. Digest 4df71eb0a1b2.` or `In sync: …`. */
 export function summarisePlan(report: RunReport, plan: Plan): string {
@@ -23,24 +27,41 @@ export function summarisePlan(report: RunReport, plan: Plan): string {
   }
   const counts = countActions(plan).map(([action, number]) => `${number} to ${action}`);
   const head = [...counts, `${keep} unchanged`].join(', ');
-  const opens = later.startsWith('Opens') ? ` ${later}.` : '';
-  return isComparison
-    ? `${head}${skipped}.${opens}${refused}`
-    : `${head}${skipped}. ${count(steps, 'request')}.${opens}${refused}${digest}`;
+  const turning = later === '' ? '' : ` ${later}.`;
+  return `${head}${skipped}.${isComparison ? '' : ` ${count(steps, 'request')}.`}${turning}${refused}${digest}`;
 }
 
-export function opensAlike(one: Effect, other: Effect): boolean {
-  return JSON.stringify(one.opens) === JSON.stringify(other.opens);
+/** For whom each later time opens and closes what the time before it (the first: now) does not. */
+export function findTurns(plan: Plan): readonly Turn[] {
+  return getOrMake(turnsOf, plan, () => {
+    const { changes, effect, later = [] } = plan;
+    const earlier = [{ effect, users: collectNamedUsers(changes) }, ...later];
+    const budget = makeBudget(1_000_000);
+    return later.map((one, index) => {
+      const { effect: before = effect, users: known = one.users } = earlier[index] ?? {};
+      const gaining = (way: keyof Effect) => listGaining(one.effect[way], { before: before[way], known, budget });
+      return { from: one.from, opens: gaining('opens'), closes: gaining('closes') };
+    });
+  });
 }
 
-/** `Opens for everyone from 2027-12-24T00:00:00Z on`, of what opens at a later time alone; else what closes then. */
-function tellLater({ effect, later = [] }: Plan): string {
-  const opening = later.filter((one) => one.effect.opens.length > 0 && !opensAlike(one.effect, effect));
-  const isForAll = (one: LaterEffect): boolean => one.effect.opens.some(({ user }) => user === null);
-  const first = opening.find(isForAll) ?? opening[0] ?? later[0];
-  if (first === undefined) return '';
-  const whom = isForAll(first) ? 'everyone' : 'some people';
-  return `${opening.length === 0 ? 'Closes traffic' : `Opens for ${whom}`} from ${formatInstant(first.from)} on`;
+type Turn = { readonly from: number } & Readonly<Record<keyof Effect, readonly (string | null)[]>>;
+const turnsOf = new WeakMap<Plan, readonly Turn[]>();
+
+/** `Closes for some people from 2027-12-24T00:00:00Z on; opens for everyone from …`: when each begins, for everyone if ever. */
+function tellLater(plan: Plan): string {
+  const told = (['opens', 'closes'] as const).flatMap((way) => {
+    const all = findTurns(plan).filter((one) => one[way].length > 0);
+    const first = all.find((one) => one[way].includes(null)) ?? all[0];
+    if (first === undefined) return [];
+    const whom = first[way].includes(null) ? 'everyone' : 'some people';
+    return [{ from: first.from, text: `${way} for ${whom} from ${formatInstant(first.from)} on` }];
+  });
+  const text = told
+    .sort((a, b) => a.from - b.from)
+    .map((one) => one.text)
+    .join('; ');
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** So many items, those of low rank where others are left out, which are told as `and 12 more, 3 of which are errors` (of rank 0). */

@@ -120,17 +120,58 @@ describe('text', () => {
       renderPlan(reportOf({ ...change, later }), plain);
     const one = make(40, (n) => (n < 39 ? [] : ['0.0.0.0/0']));
     expect(textOf(one)).toContain(
-      '\nOpens for everyone from 2027-02-09T00:00:00Z on. In sync: 1 object unchanged now.\n',
+      '\nCloses for everyone from 2027-01-01T00:00:00Z on; opens for everyone from 2027-02-09T00:00:00Z on. In sync: 1 object unchanged now.\n',
     );
     expect(textOf(one)).toMatch(/From 2027-02-09T00:00:00Z: opens for everyone;.*\n +opens +0\.0\.0\.0\/0 /);
     expect(textOf(one)).toContain('This revision: 0 changes now, others later. Drift on the server: 0.');
-    expect(textOf(make(1, () => []))).toContain('Closes traffic from 2027-01-01T00:00:00Z on. In sync: 1');
+    expect(textOf(make(1, () => []))).toContain('\nCloses for everyone from 2027-01-01T00:00:00Z on. In sync: 1');
     expect(textOf(one, planOf([], { a: 'drop 10.0.0.0/8' }))).toMatch(
-      /1 request\. Opens for everyone from 2027-02-09T00:00:00Z on\. Digest/,
+      /1 request\. Closes for everyone from 2027-01-01T00:00:00Z on; opens for everyone from 2027-02-09T00:00:00Z on\. Digest/,
     );
     // Where each time opens something, those that are not told apart still say the widest first.
     const each = make(40, (n) => [n < 39 ? `10.${n}.0.0/16` : '0.0.0.0/0']);
     expect(textOf(each)).toMatch(/At 28 other times.*: opens for everyone;.*\n +opens +0\.0\.0\.0\/0 /);
+  });
+
+  it('does not call the end of access an opening, and tells when traffic first closes beside when it opens', () => {
+    type Entries = Readonly<Record<string, string>>;
+    const trafficOf = (entries: Entries) =>
+      Object.entries(entries).map(([destination, who]) => ({
+        user: who === 'all' ? null : who,
+        destinations: destination.split(' '),
+        protocol: 'tcp' as const,
+        ports: [{ low: 1, high: 65_535 }],
+      }));
+    const effectOf = (opens: Entries, closes: Entries = {}) => ({ opens: trafficOf(opens), closes: trafficOf(closes) });
+    const plan = planOf([], { a: 'drop 10.0.0.0/8' });
+    const textOf = (now: Plan['effect'], ...effects: readonly Plan['effect'][]): string => {
+      const later = effects.map((effect, n) => ({ from: Date.UTC(2027 + n, 0), effect, users: new Set([alice]) }));
+      return renderPlan(reportOf({ ...plan, effect: now, later }), plain);
+    };
+    const summaryOf = (...effects: Parameters<typeof textOf>): string | undefined =>
+      /1 request\. (.*?) ?Digest/.exec(textOf(...effects))?.[1];
+    const [wide, narrow] = [effectOf({ '10.0.0.0/15': 'all' }), effectOf({ '10.1.0.0/16': 'all' })];
+    const nothing = effectOf({});
+    expect(summaryOf(wide, narrow, nothing)).toBe('');
+    expect(summaryOf(wide, narrow, nothing, effectOf({ '0.0.0.0/0': 'all' }))).toBe(
+      'Opens for everyone from 2029-01-01T00:00:00Z on.',
+    );
+    expect(summaryOf(narrow, effectOf({ '10.1.0.0/16': 'all', '10.1.0.0/16 10.9.9.9': alice }))).toBe(
+      'Opens for some people from 2027-01-01T00:00:00Z on.',
+    );
+    // Someone whom no change names now has what everyone has.
+    expect(summaryOf(wide, effectOf({ '10.0.0.0/15': 'all', '10.1.0.0/16': alice }))).toBe('');
+    const closed = effectOf({}, { '192.168.0.0/16': 'all' });
+    expect(summaryOf(nothing, closed, effectOf({ '10.9.9.9': alice }, { '192.168.0.0/16': 'all' }))).toBe(
+      'Closes for everyone from 2027-01-01T00:00:00Z on; opens for some people from 2028-01-01T00:00:00Z on.',
+    );
+    // Times at which access ends one by one do not hide the one at which all opens.
+    const networks = Array.from({ length: 40 }, (_, n) => `10.${n}.0.0/16`);
+    const ends = networks.map((_, n) => effectOf({ [networks.slice(n).join(' ')]: 'all' }));
+    const [first = nothing, ...rest] = ends;
+    expect(textOf(first, ...rest, effectOf({ '0.0.0.0/0': 'all' }))).toMatch(
+      /From 2066-01-01T00:00:00Z: opens for everyone but alice;.*\n +opens +0\.0\.0\.0\/0 /,
+    );
   });
 
   it('of many lines the widest opening is told, whoever gains it, and how many are left out', () => {

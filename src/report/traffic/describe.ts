@@ -72,6 +72,19 @@ function listText(networks: readonly string[], words: string, most: number): str
   return words === '' ? list : `${list} ${words}`;
 }
 
+/** Who has traffic that they had not `before`, when those not `known` had what nobody had; beyond the budget, all who have other traffic. */
+export function listGaining(
+  traffic: readonly Traffic[],
+  { before, known, budget }: { before: readonly Traffic[]; known: ReadonlySet<string | null>; budget: Budget },
+): readonly (string | null)[] {
+  const formerly = (user: string | null): string => `formerly ${known.has(user) ? user : null}`;
+  const both = [...traffic, ...before.map((one) => ({ ...one, user: formerly(one.user) }))];
+  const now = new Set(traffic.map(({ user }) => user));
+  return groupBySources(both, budget).flatMap(({ users }) =>
+    [...users].filter((user) => now.has(user) && !users.has(formerly(user))),
+  );
+}
+
 /** Traffic that the same sources have: users by UUID, null for everyone without rules of their own. */
 interface SourceTraffic {
   readonly users: ReadonlySet<string | null>;
