@@ -447,6 +447,16 @@ describe('markdown fits into a comment', () => {
     const opening = renderMarkdown(reportOf(planOf([], { ...Object.fromEntries(small), 'zzz/all': 'accept ::/0' })));
     expect(opening).toMatch(/<summary>Changes \(3001\)<\/summary>\n\n- `\+` `zzz\/all` `accept ::\/0`/);
     expect(opening).toMatch(/- and (\d+) more, \1 of which can open traffic \(/);
+    // A drop rule that is narrowed opens what it was, and a port of a wide network is less than all of a narrower one: of many, it is cut.
+    const wide = {
+      'zzz/all': 'drop 192.0.2.1/32',
+      'zzz/half': 'accept 11.0.0.0/9',
+      'zzz/port': 'accept 12.0.0.0/8 tcp 443',
+    };
+    const narrowed = renderMarkdown(reportOf(planOf(['drop 192.0.0.0/8'], { ...Object.fromEntries(small), ...wide })));
+    const first = narrowed.slice(narrowed.indexOf('<summary>Changes (')).split('\n').slice(2, 4);
+    expect(first.map((line) => line.split('`')[3])).toEqual(['zzz/all', 'zzz/half']);
+    expect(narrowed).not.toContain('zzz/port');
   });
 
   it('and an error is listed before warnings, of any number', () => {

@@ -18,7 +18,7 @@ export interface Term {
 }
 
 /** Networks with the same traffic and how much that is, but for their exceptions; all of IPv6 is as much as all of IPv4. */
-export function measureTerms(terms: readonly Term[]) {
+export function measureTerms(terms: readonly Omit<Term, 'exceptions'>[]) {
   const ports = countPorts(terms[0]?.protocols ?? noProtocols);
   return terms.map(({ network }) => {
     const width = getWidth(network.includes(':') ? 6 : 4);

@@ -11,7 +11,7 @@ const blocks = {
   udp: { low: 100_000, high: 165_535 },
   other: { low: 200_000, high: 331_071 },
 } as const;
-const everything: Protocols = Object.values(blocks);
+export const everything: Protocols = Object.values(blocks);
 
 export const noProtocols: Protocols = [];
 
