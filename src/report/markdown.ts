@@ -1,4 +1,4 @@
-import { getOrMake } from '../model/group-by.ts';
+import { getOrMake, groupBy } from '../model/group-by.ts';
 import { escapeControls, shortenText } from '../model/printable.ts';
 import { hasErrors } from '../model/problem.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -11,6 +11,8 @@ import { joinSections } from './paint.ts';
 import { formatPlace, stripRoot, takeProblems } from './problems.ts';
 import type { RunReport } from './run-report.ts';
 import { count, summariseApply, summarisePlan, takeWorst, tally } from './summary.ts';
+import { measureTerms } from './traffic/networks.ts';
+import { everything } from './traffic/protocols.ts';
 
 /** Characters of a comment at most; GitHub takes 65,536, GitLab more. */
 const largest = 60_000;
@@ -18,8 +20,8 @@ const largest = 60_000;
 const limits = [1000, 300, 100, 30, 10, 3];
 /** Lines of traffic of a comment: somebody has to read them. */
 const mostTraffic = 30;
-/** Changed values of the Configuration, which no other change may push out of a comment. */
-const mostFields = 60;
+/** Items of one list of networks or addresses in the Configuration; no other value of it is left out. */
+const mostItems = 60;
 /** How a later run finds its comment again. */
 export const marker = '<!-- reconcile-plan -->';
 
@@ -136,14 +138,27 @@ function changeLine({ symbol, what, why, fields, change }: ShownChange, report: 
   // A live rule without a name is known by its content.
   const label = change.name === null && change.kind === 'Rule' ? '' : ` ${quoteCode(formatLabel(change))}`;
   const id = label === '' && change.id !== null ? ` ${quoteCode(change.id.slice(0, 8))}` : '';
-  // Single values first, then the widest networks of lists.
-  const rankOf = ({ path }: FieldLine): number =>
-    Number(/\/(\d+)\]$/.exec(path)?.[1] ?? (path.includes('[') ? 128 : 0));
-  const taken = takeWorst(fields, mostFields, rankOf, 'are single values');
+  const lists = groupBy(fields, ({ path }) => /^(\w+)(?<!_providers)\[/.exec(path)?.[1] ?? '');
   return [
     `- ${quoteCode(symbol)}${label}${what === '' ? '' : ` ${quoteCode(what)}`}${id}${why === '' ? '' : ` ${escapeProse(why)}`}${where}`,
-    ...listTaken(taken, ({ path, text }) => `- ${quoteCode(`${path}: ${text}`)}`).map((line) => `  ${line}`),
+    ...[...new Map([['', lists.get('') ?? []], ...lists])]
+      .map(([list, items]) => takeItems(items, list))
+      .flatMap((taken) => listTaken(taken, ({ path, text }) => `- ${quoteCode(`${path}: ${text}`)}`))
+      .map((line) => `  ${line}`),
   ].join('\n');
+}
+
+/** Of many items of a list those of the widest networks; all values of no list. */
+function takeItems(items: readonly FieldLine[], list: string) {
+  const sizeOf = ({ path }: FieldLine): number =>
+    measureTerms([{ network: path.slice(list.length + 1, -1), protocols: everything }])[0]?.size || 0;
+  const { lines } = takeWorst(items, list === '' ? items.length : mostItems, (item) => -sizeOf(item));
+  const rest = groupBy(
+    items.filter((item) => !lines.includes(item)),
+    ({ text }) => text,
+  );
+  const counts = [...rest].map(([text, { length }]) => `${length} ${text}`).join(', ');
+  return { lines, left: counts === '' ? '' : `and ${items.length - lines.length} more of ${list}: ${counts}` };
 }
 
 function footer(report: RunReport, plan: Plan): string {

@@ -170,7 +170,28 @@ describe('values that are too long for a line', () => {
       '  - `local_auth_enabled: false`',
       '  - `default_client_allowed_ips[0.0.0.0/0]: added`',
     ]);
-    expect(lines.at(-1)).toBe('  - and 42 more (`--output json=FILE` has all)');
+    expect(lines.at(-1)).toBe('  - and 41 more of default_client_allowed_ips: 41 added (`--output json=FILE` has all)');
+  });
+
+  it('a provider of sign-in is told, however many networks of a list change, and so is each address of another list', () => {
+    const before = { default_client_allowed_ips: networks.slice(0, 70), openid_connect_providers: [google] };
+    const others = Array.from({ length: 20 }, (_, n) => `192.0.2.${n}`);
+    const after = {
+      default_client_allowed_ips: networks.slice(70, 150),
+      default_client_dns: others,
+      openid_connect_providers: [
+        { ...google, auto_create_users: !google.auto_create_users },
+        { ...google, id: 'evil' },
+      ],
+    };
+    const lines = markdownOf({ ...before, default_client_dns: [] }, after).match(/^ {2}- .*$/gm) ?? [];
+    expect(lines[0]).toMatch(/`openid_connect_providers\[google\]\.auto_create_users: /);
+    expect(lines[1]).toBe('  - `openid_connect_providers[evil]: added`');
+    expect(lines.filter((line) => line.includes('openid_connect_providers[evil].'))).not.toEqual([]);
+    expect(lines.filter((line) => line.includes('default_client_dns['))).toHaveLength(20);
+    expect(lines.filter((line) => line.includes(' more '))).toEqual([
+      '  - and 90 more of default_client_allowed_ips: 20 added, 70 removed (`--output json=FILE` has all)',
+    ]);
   });
 
   it('two texts are cut around what differs', () => {
