@@ -11,8 +11,7 @@ import { joinSections } from './paint.ts';
 import { formatPlace, stripRoot, takeProblems } from './problems.ts';
 import type { RunReport } from './run-report.ts';
 import { count, summariseApply, summarisePlan, takeWorst, tally } from './summary.ts';
-import { measureTerms } from './traffic/networks.ts';
-import { everything } from './traffic/protocols.ts';
+import { measureNetwork } from './traffic/networks.ts';
 
 /** Characters of a comment at most; GitHub takes 65,536, GitLab more. */
 const largest = 60_000;
@@ -141,24 +140,21 @@ function changeLine({ symbol, what, why, fields, change }: ShownChange, report: 
   const lists = groupBy(fields, ({ path }) => /^(\w+)(?<!_providers)\[/.exec(path)?.[1] ?? '');
   return [
     `- ${quoteCode(symbol)}${label}${what === '' ? '' : ` ${quoteCode(what)}`}${id}${why === '' ? '' : ` ${escapeProse(why)}`}${where}`,
-    ...[...new Map([['', lists.get('') ?? []], ...lists])]
-      .map(([list, items]) => takeItems(items, list))
-      .flatMap((taken) => listTaken(taken, ({ path, text }) => `- ${quoteCode(`${path}: ${text}`)}`))
-      .map((line) => `  ${line}`),
+    ...[...lists].sort(([a], [b]) => a.length - b.length).flatMap(([list, items]) => fieldLines(items, list)),
   ].join('\n');
 }
 
-/** Of many items of a list those of the widest networks; all values of no list. */
-function takeItems(items: readonly FieldLine[], list: string) {
-  const sizeOf = ({ path }: FieldLine): number =>
-    measureTerms([{ network: path.slice(list.length + 1, -1), protocols: everything }])[0]?.size || 0;
-  const { lines } = takeWorst(items, list === '' ? items.length : mostItems, (item) => -sizeOf(item));
-  const rest = groupBy(
-    items.filter((item) => !lines.includes(item)),
-    ({ text }) => text,
+/** All values of no list, or of many items of a list those of the widest networks. */
+function fieldLines(items: readonly FieldLine[], list: string): readonly string[] {
+  const rankOf = ({ path }: FieldLine): number => -measureNetwork(path.slice(list.length + 1, -1)) || 0;
+  const { lines } = takeWorst(items, list === '' ? items.length : mostItems, rankOf);
+  const shown = new Set(lines);
+  const rest = items.filter((item) => !shown.has(item)).map(({ text }) => text);
+  const counts = [...groupBy(rest, String)].map(([text, { length }]) => `${length} ${text}`);
+  const left = rest.length === 0 ? '' : `and ${rest.length} more of ${list}: ${counts.join(', ')}`;
+  return listTaken({ lines, left }, ({ path, text }) => `- ${quoteCode(`${path}: ${text}`)}`).map(
+    (line) => `  ${line}`,
   );
-  const counts = [...rest].map(([text, { length }]) => `${length} ${text}`).join(', ');
-  return { lines, left: counts === '' ? '' : `and ${items.length - lines.length} more of ${list}: ${counts}` };
 }
 
 function footer(report: RunReport, plan: Plan): string {

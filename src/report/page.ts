@@ -1,7 +1,7 @@
 import { getOrMake } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { escapeControls, joinSome } from '../model/printable.ts';
-import { formatRuleKey } from '../model/rule.ts';
+import { formatRuleKey, type Rule } from '../model/rule.ts';
 import { listBoundaries } from '../model/state.ts';
 import type { Change, LaterEffect, Plan } from '../plan/plan.ts';
 import type { Effect, Traffic } from '../policy/traffic.ts';
@@ -13,9 +13,8 @@ import type { Tone } from './paint.ts';
 import type { RunReport } from './run-report.ts';
 import { count, findTurns, formatAge, takeWorst } from './summary.ts';
 import { describeTraffic, formatTrafficLine, type TrafficLine } from './traffic/describe.ts';
-import { measureTerms } from './traffic/networks.ts';
+import { measureNetwork } from './traffic/networks.ts';
 import { collectPeople, joinWords, type People } from './traffic/people.ts';
-import { everything } from './traffic/protocols.ts';
 
 /** A plan as people read it: what every format for people shows, without its markup. */
 export interface PlanPage {
@@ -156,13 +155,9 @@ export function takeChanges(sets: readonly SetOfChanges[], most: number) {
   const isRule = ({ change }: ShownChange): number => Number(change.kind === 'Rule');
   const rankOf = ({ change, tone }: ShownChange): number => {
     if (change.kind === 'Configuration') return Number.MIN_SAFE_INTEGER;
-    if (tone !== 'risk') return 1;
-    const [comes, goes] = [change.desired?.rule, change.live?.rule];
-    const opening = [comes?.action === 'accept' ? comes : [], goes?.action === 'drop' ? goes : []].flat();
-    const sizes = opening.flatMap(({ destination: { text }, ports }) =>
-      measureTerms([{ network: text, protocols: ports ? [ports] : everything }]),
-    );
-    return -Math.max(...sizes.map(({ size }) => size));
+    const sizeOf = (rule: Rule | undefined, action: Rule['action']): number =>
+      rule?.action === action ? measureNetwork(rule.destination.text, rule.ports ? [rule.ports] : undefined) : 0;
+    return tone === 'risk' ? -Math.max(sizeOf(change.desired?.rule, 'accept'), sizeOf(change.live?.rule, 'drop')) : 1;
   };
   const all = sets.flatMap(({ changes }) => changes).sort((a, b) => isRule(a) - isRule(b));
   return takeWorst(all, most, rankOf, 'can open traffic');

@@ -35,11 +35,10 @@ export function summarisePlan(report: RunReport, plan: Plan): string {
 export function findTurns(plan: Plan): readonly Turn[] {
   return getOrMake(turnsOf, plan, () => {
     const { changes, effect, later = [] } = plan;
-    const earlier = [{ effect, users: collectNamedUsers(changes) }, ...later];
+    const times = [{ effect, users: collectNamedUsers(changes) }, ...later];
     const budget = makeBudget(1_000_000);
     return later.map((one, index) => {
-      const { effect: before = effect, users: known = one.users } = earlier[index] ?? {};
-      const gaining = (way: keyof Effect) => listGaining(one.effect[way], { before: before[way], known, budget });
+      const gaining = (way: keyof Effect) => listGaining(way, one, times[index] ?? one, budget);
       return { from: one.from, opens: gaining('opens'), closes: gaining('closes') };
     });
   });
@@ -50,18 +49,14 @@ const turnsOf = new WeakMap<Plan, readonly Turn[]>();
 
 /** `Closes for some people from 2027-12-24T00:00:00Z on; opens for everyone from …`: when each begins, for everyone if ever. */
 function tellLater(plan: Plan): string {
-  const told = (['opens', 'closes'] as const).flatMap((way) => {
+  const ways = ['closes', 'opens'] as const;
+  const text = ways.flatMap((way) => {
     const all = findTurns(plan).filter((one) => one[way].length > 0);
     const first = all.find((one) => one[way].includes(null)) ?? all[0];
-    if (first === undefined) return [];
-    const whom = first[way].includes(null) ? 'everyone' : 'some people';
-    return [{ from: first.from, text: `${way} for ${whom} from ${formatInstant(first.from)} on` }];
+    const whom = first?.[way].includes(null) ? 'everyone' : 'some people';
+    return first === undefined ? [] : `${way} for ${whom} from ${formatInstant(first.from)} on`;
   });
-  const text = told
-    .sort((a, b) => a.from - b.from)
-    .map((one) => one.text)
-    .join('; ');
-  return text.charAt(0).toUpperCase() + text.slice(1);
+  return text.join('; ').replace(/^./, (letter) => letter.toUpperCase());
 }
 
 /** So many items, those of low rank where others are left out, which are told as `and 12 more, 3 of which are errors` (of rank 0). */

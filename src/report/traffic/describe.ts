@@ -1,9 +1,10 @@
 import { readNetworks } from '../../model/address.ts';
 import { getOrMake, groupBy } from '../../model/group-by.ts';
 import type { Interval } from '../../model/intervals.ts';
+import type { LaterEffect } from '../../plan/plan.ts';
 import { formatPortsKey, intersectPorts, isSamePorts, subtractPorts, toPortSet } from '../../policy/port-set.ts';
-import type { Traffic } from '../../policy/traffic.ts';
-import { describeNetworks, measureTerms, type Piece, type Term } from './networks.ts';
+import type { Effect, Traffic } from '../../policy/traffic.ts';
+import { describeNetworks, measureNetwork, type Piece, type Term } from './networks.ts';
 import { type Budget, formatPeople, makeBudget, type People } from './people.ts';
 import { formatProtocols, noProtocols, type Protocols, toProtocols } from './protocols.ts';
 
@@ -49,7 +50,7 @@ export function formatTrafficLine({ what, who }: Pick<TrafficLine, 'what' | 'who
 
 function describeTerms(terms: readonly Term[], most: number, many: number): Omit<TrafficLine, 'who'> {
   const { protocols = noProtocols, exceptions = [] } = terms[0] ?? {};
-  const measured = measureTerms(terms);
+  const measured = terms.map(({ network }) => ({ network, size: measureNetwork(network, protocols) }));
   const size = many * measured.reduce((sum, one) => sum + one.size, 0);
   // Of a list that is cut, the widest are shown.
   if (measured.length - most > 1) measured.sort((a, b) => b.size - a.size);
@@ -72,18 +73,17 @@ function listText(networks: readonly string[], words: string, most: number): str
   return words === '' ? list : `${list} ${words}`;
 }
 
-/** Who has traffic that they had not `before`, when those not `known` had what nobody had; beyond the budget, all who have other traffic. */
-export function listGaining(
-  traffic: readonly Traffic[],
-  { before, known, budget }: { before: readonly Traffic[]; known: ReadonlySet<string | null>; budget: Budget },
-): readonly (string | null)[] {
-  const formerly = (user: string | null): string => `formerly ${known.has(user) ? user : null}`;
-  const both = [...traffic, ...before.map((one) => ({ ...one, user: formerly(one.user) }))];
-  const now = new Set(traffic.map(({ user }) => user));
-  return groupBySources(both, budget).flatMap(({ users }) =>
-    [...users].filter((user) => now.has(user) && !users.has(formerly(user))),
+/** Who has traffic that they had not before, when users not known then had what nobody had; all with traffic beyond the budget. */
+export function listGaining(way: keyof Effect, now: EffectOnUsers, before: EffectOnUsers, budget: Budget) {
+  const formerly = (user: string | null): string => `formerly ${user !== null && before.users.has(user) ? user : null}`;
+  const former = before.effect[way].map((one) => ({ ...one, user: formerly(one.user) }));
+  const present = new Set(now.effect[way].map(({ user }) => user));
+  return groupBySources([...now.effect[way], ...former], budget).flatMap(({ users, pieces }) =>
+    [...users].filter((user) => present.has(user) && (pieces === null || !users.has(formerly(user)))),
   );
 }
+
+type EffectOnUsers = Pick<LaterEffect, 'effect' | 'users'>;
 
 /** Traffic that the same sources have: users by UUID, null for everyone without rules of their own. */
 interface SourceTraffic {

@@ -2,7 +2,7 @@ import { coverRange, type Family, getWidth, Network } from '../../model/address.
 import { getOrMake } from '../../model/group-by.ts';
 import type { Interval } from '../../model/intervals.ts';
 import { countPorts, formatPortsKey, intersectPorts, subtractPorts } from '../../policy/port-set.ts';
-import { noProtocols, type Protocols } from './protocols.ts';
+import { everything, noProtocols, type Protocols } from './protocols.ts';
 
 /** Addresses of one family with the same traffic. */
 export interface Piece extends Interval {
@@ -17,13 +17,10 @@ export interface Term {
   readonly exceptions: readonly { readonly network: string; readonly protocols: Protocols }[];
 }
 
-/** Networks with the same traffic and how much that is, but for their exceptions; all of IPv6 is as much as all of IPv4. */
-export function measureTerms(terms: readonly Omit<Term, 'exceptions'>[]) {
-  const ports = countPorts(terms[0]?.protocols ?? noProtocols);
-  return terms.map(({ network }) => {
-    const width = getWidth(network.includes(':') ? 6 : 4);
-    return { network, size: ports * 2 ** ((-32 * Number(network.split('/')[1] ?? width)) / width) };
-  });
+/** How much traffic of a network is, beside others; all of IPv6 is as much as all of IPv4. */
+export function measureNetwork(network: string, protocols: Protocols = everything): number {
+  const width = getWidth(network.includes(':') ? 6 : 4);
+  return countPorts(protocols) * 2 ** ((-32 * Number(network.split('/')[1] ?? width)) / width);
 }
 
 /** More pieces than this are listed network by network: finding the fewest words would cost more than it saves a reader. */
