@@ -140,21 +140,20 @@ function changeLine({ symbol, what, why, fields, change }: ShownChange, report: 
   const lists = groupBy(fields, ({ path }) => /^(\w+)(?<!_providers)\[/.exec(path)?.[1] ?? '');
   return [
     `- ${quoteCode(symbol)}${label}${what === '' ? '' : ` ${quoteCode(what)}`}${id}${why === '' ? '' : ` ${escapeProse(why)}`}${where}`,
-    ...[...lists].sort(([a], [b]) => a.length - b.length).flatMap(([list, items]) => fieldLines(items, list)),
+    ...[...lists]
+      .sort(([a], [b]) => a.length - b.length)
+      .flatMap(([list, items]) => fieldLines(items, list))
+      .map((line) => `  ${line}`),
   ].join('\n');
 }
 
 /** All values of no list, or of many items of a list those of the widest networks. */
 function fieldLines(items: readonly FieldLine[], list: string): readonly string[] {
   const rankOf = ({ path }: FieldLine): number => -measureNetwork(path.slice(list.length + 1, -1)) || 0;
-  const { lines } = takeWorst(items, list === '' ? items.length : mostItems, rankOf);
-  const shown = new Set(lines);
-  const rest = items.filter((item) => !shown.has(item)).map(({ text }) => text);
-  const counts = [...groupBy(rest, String)].map(([text, { length }]) => `${length} ${text}`);
-  const left = rest.length === 0 ? '' : `and ${rest.length} more of ${list}: ${counts.join(', ')}`;
-  return listTaken({ lines, left }, ({ path, text }) => `- ${quoteCode(`${path}: ${text}`)}`).map(
-    (line) => `  ${line}`,
-  );
+  const { rest, lines } = takeWorst(items, list === '' ? items.length : mostItems, rankOf);
+  const counts = [...groupBy(rest, ({ text }) => text)].map(([text, { length }]) => `${length} ${text}`).join(', ');
+  const left = rest.length === 0 ? '' : `and ${rest.length} more of ${list}: ${counts}`;
+  return listTaken({ lines, left }, ({ path, text }) => `- ${quoteCode(`${path}: ${text}`)}`);
 }
 
 function footer(report: RunReport, plan: Plan): string {

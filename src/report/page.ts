@@ -11,8 +11,8 @@ import { type FieldLine, listFieldLines } from './field-lines.ts';
 import { describeExposures, type PagePart } from './on-the-way.ts';
 import type { Tone } from './paint.ts';
 import type { RunReport } from './run-report.ts';
-import { count, findTurns, formatAge, takeWorst } from './summary.ts';
-import { describeTraffic, formatTrafficLine, type TrafficLine } from './traffic/describe.ts';
+import { count, formatAge, takeWorst } from './summary.ts';
+import { describeTraffic, findTurns, formatTrafficLine, type TrafficLine } from './traffic/describe.ts';
 import { measureNetwork } from './traffic/networks.ts';
 import { collectPeople, joinWords, type People } from './traffic/people.ts';
 
@@ -202,8 +202,7 @@ function showChange(change: Change, name: string, names: UserNames, at: number |
 /** What is opened and closed now, and from later times on: of many those at which other traffic opens, and all the others as one. */
 function listTraffic(plan: Plan, people: People, lines: number): readonly TrafficPart[] {
   const { effect, later = [] } = plan;
-  const turns = findTurns(plan);
-  const opening = later.filter((_, index) => turns[index]?.opens.length !== 0);
+  const opening = findTurns(plan).flatMap(({ entry, opens }) => (opens.length > 0 ? entry : []));
   const shown = new Set([...new Set([...opening, ...later])].slice(0, lines));
   const rest = later.filter((one) => !shown.has(one));
   const effectOf = (way: keyof Effect): readonly Traffic[] => rest.flatMap((one) => one.effect[way]);
@@ -235,13 +234,11 @@ function whomText(lines: readonly TrafficEntry[]): string {
   return all.length <= 5 ? joinWords(all) : joinSome(all, 3);
 }
 
-const leftOpenTitle = 'LEFT OPEN: rules that should drop this traffic are missing, or may be';
-
 /** A title, and the traffic that an apply whose gaps could not be closed left open: every format says it first. Empty without any. */
 export function listLeftOpen(report: RunReport): readonly string[] {
   const { apply, plan } = report;
   const lines = apply === null ? [] : formatTraffic(apply.leftOpen, collectPeople(plan, report));
-  return lines.length === 0 ? [] : [leftOpenTitle, ...lines];
+  return lines.length === 0 ? [] : ['LEFT OPEN: rules that should drop this traffic are missing, or may be', ...lines];
 }
 
 /** The traffic's lines without a plan's frame, for what an apply left open, or an explanation. */

@@ -1,13 +1,9 @@
 import type { ApplyReport, OutcomeKind } from '../apply/outcome.ts';
-import { getOrMake } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { joinSome } from '../model/printable.ts';
-import { collectNamedUsers } from '../plan/guard/guard-traffic.ts';
 import { type Change, holdsBack, type Plan } from '../plan/plan.ts';
-import type { Effect } from '../policy/traffic.ts';
 import type { RunReport } from './run-report.ts';
-import { listGaining } from './traffic/describe.ts';
-import { makeBudget } from './traffic/people.ts';
+import { findTurns } from './traffic/describe.ts';
 
 /** `2 to create, 1 to replace, 1 to delete, 37 unchanged. 5 requests. Digest 4df71eb0a1b2.` or `In sync: …`. */
 export function summarisePlan(report: RunReport, plan: Plan): string {
@@ -21,31 +17,15 @@ export function summarisePlan(report: RunReport, plan: Plan): string {
   if (steps === 0 && create + update + deleted === 0) {
     if (isComparison) return `No differences: ${count(keep, 'object')} unchanged${skipped}.${refused}`;
     const state = holdsBack(plan) ? 'Not in sync, for want of a secret' : 'In sync';
-    const unchanged = `${count(keep, 'object')} unchanged${skipped}`;
-    if (later !== '') return `${later}. ${state}: ${unchanged} now.${refused}`;
-    return `${state}: ${unchanged}; nothing to do.${refused}`;
+    const [first, last] = later === '' ? ['', '; nothing to do'] : [`${later}. `, ' now'];
+    return `${first}${state}: ${count(keep, 'object')} unchanged${skipped}${last}.${refused}`;
   }
-  const counts = countActions(plan).map(([action, number]) => `${number} to ${action}`);
-  const head = [...counts, `${keep} unchanged`].join(', ');
+  const head = [...countActions(plan).map(([action, number]) => `${number} to ${action}`), `${keep} unchanged`].join(
+    ', ',
+  );
   const turning = later === '' ? '' : ` ${later}.`;
   return `${head}${skipped}.${isComparison ? '' : ` ${count(steps, 'request')}.`}${turning}${refused}${digest}`;
 }
-
-/** For whom each later time opens and closes what the time before it (the first: now) does not. */
-export function findTurns(plan: Plan): readonly Turn[] {
-  return getOrMake(turnsOf, plan, () => {
-    const { changes, effect, later = [] } = plan;
-    const times = [{ effect, users: collectNamedUsers(changes) }, ...later];
-    const budget = makeBudget(1_000_000);
-    return later.map((one, index) => {
-      const gaining = (way: keyof Effect) => listGaining(way, one, times[index] ?? one, budget);
-      return { from: one.from, opens: gaining('opens'), closes: gaining('closes') };
-    });
-  });
-}
-
-type Turn = { readonly from: number } & Readonly<Record<keyof Effect, readonly (string | null)[]>>;
-const turnsOf = new WeakMap<Plan, readonly Turn[]>();
 
 /** `Closes for some people from 2027-12-24T00:00:00Z on; opens for everyone from …`: when each begins, for everyone if ever. */
 function tellLater(plan: Plan): string {
@@ -54,7 +34,7 @@ function tellLater(plan: Plan): string {
     const all = findTurns(plan).filter((one) => one[way].length > 0);
     const first = all.find((one) => one[way].includes(null)) ?? all[0];
     const whom = first?.[way].includes(null) ? 'everyone' : 'some people';
-    return first === undefined ? [] : `${way} for ${whom} from ${formatInstant(first.from)} on`;
+    return first === undefined ? [] : `${way} for ${whom} from ${formatInstant(first.entry.from)} on`;
   });
   return text.join('; ').replace(/^./, (letter) => letter.toUpperCase());
 }
@@ -65,7 +45,7 @@ export function takeWorst<T>(items: readonly T[], most: number, rankOf: (item: T
   const rest = sorted.slice(most);
   const worse = rest.filter((item) => rankOf(item) <= 0).length;
   const left = `and ${rest.length} more${worse === 0 ? '' : `, ${worse} of which ${bad}`}`;
-  return { lines: sorted.slice(0, most), left: rest.length === 0 ? '' : left };
+  return { lines: sorted.slice(0, most), rest, left: rest.length === 0 ? '' : left };
 }
 
 /** How many of these write, and what to say of those that do not. */

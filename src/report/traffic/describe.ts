@@ -1,7 +1,8 @@
 import { readNetworks } from '../../model/address.ts';
 import { getOrMake, groupBy } from '../../model/group-by.ts';
 import type { Interval } from '../../model/intervals.ts';
-import type { LaterEffect } from '../../plan/plan.ts';
+import { collectNamedUsers } from '../../plan/guard/guard-traffic.ts';
+import type { LaterEffect, Plan } from '../../plan/plan.ts';
 import { formatPortsKey, intersectPorts, isSamePorts, subtractPorts, toPortSet } from '../../policy/port-set.ts';
 import type { Effect, Traffic } from '../../policy/traffic.ts';
 import { describeNetworks, measureNetwork, type Piece, type Term } from './networks.ts';
@@ -73,17 +74,30 @@ function listText(networks: readonly string[], words: string, most: number): str
   return words === '' ? list : `${list} ${words}`;
 }
 
-/** Who has traffic that they had not before, when users not known then had what nobody had; all with traffic beyond the budget. */
-export function listGaining(way: keyof Effect, now: EffectOnUsers, before: EffectOnUsers, budget: Budget) {
-  const formerly = (user: string | null): string => `formerly ${user !== null && before.users.has(user) ? user : null}`;
-  const former = before.effect[way].map((one) => ({ ...one, user: formerly(one.user) }));
-  const present = new Set(now.effect[way].map(({ user }) => user));
-  return groupBySources([...now.effect[way], ...former], budget).flatMap(({ users, pieces }) =>
-    [...users].filter((user) => present.has(user) && (pieces === null || !users.has(formerly(user)))),
-  );
+/** For whom each later time opens and closes what the time before it (the first: now) does not; beyond the budget, all that it does. */
+export function findTurns(plan: Plan): readonly Turn[] {
+  return getOrMake(turnsOf, plan, () => {
+    const { changes, effect, later = [] } = plan;
+    const times = [{ effect, users: collectNamedUsers(changes) }, ...later];
+    const budget = makeBudget(1_000_000);
+    return later.map((entry, index) => {
+      const { effect: before, users: known } = times[index] ?? entry;
+      // Users who were not known had what nobody had.
+      const formerly = (user: string | null): string => `formerly ${user !== null && known.has(user) ? user : null}`;
+      const listGaining = (way: keyof Effect): readonly (string | null)[] => {
+        const former = before[way].map((traffic) => ({ ...traffic, user: formerly(traffic.user) }));
+        const present = new Set(entry.effect[way].map(({ user }) => user));
+        return groupBySources([...entry.effect[way], ...former], budget).flatMap(({ users, pieces }) =>
+          [...users].filter((user) => present.has(user) && (pieces === null || !users.has(formerly(user)))),
+        );
+      };
+      return { entry, opens: listGaining('opens'), closes: listGaining('closes') };
+    });
+  });
 }
 
-type EffectOnUsers = Pick<LaterEffect, 'effect' | 'users'>;
+type Turn = { readonly entry: LaterEffect } & Readonly<Record<keyof Effect, readonly (string | null)[]>>;
+const turnsOf = new WeakMap<Plan, readonly Turn[]>();
 
 /** Traffic that the same sources have: users by UUID, null for everyone without rules of their own. */
 interface SourceTraffic {
