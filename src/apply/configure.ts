@@ -60,6 +60,9 @@ function judge({ desired, before, fields }: ConfigureStep, now: LiveConfiguratio
   return { outcome: 'failed', status: null, surprise: true, message } satisfies Settled;
 }
 
+/** An attempt that was sent may have been carried out after all. */
+const unsure = (one: Settled | null): Settled | null => one && { ...one, outcome: 'unknown' };
+
 /** Sends the fields; with the fields for which the server refused the request. */
 async function patch(step: ConfigureStep, order: WriteOrder) {
   const { session } = order;
@@ -69,10 +72,11 @@ async function patch(step: ConfigureStep, order: WriteOrder) {
     method: 'PATCH',
     path: '/v0/configuration',
     // Rules, and what the server makes us wait, take their time: an administrator may have turned off the only other way to sign in.
-    check: async () => {
+    check: async (sentBefore) => {
       const read = await readConfiguration({ ...session.reading, signal: session.soft });
-      if (read.ok) return judge(step, read.value, session);
-      return { ...read.error, outcome: 'failed', noAnswer: read.error.code };
+      if (!read.ok) return { ...read.error, outcome: 'failed', noAnswer: read.error.code, surprise: true };
+      if (selectDiffering(step, read.value).length === 0 && sentBefore) return { outcome: 'done', status: null };
+      return judge(step, read.value, session);
     },
     call: (signal) => session.context.api.updateConfiguration(body, signal),
     accept: (answer) => acceptConfigured(step, answer),
@@ -84,7 +88,9 @@ async function patch(step: ConfigureStep, order: WriteOrder) {
       const read = await readConfiguration(session.reading);
       if (!read.ok) return fail(read.error.message);
       return ok(
-        selectDiffering(step, read.value).length === 0 ? { outcome: 'done', status } : judge(step, read.value, session),
+        selectDiffering(step, read.value).length === 0
+          ? { outcome: 'done', status }
+          : unsure(judge(step, read.value, session)),
       );
     },
   });

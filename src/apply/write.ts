@@ -33,7 +33,7 @@ export interface Write {
   /** Key (`formatRuleKey`) of its rule, for the journal. */
   readonly rule?: string;
   /** Why it is not sent (again); null: it is. Asked right before each attempt: others may have changed what it rests on. */
-  readonly check?: () => Promise<Settled | null> | Settled | null;
+  readonly check?: (sentBefore: boolean) => Promise<Settled | null> | Settled | null;
   readonly call: (signal: AbortSignal) => Promise<ApiResult>;
   /** What a success shows; null where it does not show what was done, so that `find` decides. */
   readonly accept: (answer: ApiAnswer) => Promise<Settled | null> | Settled | null;
@@ -69,8 +69,9 @@ function settle(write: Write, { session, priority }: WriteOrder): Promise<Settle
   let sentBefore = false;
   return send<Settled>({
     check: async () => {
-      const unsent = (await write.check?.()) ?? null;
-      return unsent === null || sentBefore ? unsent : { ...unsent, unsent: true };
+      const unsent = (await write.check?.(sentBefore)) ?? null;
+      if (unsent === null || !sentBefore) return unsent && { ...unsent, unsent: true };
+      return unsent.outcome === 'done' ? unsent : { ...unsent, outcome: 'unknown' };
     },
     call: async () => {
       sentAt = clock.now();
