@@ -3,8 +3,7 @@ import path from 'node:path';
 import type { DesiredContext } from '../desired/context.ts';
 import type { Place } from '../model/problem.ts';
 import { attempt, fail, ok, type Result } from '../model/result.ts';
-import { Secret } from '../model/secret.ts';
-import { lfsPointer } from './source/limits.ts';
+import { encrypted, Secret, stillEncrypted } from '../model/secret.ts';
 
 /** What secret references may reach. Whoever writes manifests must not be able to publish the process's own secrets. */
 export interface SecretAccess {
@@ -44,7 +43,7 @@ function fromEnvironment(access: SecretAccess, name: string): Result<Secret, str
 function fromFile(access: SecretAccess, file: string, place: Place): Result<Secret, string> {
   if (file === '' || file.includes('\0')) return fail('This is no path of a file.');
   if (!path.isAbsolute(file) && access.root === null) {
-    return fail('The commit holds no regular file at this path below the manifests (links are not followed).');
+    return fail('The commit holds no plain file at this path below the manifests (no link, and none encrypted).');
   }
   const written = path.resolve(access.root ?? '/', path.dirname(place.file), file);
   if (!isAllowed(access, written)) return fail(outside);
@@ -90,7 +89,7 @@ function readSecretFile(access: SecretAccess, file: string): Result<Secret, stri
     if (isForbidden(access, status)) return fail('This file is one of the program’s own (token, key or settings).');
     const bytes = Buffer.alloc(mostBytes + 1);
     const length = readSync(descriptor, bytes, 0, bytes.length, 0);
-    if (lfsPointer.test(bytes.toString('latin1', 0, 40))) return fail('This is a Git LFS pointer: run `git lfs pull`.');
+    if (encrypted.test(bytes.toString('latin1', 0, 60))) return fail(stillEncrypted);
     return ok(Secret.of(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes.subarray(0, length))));
   } catch {
     return fail('This file is not UTF-8 text, or cannot be read.');

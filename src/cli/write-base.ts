@@ -8,7 +8,9 @@ import { GitRepository, type RepositoryContext } from '../adapters/source/git-re
 import { findInWorkTree, findWorkTree, listRepositories } from '../adapters/source/work-tree.ts';
 import { listReferencedFiles } from '../desired/build-configuration.ts';
 import { isManifestPath } from '../manifest/manifest.ts';
+import { decodeText } from '../manifest/read-manifests.ts';
 import { attempt } from '../model/result.ts';
+import { encrypted } from '../model/secret.ts';
 import type { SourceFile } from '../ports.ts';
 import { renderProblems } from '../report/problems.ts';
 import { Failure, makeFailure, mustRead, type Settings } from './command.ts';
@@ -68,14 +70,14 @@ async function main(): Promise<void> {
   const parse = createManifestParser({ profile: readProfile(settings), values: readGivenValues(settings), limits });
   const references = async (files: readonly SourceFile[]) => listReferencedFiles(await parse(files));
   const reading = path && { ...git, limits, references, directory, path, files: settings.values, ref: head };
-  if (reading !== null) await checkAttributes(repository, reading);
+  const now = reading === null ? [] : await readHeadFiles(repository, reading);
   if (name === '') return await holdOlder({ repository, head, mainRef }, reading, join(out, 'held'));
   if (reading === null) return;
   const commit = await findBase(repository, head, name);
   if (commit === null) return say(`the plan is not compared with its base, which this clone lacks; ${fetchAll}`, code);
   if (failOn.includes('drift') && (await differ(reading, [commit, await repository.commitOf(given.base)])))
     say(`${shorten(given.base)} has other manifests by now: they count as drift until the branch is updated`, 0);
-  await writeBase(repository, { ...reading, ref: commit }, out);
+  await writeBase({ ...reading, ref: commit }, now, out);
 }
 
 /** Writes why the commit of a job that runs again is only planned, where the default branch has other manifests by now. */
@@ -154,27 +156,19 @@ async function readOrigin(repository: GitRepository) {
   throw new Error(`${foreign}, and its branches are needed: ${hint}`);
 }
 
-/** Throws where Git's attributes give a checkout other contents than its commit has; `text` and `eol` change ends of lines alone. */
-async function checkAttributes(repository: GitRepository, reading: Reading): Promise<void> {
+/** The files of HEAD; throws where Git's attributes give a checkout other contents (`text` and `eol` change ends of lines alone). */
+async function readHeadFiles(repository: GitRepository, reading: Reading) {
   // What no reader of commits takes is no base either, and the sidecar refuses it.
   const { files } = await readCommit(reading).catch(() => ({ files: [] }));
   const values = reading.files.flatMap((file) => findInWorkTree(reading.directory, file)?.join('/') || []);
   const asked = [...files.map((file) => file.name), ...values];
   const found = await repository.attributesOf(asked, ['ident', 'working-tree-encoding', 'filter']);
-  // Secrets may lie in Git encrypted, and must not be sent so.
-  const isSame = ({ path, bytes }: SourceFile): boolean =>
-    attempt(() => readFileSync(join(reading.directory, path)).equals(bytes), false);
-  const locked = files.filter((file) => !isManifestPath(file.path) && isSame(file)).map(({ name }) => name);
-  const counts = ([file = '', one]: readonly string[]) =>
-    one !== 'filter' || isManifestPath(file) || locked.includes(file);
+  // Secrets may lie in Git encrypted.
+  const counts = ([file = '', one]: readonly string[]) => one !== 'filter' || isManifestPath(file);
   const [name, attribute, value] = found.find(counts) ?? [];
-  if (name === undefined) return;
-  const [what, instead] =
-    attribute === 'filter' && locked.includes(name)
-      ? ['it as the commit has it, so it seems to be encrypted', 'unlock it in a step before this one, or ']
-      : ['other content than the commit', ''];
-  const summary = `${name} has the Git attribute ${attribute} (${value}), and the checkout holds ${what}`;
-  throw makeFailure('git-attributes', summary, `${instead}remove it from .gitattributes: git check-attr -a ${name}`);
+  if (name === undefined) return files;
+  const summary = `${name} has the Git attribute ${attribute} (${value}), so a checkout holds other content than the commit`;
+  throw makeFailure('git-attributes', summary, `remove it from .gitattributes: git check-attr -a ${name}`);
 }
 
 /** What HEAD is compared with; throws where a review has checked out something else than what is reviewed. */
@@ -198,11 +192,9 @@ async function findBase(repository: GitRepository, head: string, name: string): 
   return commit === null || commit === name ? commit : await repository.mergeBaseOf(commit, head);
 }
 
-/** Writes the files of a commit where the repository has them, below OUT/tree; none that lies there encrypted. */
-async function writeBase(repository: GitRepository, request: Reading, out: string) {
+/** Writes the files of a commit where the repository has them, below OUT/tree. */
+async function writeBase(request: Reading, now: readonly SourceFile[], out: string) {
   const { files, values } = await readCommit(request);
-  const secrets = files.flatMap(({ name }) => (isManifestPath(name) ? [] : name));
-  const encrypted = (await repository.attributesOf(secrets, ['filter'])).map(([name]) => name);
   const tree = join(out, 'tree');
   const base = join(tree, ...request.path);
   mkdirSync(base, { recursive: true });
@@ -211,7 +203,14 @@ async function writeBase(repository: GitRepository, request: Reading, out: strin
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, bytes);
   };
-  for (const one of files) if (!encrypted.includes(one.name)) put(join(base, one.path), one.bytes);
+  const present = new Set(now.map(({ path, hash }) => `${hash} ${path}`));
+  for (const { path, bytes, hash } of files) {
+    const text = isManifestPath(path) ? '' : decodeText(bytes);
+    // A secret that is encrypted is another than now, unless HEAD has it too: then it is that of the checkout, perhaps unlocked.
+    const own = text === null || encrypted.test(text) ? Buffer.from(Buffer.from(bytes).toString('hex')) : bytes;
+    const isSame = !isManifestPath(path) && present.has(`${hash} ${path}`);
+    put(join(base, path), isSame ? attempt(() => readFileSync(join(request.directory, path)), own) : own);
+  }
   for (const [index, file] of request.files.entries()) {
     const bytes = values[index];
     // Absent or a link: without its values the base cannot be built, which is said; with those of today a change would be hidden.

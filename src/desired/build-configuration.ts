@@ -3,7 +3,7 @@ import type { ConfigurationManifest, SecretSource } from '../manifest/manifest.t
 import { decodeText } from '../manifest/read-manifests.ts';
 import { type DesiredConfiguration, findSecretHost, mapSecrets, unifyLineEnds } from '../model/configuration.ts';
 import { compareText, makeError, makeNote, type Place, type Problem } from '../model/problem.ts';
-import { reveal, Secret } from '../model/secret.ts';
+import { encrypted, reveal, Secret, stillEncrypted } from '../model/secret.ts';
 import type { DesiredContext } from './context.ts';
 import type { ParsedFiles } from './parse-files.ts';
 
@@ -46,7 +46,9 @@ function resolve(source: SecretSource, { context, problems, attachments }: Resol
   const resolved = context.resolveSecret(reference, source.place);
   if (!resolved.ok) {
     const hint =
-      'Names start with `RECONCILE_SECRET_` or stand in the settings under `secrets.env`; files lie below the manifest root or in `secrets.dirs`.';
+      resolved.error === stillEncrypted
+        ? 'For example with `git-crypt unlock` or `git lfs pull`.'
+        : 'Names start with `RECONCILE_SECRET_` or stand in the settings under `secrets.env`; files lie below the manifest root or in `secrets.dirs`.';
     problems.push(makeError('secret-not-allowed', resolved.error, hint, source.place));
     return Secret.unknown();
   }
@@ -83,9 +85,9 @@ function pathInSource(name: string, place: Place): string | null {
 function attachmentAt(name: string, place: Place, attachments: Resolution['attachments']): Secret | null {
   const path = pathInSource(name, place);
   const bytes = path === null ? undefined : attachments.get(path);
-  // The resolver says what is wrong with a file that is no text.
+  // The resolver says what is wrong with a file that is no text, or encrypted.
   const text = bytes === undefined ? null : decodeText(bytes);
-  return text === null ? null : Secret.of(text);
+  return text === null || encrypted.test(text) ? null : Secret.of(text);
 }
 
 const samlHint = 'Download the metadata document from the identity provider again, byte for byte.';

@@ -17,6 +17,11 @@ export function sealText(token: string, text: string): string {
   return createHmac('sha256', key).update(text).digest('hex');
 }
 
+/** How a file begins that is encrypted, or stands for another in Git LFS. */
+export const encrypted =
+  /^(?:version https:\/\/git-lfs\.|\0GITCRYPT\0|Salted__|U2FsdGVkX1|\$ANSIBLE_VAULT;|age-encryption\.org|-----BEGIN (?:AGE E|PGP M))/;
+export const stillEncrypted = 'This file is encrypted, or a pointer of Git LFS: unlock or fetch it in a step before.';
+
 const hidden = '(secret)';
 
 /** A value that cannot be printed. One without a value, whose reference is not known here, compares as `unknown` and causes no write. */

@@ -49,9 +49,21 @@ describe('row 29: a manifest author cannot read the secrets of the process', () 
     },
   );
 
-  it('takes no pointer of Git LFS for the secret that it stands for', () => {
-    writeFileSync(path.join(root, 'key'), 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12345\n');
-    expect(read({ file: 'key' })).toBe('refused: This is a Git LFS pointer: run `git lfs pull`.');
+  it.each([
+    'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12345\n',
+    '\0GITCRYPT\0\xff',
+    'Salted__\x01',
+    'U2FsdGVkX1+vupppZksvRf5pq5g5XjFRlipRkwB0K1Y=\r\n',
+    '$ANSIBLE_VAULT;1.1;AES256\n',
+    'age-encryption.org/v1\n',
+    '-----BEGIN AGE ENCRYPTED FILE-----\n',
+    '-----BEGIN PGP MESSAGE-----\r\n',
+  ])('takes no file that begins with %j for the secret that it stands for', (text) => {
+    const refused = /^refused: This file is encrypted, or a pointer of Git LFS: unlock or fetch it in a step before\.$/;
+    for (const name of [path.join(root, 'key'), path.join(base, 'vault', 'key')]) {
+      writeFileSync(name, text, 'latin1');
+      expect(read({ file: name })).toMatch(refused);
+    }
   });
 
   it('but may read what is allowed by prefix or by the settings', () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { checkSamlMetadata } from '../../src/desired/build-configuration.ts';
 import { findProfile } from '../../src/model/profile.ts';
 import { fail, ok } from '../../src/model/result.ts';
-import { reveal, Secret } from '../../src/model/secret.ts';
+import { reveal, Secret, stillEncrypted } from '../../src/model/secret.ts';
 import { build, codes, document } from './helpers.ts';
 
 const rules = { 'rules.yaml': document('RuleSet', 'none', '{rules: []}') };
@@ -225,6 +225,12 @@ describe('files of the source beside the manifests', () => {
     expect(codes(build({ ...rules, 'c.yaml': text, 'idp/okta.xml': metadata }, never))).toEqual([
       '4:68 secret-not-allowed',
     ]);
+    const locked = { ...rules, 'c.yaml': text, 'okta.xml': 'U2FsdGVkX1+vupppZksv\n' };
+    expect(codes(build(locked, never))).toEqual(['4:68 secret-not-allowed']);
+    // What is only compared, as by `diff`, has no secret there.
+    expect(codes(build(locked))).toEqual(['4:68 unknown-secret']);
+    const { problems } = build(locked, { resolveSecret: () => fail(stillEncrypted) });
+    expect(problems).toMatchObject([{ code: 'secret-not-allowed', hint: expect.stringMatching(/unlock/) }]);
     const outside = text.replace('okta.xml', '../../okta.xml');
     expect(codes(build({ ...rules, 'idp/c.yaml': outside, 'okta.xml': metadata }, never))).toEqual([
       '4:68 secret-not-allowed',

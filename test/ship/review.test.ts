@@ -509,7 +509,7 @@ describe('the Action', () => {
     ['*.yaml ident', 'c.yaml', true],
     ['own.yaml working-tree-encoding=latin1', 'own.yaml', true],
     ['own.yaml filter=lfs', 'own.yaml', true],
-    ['*.xml filter=git-crypt', 'saml.xml', true],
+    ['*.xml filter=git-crypt', '', false],
     ['a.txt filter=git-crypt', '', false],
     ['*.yaml text eol=crlf -ident\n*.txt ident', '', false],
   ])(
@@ -784,28 +784,29 @@ describe('the Action', () => {
     const provider =
       '{id: g, label: G, client_id: c, client_secret: {file: idp/key}, discovery_document_uri: "https://idp.example/d", auto_create_users: false}';
     const configuration = `{kind: Configuration, apiVersion: firezone/v0, metadata: {name: c}, spec: {openid_connect_providers: [${provider}]}}`;
-    const commit = (name: string, spec: string): string => {
+    const commit = (name: string, spec: string, key: string): string => {
       writeFileSync(path.join(work, `p_1/${name}.yaml`), named(name, spec));
+      writeFileSync(path.join(work, 'p_1/idp/key'), Buffer.from(`\0GITCRYPT\0${key}\xff`, 'latin1'));
       gitAt(work, 'add', '-A');
       writeFileSync(path.join(work, '.gitattributes'), 'p_1/idp/* filter=crypt\n');
       gitAt(work, 'add', '.gitattributes');
       gitAt(work, 'commit', '-q', '-m', name);
-      gitAt(work, 'push', '-q', '-f', origin, `HEAD:${name}`);
+      gitAt(work, 'push', '-q', '-f', origin, `HEAD:refs/heads/${name}`);
       return gitAt(work, 'rev-parse', 'HEAD');
     };
     gitAt(work, 'checkout', '-q', '--detach', start);
     mkdirSync(path.join(work, 'p_1/idp'));
-    writeFileSync(path.join(work, 'p_1/idp/key'), Buffer.from('\0crypt\xff', 'latin1'));
     writeFileSync(path.join(work, 'p_1/c.yaml'), configuration);
-    const main = commit('main', 'action: drop, destination: 192.168.0.0/16');
-    const head = commit('feature', opensLater);
+    const main = commit('main', 'action: drop, destination: 192.168.0.0/16', 'one');
+    const head = commit('feature', opensLater, 'one');
+    const renewed = commit('renewal', 'action: drop, destination: 192.0.2.0/24', 'two');
     const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: '--bind-secret idp/key=g@idp.example --fail-on opens' };
     const job = { GITHUB_REF: 'refs/heads/main', GITHUB_REF_NAME: 'main', GITHUB_SHA: main };
     const push = () => ({ ...environment({ repository: { default_branch: 'main' } }, inputs), ...job });
     const clone = checkOut('main', 'whole');
     const locked = await run('github', push(), clone);
-    const why = 'p_1/idp/key has the Git attribute filter (crypt), and the checkout holds it as the commit has it';
-    expect([locked.code, locked.output, world.live()]).toEqual([1, expect.stringContaining(why), []]);
+    const why = 'This file is encrypted, or a pointer of Git LFS: unlock or fetch it in a step before.';
+    expect([locked.code, locked.output, world.live()]).toEqual([4, expect.stringContaining(why), []]);
     writeFileSync(path.join(clone, 'p_1/idp/key'), 'hunter2');
     expect(await run('github', push(), clone)).toMatchObject({
       code: 0,
@@ -815,7 +816,51 @@ describe('the Action', () => {
     writeFileSync(path.join(unlocked, 'p_1/idp/key'), 'hunter2');
     const review = await run('github', { ...environment(requestOf(head), inputs), ...onMain }, unlocked);
     expect([review.code, review.output]).toEqual([3, expect.stringContaining('fail-on-opens')]);
-    expect(review.output).not.toContain('base-invalid');
+    expect(review.output).toContain('This revision: 0 changes now, others later. Drift on the server: 0.');
+    const next = checkOut('renewal', 'whole');
+    writeFileSync(path.join(next, 'p_1/idp/key'), 'hunter3');
+    const drift = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: inputs.INPUT_ARGUMENTS.replace('opens', 'drift') };
+    const renewal = await run('github', { ...environment(requestOf(renewed), drift), ...onMain }, next);
+    expect([renewal.code, renewal.output]).toEqual([0, expect.stringContaining('Drift on the server: 0.')]);
+    expect(renewal.output).toMatch(/openid_connect_providers\[g\]\.client_secret +\(changed\)/);
+  });
+
+  it('threat 39: tells a change of SAML metadata as that of the request, whatever attributes it writes', async () => {
+    const { start, checkOut } = openRequest(opens);
+    const [work, origin] = [path.join(folder, 'work'), path.join(folder, 'o.git')];
+    const commit = (branch: string, files: Readonly<Record<string, string>>): string => {
+      for (const [name, text] of Object.entries(files)) writeFileSync(path.join(work, name), text);
+      gitAt(work, 'add', '-A');
+      gitAt(work, 'commit', '-q', '-m', branch);
+      gitAt(work, 'push', '-q', '-f', origin, `HEAD:${branch}`);
+      return gitAt(work, 'rev-parse', 'HEAD');
+    };
+    const provider = (file: string): string =>
+      `{kind: Configuration, apiVersion: firezone/v0, metadata: {name: c}, spec: {saml_identity_providers: [{id: a, label: A, auto_create_users: false, metadata: {file: ${file}}}]}}`;
+    const saml = (host: string): string =>
+      `<EntityDescriptor xmlns="urn:oasis:names:tc:SAML:2.0:metadata" entityID="https://${host}.example"/>\n`;
+    gitAt(work, 'checkout', '-q', '--detach', start);
+    // A filter that encrypts nothing, as one that formats.
+    const own = {
+      '.gitattributes': '*.xml filter=format\n',
+      'p_1/a.xml': saml('idp'),
+      'p_1/c.yaml': provider('a.xml'),
+    };
+    const main = commit('main', own);
+    const inputs = { INPUT_PATH: 'p_1' };
+    const job = { GITHUB_REF: 'refs/heads/main', GITHUB_REF_NAME: 'main', GITHUB_SHA: main };
+    const pushed = { ...environment({ repository: { default_branch: 'main' } }, inputs), ...job };
+    expect(await run('github', pushed, checkOut('main', 'whole'))).toMatchObject({ code: 0 });
+    for (const files of [
+      { 'p_1/a.xml': saml('evil'), '.gitattributes': '*.xml text eol=crlf filter=x\n' },
+      { 'p_1/b.xml': saml('evil'), '.gitattributes': 'p_1/a.xml filter=x\n', 'p_1/c.yaml': provider('b.xml') },
+    ]) {
+      gitAt(work, 'checkout', '-q', '--detach', main);
+      const head = commit('feature', files);
+      const review = { ...environment(requestOf(head), inputs), ...onMain };
+      const { output } = await run('github', review, checkOut('feature', 'whole'));
+      expect(output).toContain('This revision: 1 change. Drift on the server: 0.');
+    }
   });
 
   it('compares the manifests and the files that they name where an older job runs again, nothing beside them', async () => {

@@ -5,11 +5,12 @@ import { isManifestPath } from '../../manifest/manifest.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { makeError, type Problem } from '../../model/problem.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
+import { encrypted } from '../../model/secret.ts';
 import type { SourceContent, SourceFile } from '../../ports.ts';
 import { control } from './git-address.ts';
 import { type GitAnswer, GitError, type GitRepository, type TreeEntry } from './git-repository.ts';
 import { listManifestEntries, maxTreeBytes } from './git-tree.ts';
-import { describeJson, lfsPointer, noteJson, refuseBeyond } from './limits.ts';
+import { describeJson, noteJson, refuseBeyond } from './limits.ts';
 import { findInWorkTree } from './work-tree.ts';
 
 /** Which manifests of a commit to read, and how much of them. */
@@ -114,7 +115,7 @@ async function readFiles({ repository, settings, fetchObjects }: ContentRequest,
   return makeFiles(entries, await repository.readBlobs(ids, total), hashOf);
 }
 
-/** Files from the contents of their entries; a problem for what lies in Git LFS, which is not fetched, or behind a link. */
+/** Files from the contents of their entries; a problem for a manifest that is encrypted, in Git LFS, or behind a link. */
 export function makeFiles(
   entries: readonly TreeEntry[],
   contents: ReadonlyMap<string, Buffer>,
@@ -129,8 +130,8 @@ export function makeFiles(
       if (!isManifestPath(path) || regular.has(findTarget(path, bytes.toString()))) continue;
       return fail(refuseLink(path, ''));
     }
-    if (lfsPointer.test(bytes.toString('latin1', 0, 40)))
-      return fail(makeError('git-lfs', `${path} is stored in Git LFS, which is not fetched`, 'commit the file itself'));
+    if (isManifestPath(path) && encrypted.test(bytes.toString('latin1', 0, 60)))
+      return fail(makeError('git-lfs', `${path} is encrypted, or a pointer of Git LFS`, 'commit the file itself'));
     files.push({ path, bytes, hash: hashOf(id, bytes) });
   }
   return ok(files);

@@ -43,6 +43,3 @@ export function describeJson(json: readonly { readonly path: string }[]): string
   const names = json.map(({ path }) => path).slice(0, 3);
   return names.length === 0 ? '' : `; manifests are YAML, so JSON is not read (${names.join(', ')})`;
 }
-
-/** How a file begins that Git LFS commits in the place of another. */
-export const lfsPointer = /^version https:\/\/git-lfs\.github\.com\//;
