@@ -130,7 +130,8 @@ async function readHead(repository: GitRepository, out: string) {
   const { main, foreign } = await readOrigin(repository);
   const head = (await repository.commitOf('HEAD')) ?? '';
   const isMain = [head, ''].includes(given.sha) || (await repository.isAncestor(head, main));
-  const held = foreign || (isMain ? '' : `The checkout, ${head}, is not in the history of ${shorten(main)}`);
+  const other = head && `The checkout, ${head}, is not in the history of ${shorten(main)}`;
+  const held = foreign || (isMain ? '' : other || 'The checkout has no commit');
   if (held !== '') writeFileSync(join(out, 'held'), held);
   const branch = held === '' || given.head !== '' ? given.branch : '';
   writeFileSync(join(out, 'revision'), `${head || 'no commit'}${branch && ` (${branch})`}`);
@@ -141,12 +142,12 @@ async function readHead(repository: GitRepository, out: string) {
 async function readOrigin(repository: GitRepository) {
   const origin = { main: given['config-ref'], foreign: '' };
   const url = given.repository === '' ? '' : await repository.originUrl();
-  const name = url.replace(/^(?:\w+:\/\/)?(?:[^/@]*@)?|(?:\.git)?\/?$/g, '').replaceAll(':', '/');
-  const isOneOf = (list: string): boolean =>
-    list.split(/[\s,]+/).some((one) => one.includes('/') && `/${name}`.toLowerCase().endsWith(`/${one.toLowerCase()}`));
+  const name = nameRepository(url);
+  const names = [name, name.replace(/^[^/]+\/(?=[^/]+\/[^/]+$)/, '')]; // two names after the host may stand alone
+  const isIn = (list: string): boolean => list.split(/[\s,]+/).some((one) => names.includes(nameRepository(one)));
   // A path on this machine is the operator's mirror.
-  if (!/^(?:\w+:\/\/[^/]|[^/:]+:[^/:])/.test(url) || isOneOf(given.repository)) return origin;
-  if (given.trusted === '*' || isOneOf(given.trusted)) {
+  if (!/^(?:\w+:\/\/[^/]|[^/:]+:[^/:]|[^/:]{2,}:\/[^/])/.test(url) || isIn(given.repository)) return origin;
+  if (given.trusted === '*' || isIn(given.trusted)) {
     const main = 'refs/remotes/origin/HEAD';
     return (await repository.askOrigin(fetch, `+HEAD:${main}`)) === null ? origin : { ...origin, main };
   }
@@ -154,6 +155,12 @@ async function readOrigin(repository: GitRepository) {
   if (given.base === '' && given.config === '') return { ...origin, foreign };
   const hint = 'leave "repository" out ("ref" takes commits of forks too), or name it there if it is yours';
   throw new Error(`${foreign}, and its branches are needed: ${hint}`);
+}
+
+/** HOST/PATH or HOST:PORT/PATH of an address in one of Git's forms, or of what somebody wrote for it; OWNER/NAME stays that. */
+function nameRepository(address: string): string {
+  const url = address.toLowerCase().replace(/^[^/@:]+@[^/:]+:/, '$&/'); // behind a user the colon begins the path, not a port
+  return url.replace(/^(?:\w+:\/\/)?(?:[^/@]*@)?|(?:\.git)?\/*$/g, '').replace(/:(?!\d+\/)\/*/, '/');
 }
 
 /** The files of HEAD; throws where Git's attributes give a checkout other contents (`text` and `eol` change ends of lines alone). */

@@ -765,6 +765,45 @@ describe('the Action', () => {
     }
   });
 
+  it('threat 39: knows a repository by its whole name, in whatever form it is written', async () => {
+    const { target, checkOut } = openRequest(opens);
+    const clone = checkOut('main', 'whole');
+    const job = { GITHUB_REF: 'refs/heads/main', GITHUB_SHA: target, GITHUB_EVENT_NAME: 'workflow_dispatch' };
+    // Nothing answers there: it is a warning where the branch of the checkout decides.
+    for (const [url, trusted, isOwn] of [
+      ['https://127.0.0.1:9/acme/set', 'https://127.0.0.1:9/acme/set.git', true],
+      ['https://u:t@127.0.0.1:9/acme/set.git', '127.0.0.1:9/Acme/set', true],
+      ['https://127.0.0.1:9/acme/set', '127.0.0.1/acme/set', false],
+      ['https://127.0.0.1:9/acme/set', 'acme/set.git', true],
+      ['https://127.0.0.1:9/team/policy.git', '', true],
+      ['https://127.0.0.1:9/evil/acme/set', 'acme/set', false],
+      ['https://127.0.0.1:9/evil/team/policy', '', false],
+      ['ssh://git@127.0.0.1:9/acme/set', 'acme/set', true],
+      ['git@127.0.0.1:acme/set.git', '127.0.0.1/acme/set', true],
+      ['git@127.0.0.1:9/acme/set.git', '127.0.0.1:9/acme/set acme/set', false],
+      ['git@127.0.0.1:/evil/policy.git', '', false],
+      ['git@127.0.0.1:team/policy.git', 'git@127.0.0.1:acme/set', true],
+    ] as const) {
+      gitAt(clone, 'remote', 'set-url', 'origin', url);
+      const given = { INPUT_PATH: 'p_1', INPUT_TRUSTED_REPOSITORIES: trusted };
+      const { output } = await run('github', { ...environment({}, given), ...job }, clone);
+      expect([url, trusted, !output.includes('The checkout is of 127.0.0.1')]).toEqual([url, trusted, isOwn]);
+    }
+  });
+
+  it('says that the checkout has no commit, and only plans it', async () => {
+    const clone = path.join(folder, 'clone');
+    cpSync(world.manifests, path.join(clone, 'p'), { recursive: true });
+    gitAt(clone, 'init', '-q');
+    const ran = await run(
+      'github',
+      { ...environment({}, { INPUT_PATH: 'p' }), ...{ GITHUB_REF: 'refs/heads/main', GITHUB_SHA: 'f'.repeat(40) } },
+      clone,
+    );
+    const why = '::notice::The checkout has no commit, so it is only planned';
+    expect([ran.code, ran.output, world.live()]).toEqual([0, expect.stringContaining(why), []]);
+  });
+
   it('does not apply an older push again once its branch has another name', async () => {
     const { target, checkOut } = openRequest(opens);
     const clone = checkOut('main', 'whole');
