@@ -102,7 +102,7 @@ function joinLooks(steps: readonly ConfigureStep[]): LiveConfiguration | null {
 function mayBeDone({ outcome, status, byOther, unsent, step: { type } }: Outcome, end?: ApplyEnd): boolean {
   // What others deleted first, or changed so that nothing was sent, is as they want it.
   if (byOther || unsent) return false;
-  // Where all is live in the end, or may be planned again, a proxy answered after the server did its work; a rule that was refused was made by others.
+  // Where all is live in the end, or nobody looked since, a proxy answered after the server did it; a refused rule was made by others.
   const isAgreed =
     (end === undefined || end === 'converged') && (type === 'configure' || ![null, 404, 409].includes(status));
   const isTaken = (isAgreed || (type === 'configure' && status !== null)) && ![401, 422, 429].includes(status ?? 0);
