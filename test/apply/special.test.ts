@@ -201,6 +201,26 @@ describe('the Configuration', () => {
     });
   }
 
+  test('counts as done where the server carries it out late, after a proxy gave up and it was read', async () => {
+    const simulator = await simulate();
+    simulator.faults.inject({ match: { method: 'PATCH', times: 1 }, fault: { kind: 'status', status: 502 } });
+    let [patches, reads] = [0, 0];
+    const wrap = (api: LiveApi): LiveApi => ({
+      ...api,
+      updateConfiguration: async (...args) => {
+        patches++;
+        return await api.updateConfiguration(...args);
+      },
+      getConfiguration: async (...args) => {
+        const answer = await api.getConfiguration(...args);
+        if (patches === 1 && ++reads === 1) await api.updateConfiguration({ default_client_mtu: 1300 }, args[0]);
+        return answer;
+      },
+    });
+    const { report } = await run(simulator, [], { default_client_mtu: 1300 }, { wrap });
+    expect([report.end, report.outcomes.map(({ outcome }) => outcome), patches]).toEqual(['converged', ['done'], 1]);
+  });
+
   for (const kind of ['reset-after', 'reset-before'] as const) {
     test(`is read again after a lost answer (${kind}) and sent twice only if it did not arrive`, async () => {
       const simulator = await simulate();
