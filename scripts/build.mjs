@@ -135,8 +135,8 @@ function loadTogether({ inputs, outputs }) {
   const bytesOf = (paths) => [...paths].reduce((sum, path) => sum + (bundled[path]?.bytesInOutput ?? 0), 0);
   const cores = [
     { path: 'src/cli/process.ts', share: 0 },
-    { path: 'src/cli/commands/validate.ts', share: 0.7 },
-    { path: 'src/cli/commands/reconcile.ts', share: 0.7 },
+    { path: 'src/cli/commands/validate.ts', share: 0.5 },
+    { path: 'src/cli/commands/reconcile.ts', share: 0.5 },
   ].map((core) => ({ ...core, all: reach(core.path) }));
   const lazy = Object.values(inputs).flatMap(({ imports }) => imports.filter(({ kind }) => kind === 'dynamic-import'));
   const joined = new Map();

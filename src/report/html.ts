@@ -24,7 +24,8 @@ import {
 } from './page.ts';
 import { formatProblemCounts, stripRoot, takeProblems } from './problems.ts';
 import type { RunReport } from './run-report.ts';
-import { count, summariseApply, summarisePlan, tally } from './summary.ts';
+import { summarisePlan } from './summarise-plan.ts';
+import { count, summariseApply, tally } from './summary.ts';
 
 /** Sets with more changes than this begin folded. */
 const unfolded = 200;

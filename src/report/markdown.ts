@@ -10,7 +10,8 @@ import { listLeftOpen, makePlanPage, type PlanPage, type ShownChange, type Traff
 import { joinSections } from './paint.ts';
 import { formatPlace, stripRoot, takeProblems } from './problems.ts';
 import type { RunReport } from './run-report.ts';
-import { count, summariseApply, summarisePlan, takeWorst, tally } from './summary.ts';
+import { summarisePlan } from './summarise-plan.ts';
+import { count, summariseApply, takeWorst, tally } from './summary.ts';
 import { measureNetwork } from './traffic/networks.ts';
 
 /** Characters of a comment at most; GitHub takes 65,536, GitLab more. */

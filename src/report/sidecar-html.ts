@@ -9,7 +9,7 @@ import { formatAgo, formatRevision, makePlanPage, takeChanges } from './page.ts'
 import { formatLine } from './problems.ts';
 import { makeProblemReport } from './run-report.ts';
 import { chooseHeadline, type RuleLine, type SidecarState } from './sidecar.ts';
-import { summarisePlan } from './summary.ts';
+import { summarisePlan } from './summarise-plan.ts';
 
 /** What somebody asked in the forms of the page. */
 export interface PageQuestion {

@@ -7,7 +7,8 @@ import { listLeftOpen, makePlanPage, type SetOfChanges, type ShownChange, type T
 import { createPaint, joinSections, measureLongest, type Paint, wrapText } from './paint.ts';
 import { formatLine, formatPlace, renderProblems } from './problems.ts';
 import type { Display, RunReport } from './run-report.ts';
-import { count, summariseApply, summarisePlan, tally } from './summary.ts';
+import { summarisePlan } from './summarise-plan.ts';
+import { count, summariseApply, tally } from './summary.ts';
 
 /** Lines of traffic that a terminal shows unless it is asked for everything. */
 const shortPage = 12;

@@ -218,9 +218,9 @@ describe('reconcile --watch --git-url', () => {
     await car.until(inEffect(second));
     expect(JSON.stringify(world.sim.configuration())).toContain('"canary-oidc-2"');
     for (const [file, content, message] of [
-      ['link', { link: '../.secrets/oidc' }, 'no regular file at this path'],
+      ['link', { link: '../.secrets/oidc' }, 'no plain file at this path'],
       ['link', { link: '/proc/self/environ' }, 'company/link is a symbolic link that may lead to a folder'],
-      ['../../above', 'x', 'no regular file at this path'],
+      ['../../above', 'x', 'no plain file at this path'],
     ] as const) {
       upstream.commit({ 'net/company/c.yaml': provider(file), 'net/company/link': content });
       await car.until(({ conditions }) => conditions.Ready.message.includes(message));
