@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mapSecrets } from '../model/configuration.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import { compareText } from '../model/problem.ts';
-import { fail, isObject, ok, type Result } from '../model/result.ts';
+import { attempt, fail, isObject, ok, type Result } from '../model/result.ts';
 import { compareRules, toWire } from '../model/rule.ts';
 import { Secret } from '../model/secret.ts';
 import type { LiveState } from '../model/state.ts';
@@ -69,18 +69,7 @@ function hashEmail(email: string): string {
   return createHash('sha256').update(email.toLowerCase()).digest('hex');
 }
 
-function withSecrets(configuration: unknown): unknown {
-  if (!isObject(configuration)) return configuration;
-  return {
-    ...configuration,
-    openid_connect_providers: withSecret(configuration['openid_connect_providers'], 'client_secret'),
-    saml_identity_providers: withSecret(configuration['saml_identity_providers'], 'metadata'),
-  };
-}
-
-function withSecret(providers: unknown, name: string): unknown {
-  if (!Array.isArray(providers)) return providers;
-  return providers.map((provider: unknown) =>
-    isObject(provider) ? { ...provider, [name]: Secret.unknown() } : provider,
-  );
+/** With a secret of unknown value for each provider. What is no configuration stays as it is, for the decoder to refuse. */
+function withSecrets(fields: unknown): unknown {
+  return isObject(fields) ? attempt(() => mapSecrets(fields, () => Secret.unknown()), fields) : fields;
 }
