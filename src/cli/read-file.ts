@@ -1,4 +1,6 @@
 import { writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { makeFolder } from '../adapters/make-folder.ts';
 import { replaceFile } from '../adapters/replace-file.ts';
 import { readOperatorFile } from '../adapters/source/regular-file.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
@@ -36,11 +38,15 @@ export function writeNamedFile(path: string, text: string, option: string): void
   }
 }
 
-/** Replaces a manifest that PATH names. */
-export async function rewriteNamed(path: string, text: string): Promise<void> {
-  await replaceFile(path, text).catch((error: unknown) => {
-    throw explainUnwritable(path, getErrorCode(error), 'PATH');
-  });
+/** Replaces a file that `option` names, or that lies below the folder it names; throws a `Failure` where that cannot be done. */
+export async function replaceNamed(path: string, text: string, option: string): Promise<void> {
+  try {
+    await makeFolder(dirname(path));
+    // SAML metadata is treated as a secret everywhere else, so here too.
+    await replaceFile(path, text, /\.(?:ya?ml|json|md)$/.test(path) ? 0o644 : 0o600);
+  } catch (error) {
+    throw explainUnwritable(path, getErrorCode(error), option);
+  }
 }
 
 const whyUnwritable: Readonly<Record<string, string>> = {

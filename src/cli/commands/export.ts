@@ -1,7 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { dirname, join, relative, sep } from 'node:path';
-import { makeFolder } from '../../adapters/make-folder.ts';
-import { replaceFile } from '../../adapters/replace-file.ts';
+import { join, relative, sep } from 'node:path';
 import { readLive, readUsers } from '../../apply/read.ts';
 import {
   addEditorSchema,
@@ -24,7 +22,7 @@ import { renderProblems } from '../../report/problems.ts';
 import { count } from '../../report/summary.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
 import { readPlanScope, readProfile } from '../plan-settings.ts';
-import { explainUnwritable } from '../read-file.ts';
+import { explainUnwritable, replaceNamed } from '../read-file.ts';
 import { askServer } from '../wire.ts';
 
 /** `reconcile export [--out DIR]`: the live state as manifests. Existing files of other content only with `--force`. */
@@ -109,7 +107,7 @@ async function writeTo(out: string, files: readonly ExportedFile[], force: boole
   }
   const paths = files.map(({ path }) => path);
   for (const { path, text } of files)
-    if (contentAt(join(out, path)) !== text) await writeExported(join(out, path), text);
+    if (contentAt(join(out, path)) !== text) await replaceNamed(join(out, path), text, '--out');
   const [others, shown] = [listOtherManifests(out, paths), relative(cwd, out) || '.'];
   const summary = `${shown} holds ${count(others.length, 'manifest')} that this export did not write: ${joinSome(others, 5)}.`;
   const hint = 'A plan of the directory counts them too: delete what is left of an earlier export.';
@@ -118,16 +116,6 @@ async function writeTo(out: string, files: readonly ExportedFile[], force: boole
     note: `${count(files.length, 'file')} written to ${shown}.\n`,
     problems: others.length === 0 ? [] : [makeWarning('other-manifests', summary, hint)],
   };
-}
-
-export async function writeExported(path: string, text: string, option = '--out'): Promise<void> {
-  try {
-    await makeFolder(dirname(path));
-    // SAML metadata is treated as a secret everywhere else, so here too.
-    await replaceFile(path, text, /\.(?:ya?ml|json|md)$/.test(path) ? 0o644 : 0o600);
-  } catch (error) {
-    throw explainUnwritable(path, getErrorCode(error), option);
-  }
 }
 
 /** Manifests below the directory that are not among the paths given; those that a source would read. */

@@ -10,7 +10,7 @@ import { type DesiredState, listAllRules } from '../../model/state.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from '../command.ts';
 import { buildFiles, readTimeAsked } from '../manifests.ts';
 import { mustBeManifests, type NamedManifest, readManifestFiles } from '../path-operand.ts';
-import { rewriteNamed } from '../read-file.ts';
+import { replaceNamed } from '../read-file.ts';
 
 /** `reconcile extend SET/RULE [PATH] --until DATE`: writes a later `expires` into its file, and nothing else. */
 export async function run(invocation: Invocation): Promise<Answer> {
@@ -55,7 +55,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
     const hint = `extend its set first: ${name.split('/')[0]}`;
     throw makeFailure('usage', `${name} would end at ${formatInstant(latest)} all the same`, hint);
   }
-  await rewriteNamed(one.path, one.text);
+  await replaceNamed(one.path, one.text, 'PATH');
   const text = `${one.shown}: ${name} ends at ${formatInstant(latest)}, not ${formatInstant(former)}`;
   return { text: () => `${escapeControls(text + tellEarlier(rulesNamed(after, name), latest))}\n` };
 }

@@ -6,7 +6,7 @@ import { count } from '../../report/summary.ts';
 import { type Answer, chooseExitCode, type Invocation } from '../command.ts';
 import { readManifestFiles, readPathOperand } from '../path-operand.ts';
 import { readProfile } from '../plan-settings.ts';
-import { rewriteNamed } from '../read-file.ts';
+import { replaceNamed } from '../read-file.ts';
 
 /** `reconcile fmt PATH…`: canonical form, in place; `-`: stdin to stdout. `--check`: exit 1 for a change or host bits. */
 export async function run(invocation: Invocation): Promise<Answer> {
@@ -27,7 +27,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
     if (path === '-' && !settings.check) printed += formatted.text ?? '';
     else if (formatted.text !== null && formatted.text !== formatted.before) {
       changed.push(shown);
-      if (!settings.check) await rewriteNamed(path, formatted.text);
+      if (!settings.check) await replaceNamed(path, formatted.text, 'PATH');
     }
   }
   const verb = settings.check ? 'would change' : 'changed';

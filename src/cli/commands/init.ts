@@ -10,8 +10,9 @@ import { version } from '../../version.ts';
 import { findServer } from '../approval.ts';
 import { type Answer, exitCodes, type Invocation, makeFailure } from '../command.ts';
 import { runPass } from '../pass-run.ts';
+import { replaceNamed } from '../read-file.ts';
 import { examineServer, renderExamination } from './doctor.ts';
-import { addSchemas, describeSecrets, exportServer, listOtherManifests, writeExported } from './export.ts';
+import { addSchemas, describeSecrets, exportServer, listOtherManifests } from './export.ts';
 import { run as runValidate } from './validate.ts';
 
 type Forge = 'github' | 'gitlab';
@@ -80,7 +81,7 @@ async function writeMissing(place: Place, manifests: readonly ExportedFile[], bi
   ];
   for (const { path, text } of [...below, ...around]) {
     const isKept = existsSync(join(folder, path));
-    if (!isKept) await writeExported(join(folder, path), text, 'DIR and its permissions');
+    if (!isKept) await replaceNamed(join(folder, path), text, 'DIR and its permissions');
     lines.push(`  ${isKept ? 'kept   ' : 'written'}  ${path}\n`);
   }
   return `${escapeControls(folder)}\n${lines.join('')}`;
