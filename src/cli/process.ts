@@ -38,7 +38,7 @@ function terminalOf(stop: AbortSignal, stdout: Terminal['stdout']): Omit<Termina
     stdoutTaken: () => flushed(process.stdout),
     stderr: (text) => void process.stderr.write(text),
     ask,
-    readStdin,
+    readStdin: async (largest) => (await import('../adapters/read-bytes.ts')).readBytes(process.stdin, largest),
     stop,
   };
 }
@@ -108,18 +108,6 @@ async function ask(asked: string | (() => string), signal: AbortSignal): Promise
     clearInterval(renewing);
     lines.close();
   }
-}
-
-async function readStdin(largest: number): Promise<Uint8Array | null> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of process.stdin) {
-    const bytes = Buffer.from(chunk as Uint8Array);
-    size += bytes.length;
-    if (size > largest) return null;
-    chunks.push(bytes);
-  }
-  return Buffer.concat(chunks);
 }
 
 /** A reader that goes away or a full disk ends nothing: `failure` says it. Node would take a part of a file for the whole. */

@@ -5,6 +5,7 @@ import { type Context, Hono } from 'hono';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import { streamSSE } from 'hono/streaming';
 import type { Clock } from '../../ports.ts';
+import { readBytes } from '../read-bytes.ts';
 import { isLoopback } from './listen.ts';
 import { createBucket, isSameSecret } from './secret.ts';
 
@@ -53,6 +54,7 @@ type Reader = Readonly<Record<'isSignedIn' | 'hasSession', boolean>>;
 const mostStreams = 20;
 const tickMs = 300;
 const keepAliveTicks = 50;
+/** Largest form with a token, bytes. */
 const largestForm = 4096;
 
 /**
@@ -177,9 +179,11 @@ function openDoor({ token, host, isSecure, view, clock }: StatusAppSettings) {
       const expected = token();
       if (expected === null) return context.text('not found\n', 404);
       if (!guesses.mayTry(fromOf(context))) return tooMany(context);
-      const form = await readForm(context.req.raw.body);
+      const { body } = context.req.raw;
+      const form = body === null ? new Uint8Array() : await readBytes(body, largestForm);
       if (form === null) return context.text('too large\n', 413);
-      if (!isSameSecret((form.get('token') ?? '').trim(), expected)) {
+      const given = new URLSearchParams(new TextDecoder().decode(form)).get('token') ?? '';
+      if (!isSameSecret(given.trim(), expected)) {
         guesses.failed(fromOf(context));
         return context.html(view.signIn('This is not the token.'), 401);
       }
@@ -196,17 +200,6 @@ function openDoor({ token, host, isSecure, view, clock }: StatusAppSettings) {
       return context.redirect('/', 303);
     },
   };
-}
-
-/** A form, which may come in chunks; null: it is larger than one with a token. */
-async function readForm(body: ReadableStream<Uint8Array> | null): Promise<URLSearchParams | null> {
-  const decoder = new TextDecoder();
-  let text = '';
-  for await (const chunk of body ?? []) {
-    text += decoder.decode(chunk, { stream: true });
-    if (text.length > largestForm) return null;
-  }
-  return new URLSearchParams(text);
 }
 
 /** With a token a browser cannot be tricked into asking, so that an address of its own (a pod's) is enough. */

@@ -1,3 +1,4 @@
+import { readBytes } from '../../adapters/read-bytes.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { decodeJsonObject, getErrorCode, isObject } from '../../model/result.ts';
 import { formatSafeJson } from '../../report/json.ts';
@@ -54,23 +55,14 @@ async function ask(url: URL, token: string | null, stop: AbortSignal) {
       redirect: 'error',
       signal: AbortSignal.any([stop, late]),
     });
-    return { ok: answer.ok, status: answer.status, text: await readText(answer) };
+    // Of one that is longer than what a sidecar sends, nothing: that is no JSON.
+    const body = answer.body === null ? null : await readBytes(answer.body, largest);
+    return { ok: answer.ok, status: answer.status, text: new TextDecoder().decode(body ?? undefined) };
   } catch (error) {
     const code = getErrorCode(error instanceof Error ? error.cause : error, 'connection failed');
     const summary = `${url.href} does not answer (${late.aborted ? 'no answer in time' : code})`;
     throw makeFailure('api-refused', summary, 'check that the sidecar runs, and its --listen');
   }
-}
-
-/** The body; of one that is longer than what a sidecar sends, a part that is no JSON. */
-async function readText(answer: Response): Promise<string> {
-  const decoder = new TextDecoder();
-  let text = '';
-  for await (const chunk of answer.body ?? []) {
-    text += decoder.decode(chunk as Uint8Array, { stream: true });
-    if (text.length > largest) break;
-  }
-  return text;
 }
 
 /** A value for people: whoever answers may write what moves a terminal, and objects where there are none. */
