@@ -1,5 +1,5 @@
 import { parseNetwork } from '../model/address.ts';
-import type { ConfigurationFields, LiveConfiguration } from '../model/configuration.ts';
+import { type ConfigurationFields, type LiveConfiguration, leavesNoSignIn } from '../model/configuration.ts';
 import { makeError, makeNote, makeWarning, type Problem } from '../model/problem.ts';
 
 /** Said where no stored rule has ports. */
@@ -50,8 +50,7 @@ function providerFindings(fields: ConfigurationFields): readonly Problem[] {
 }
 
 function noSignIn(fields: ConfigurationFields): readonly Problem[] {
-  const providers = fields.openid_connect_providers.length + fields.saml_identity_providers.length;
-  if (fields.local_auth_enabled === true || providers > 0) return [];
+  if (!leavesNoSignIn(fields)) return [];
   const summary = 'local sign-in is off and there is no provider: nobody can sign in';
   return [makeError('no-sign-in', summary, 'set local_auth_enabled: true, or add a provider')];
 }

@@ -1,4 +1,4 @@
-import { canonicalizeNetwork } from '../model/canonicalize-network.ts';
+import { canonicalizeNetwork } from '../model/address.ts';
 import {
   type ConfigurationFields,
   type LiveConfiguration,

@@ -1,4 +1,4 @@
-import { canonicalizeNetwork } from '../model/canonicalize-network.ts';
+import { canonicalizeNetwork } from '../model/address.ts';
 import { formatPortRange, parsePortRange } from '../model/port-range.ts';
 import { everyPort } from '../model/state.ts';
 import type { Kind } from './manifest.ts';

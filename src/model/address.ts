@@ -82,6 +82,12 @@ export function parseNetwork(input: string): Result<ParsedNetwork, AddressFault>
   return ok({ network, hostBits: network.first !== value, written: text });
 }
 
+/** The canonical spelling of an address or network; any other text, and one with host bits, as it is. */
+export function canonicalizeNetwork(text: string): string {
+  const parsed = parseNetwork(text);
+  return parsed.ok && !parsed.value.hostBits ? parsed.value.network.text : text;
+}
+
 /** The networks of those texts that spell one. */
 export function readNetworks(texts: readonly string[]): readonly Network[] {
   return texts.map(parseNetwork).flatMap((parsed) => (parsed.ok ? [parsed.value.network] : []));

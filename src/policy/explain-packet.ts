@@ -29,14 +29,10 @@ export function explainPacket<T extends Ruled>(index: RuleIndex<T>, packet: Pack
   return { ...decision, removals: removalsOf(decision), additions: additionsOf(decision, packet, bounds) };
 }
 
-export interface PortVerdict extends PortRange {
-  readonly verdict: Action;
-}
-
 /** The verdict by port, in maximal ranges that cover 0 to 65535; for `other` the one port 0. */
-export function listPortVerdicts<T extends Ruled>(index: RuleIndex<T>, packet: Portless): readonly PortVerdict[] {
+export function listPortVerdicts(index: RuleIndex<Ruled>, packet: Portless) {
   const profile = extendProfile(makeFlatProfile(bestRank.nothing), findRules(index, packet), bestRank, packet.protocol);
-  const out: { low: number; high: number; verdict: Action }[] = [];
+  const out: { low: number; high: number; readonly verdict: Action }[] = [];
   eachPortRange(profile, packet.protocol, (low, high, rank) => {
     const verdict = getVerdict(rank);
     const previous = out.at(-1);

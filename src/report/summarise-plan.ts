@@ -1,7 +1,7 @@
 import { formatInstant } from '../model/instant.ts';
-import type { Plan } from '../plan/plan.ts';
+import { holdsBack, type Plan } from '../plan/plan.ts';
 import type { RunReport } from './run-report.ts';
-import { count, countActions, nameState } from './summary.ts';
+import { count, countActions } from './summary.ts';
 import { findTurns } from './traffic/describe.ts';
 
 /** `2 to create, 1 to replace, 1 to delete, 37 unchanged. 5 requests. Digest 4df71eb0a1b2.` or `In sync: …`. */
@@ -16,7 +16,8 @@ export function summarisePlan(report: RunReport, plan: Plan): string {
   if (steps === 0 && create + update + deleted === 0) {
     if (isComparison) return `No differences: ${count(keep, 'object')} unchanged${skipped}.${refused}`;
     const [first, last] = later === '' ? ['', '; nothing to do'] : [`${later}. `, ' now'];
-    return `${first}${nameState(plan)}: ${count(keep, 'object')} unchanged${skipped}${last}.${refused}`;
+    const state = holdsBack(plan) ? 'Not in sync, for want of a secret' : 'In sync';
+    return `${first}${state}: ${count(keep, 'object')} unchanged${skipped}${last}.${refused}`;
   }
   const counts = countActions(plan).map(([action, number]) => `${number} to ${action}`);
   const head = [...counts, `${keep} unchanged`].join(', ');

@@ -2,11 +2,6 @@ import type { ApplyReport, OutcomeKind } from '../apply/outcome.ts';
 import { joinSome } from '../model/printable.ts';
 import { type Change, holdsBack, type Plan } from '../plan/plan.ts';
 
-/** Whether the server is as the manifests say, of a plan that changes nothing. */
-export function nameState(plan: Plan): string {
-  return holdsBack(plan) ? 'Not in sync, for want of a secret' : 'In sync';
-}
-
 /** So many items, those of low rank where others are left out, which are told as `and 12 more, 3 of which are errors` (of rank 0). */
 export function takeWorst<T>(items: readonly T[], most: number, rankOf: (item: T) => number = () => 1, bad = '') {
   const sorted = items.length <= most ? items : items.toSorted((a, b) => rankOf(a) - rankOf(b));
