@@ -26,16 +26,9 @@ export function listOperations(changes: readonly Change[], profile: Profile): re
   return operations;
 }
 
-/** A rule that an operation, by its place in the list, removes or adds. */
-export interface ChangedRule {
-  readonly rule: Rule;
-  readonly operation: number;
-  readonly added: boolean;
-}
-
-/** The rules that the operations remove or add; of each operation the removed one first. */
-export function listRules(operations: readonly Operation[]): readonly ChangedRule[] {
-  const changed: ChangedRule[] = [];
+/** The rules that operations, by their places in the list, remove or add; of each operation the removed one first. */
+export function listRules(operations: readonly Operation[]) {
+  const changed: { readonly rule: Rule; readonly operation: number; readonly added: boolean }[] = [];
   for (let operation = 0; operation < operations.length; operation++) {
     const one = operations[operation] as Operation;
     if (one.type !== 'create') changed.push({ rule: one.live.rule, operation, added: false });

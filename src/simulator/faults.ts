@@ -57,15 +57,13 @@ export const faultSetting = z.strictObject({ match: match.optional(), fault });
 export type Fault = z.infer<typeof fault>;
 type FaultSetting = z.infer<typeof faultSetting>;
 
-/** A fault with how often its match held (`seen`) and how often it applied. */
-interface ActiveFault extends FaultSetting {
+/** A fault that is set, with the list as it was then, and how often its match held (`seen`) and how often it applied. */
+export interface ChosenFault extends FaultSetting {
   readonly number: number;
+  readonly staleList: Buffer;
   seen: number;
   applied: number;
 }
-
-/** A fault that is set, with the list as it was then. */
-export type ChosenFault = ActiveFault & { readonly staleList: Buffer };
 
 export type Faults = ReturnType<typeof createFaults>;
 
@@ -95,7 +93,7 @@ export function createFaults(random: () => number, listBody: () => Buffer) {
     clear(number?: number): void {
       entries = number === undefined ? [] : entries.filter((entry) => entry.number !== number);
     },
-    list: (): readonly ActiveFault[] => entries.map(({ staleList: _, ...entry }) => entry),
+    list: () => entries.map(({ staleList: _, ...entry }) => entry),
     /** The fault that meets this request, if any. */
     choose: (method: string, path: string) => entries.find((entry) => meets(entry, method, path)),
   };

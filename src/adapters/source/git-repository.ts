@@ -11,13 +11,6 @@ export interface TreeEntry {
   readonly type: 'file' | 'link' | 'tree' | 'submodule';
 }
 
-/** An object that is here; `id` is what it was asked for by, when that was an id. */
-export interface ObjectHead {
-  readonly id: string;
-  readonly type: string;
-  readonly bytes: number;
-}
-
 /** What somebody asked of a repository, or for a person why there is no answer. */
 export type GitAnswer<T> = Promise<Result<T, Problem>>;
 
@@ -57,7 +50,7 @@ export class GitRepository {
   }
 
   /** What these objects are (ids, `COMMIT^{tree}`, or `COMMIT:PATH` behind all links), in their order; null for one that is not here. */
-  async headsOf(asked: readonly string[]): Promise<readonly (ObjectHead | null)[]> {
+  async headsOf(asked: readonly string[]) {
     if (asked.length === 0) return [];
     const answer = await this.#catFile('--batch-check', asked, asked.length * 5000, '--follow-symlinks');
     let at = 0;
@@ -184,7 +177,8 @@ function explainRun(command: string, { end, code, stderr }: ProcessRun): GitErro
   return new GitError(reason, message);
 }
 
-function headOf(line: string): ObjectHead | null {
+/** An object that is here; `id` is what it was asked for by, when that was an id. */
+function headOf(line: string) {
   const [, id = '', type = '', bytes] = /^([0-9a-f]{40,64}) ([a-z]+) ([0-9]+)$/.exec(line) ?? [];
   return bytes === undefined ? null : { id, type, bytes: Number(bytes) };
 }

@@ -16,10 +16,10 @@ import type { Plan, Refusal } from '../plan.ts';
  * | the providers are not sent                                   | no              |
  * | anything else                                                | yes             |
  */
-function findUnbound(input: PlanInput, configuration: ConfigurationDecision | null): readonly Unbound[] {
+function findUnbound(input: PlanInput, configuration: ConfigurationDecision | null) {
   if (configuration === null || configuration.change.live === null) return [];
   const { desired, live } = configuration.change;
-  return desired.references.flatMap((reference): readonly Unbound[] => {
+  return desired.references.flatMap((reference) => {
     const { provider, host } = reference;
     if (isAmong(input.options.secretBindings, reference)) return [];
     const wanted = desired.fields.openid_connect_providers?.find(({ id }) => id === provider)?.client_secret;
@@ -27,6 +27,7 @@ function findUnbound(input: PlanInput, configuration: ConfigurationDecision | nu
       ({ id, discovery_document_uri: uri }) => id === provider && findSecretHost(uri) === host,
     );
     if (wanted === undefined || held?.client_secret.compare(wanted) === 'same') return [];
+    // Whether this plan would send it; false: its value is not known here.
     const isSent = configuration.sent.includes('openid_connect_providers') && wanted.known;
     // Without the value nothing is sent from here; that it would be is said where provider or host are new.
     return isSent || held === undefined ? [{ ...reference, isSent }] : [];
@@ -50,11 +51,6 @@ export function listSentReferences(
 function isAmong(bindings: readonly SecretBinding[], { name, provider, host }: SecretBinding): boolean {
   return bindings.some((one) => one.name === name && one.provider === provider && one.host === host);
 }
-
-type Unbound = NonNullable<PlanInput['desired']['configuration']>['references'][number] & {
-  /** This plan would send it; false: its value is not known here. */
-  readonly isSent: boolean;
-};
 
 /** A refusal for each secret that the plan would send where nothing binds it to. */
 export function refuseSecrets(input: PlanInput, configuration: ConfigurationDecision | null): readonly Refusal[] {
