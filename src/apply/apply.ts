@@ -47,7 +47,7 @@ async function applyRounds(first: Plan, session: Session): Promise<ApplyReport> 
     if (round === 1 && context.afterOutage) session.noteOutage(session.known.count());
     const result = await runRound(plan, session, (step) => progress.givenUp.has(keyOf(step)));
     learn(progress, result, session);
-    if (session.stopped() !== null) return reportOf(endAfterStop(session), progress, session, namesLeft(plan, result));
+    if (session.stopped !== null) return reportOf(endAfterStop(session), progress, session, namesLeft(plan, result));
     const verified = await context.replan({
       plan,
       signal: session.soft,
@@ -144,7 +144,7 @@ function reportOf(end: ApplyEnd, progress: Progress, session: Session, notConver
 
 function endAfterStop(session: Session): ApplyEnd {
   const { totalTimeoutMs } = session.context.limits;
-  const why = session.stopped();
+  const why = session.stopped;
   if (why === 'unauthorized') say(session, why, 'The API refused the token during the apply; no new step was started.');
   if (why === 'deadline')
     say(session, why, `The apply took longer than its limit of ${totalTimeoutMs / 1000} s and stopped.`);

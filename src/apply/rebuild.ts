@@ -59,9 +59,9 @@ async function outlastRebuild(before: Look | null, { session, priority }: WriteO
     const leftMs = throttle.waitMs('gap');
     // Once the delete has had its time, what the kernel holds is not from before it.
     if (leftMs <= 0) return last?.holds === true ? 'seen' : 'waited';
-    if (session.closeWithinMs() <= 0 || (priority === 'normal' && session.stopped() !== null)) return 'no';
+    if (session.closeWithinMs() <= 0 || (priority === 'normal' && session.stopped !== null)) return 'no';
     const ms = Math.min(leftMs, session.closeWithinMs(), look === null ? leftMs : pauseMs);
-    await clock.sleep(ms, session.stopped() === null ? session.soft : session.hard);
+    await clock.sleep(ms, session.stopped === null ? session.soft : session.hard);
     const now: Look | null = look && (await look());
     if (now === null) look = null;
     const isOver = isRebuilt(now, last, before);

@@ -39,7 +39,7 @@ async function foreseeFailures(plan: Plan, groups: ReadonlyMap<string, string>, 
     (step): step is CreateStep =>
       step.type === 'create' && groups.has(step.id) && step.rule.userId !== null && !known.hasUser(step.rule.userId),
   );
-  if (unsure.length === 0 || !context.profile.listsUsers || session.stopped() !== null) return [];
+  if (unsure.length === 0 || !context.profile.listsUsers || session.stopped !== null) return [];
   const users = await readUsers({ ...session.reading, signal: session.soft });
   if (!users.ok) {
     context.logger.warn('users could not be read; a gap may meet an unknown user', { reason: users.error.message });
@@ -132,7 +132,7 @@ class Round {
       else this.#abandon();
       return true;
     }
-    if (schedule.unfinished() === 0 || this.#session.stopped() !== null) return false;
+    if (schedule.unfinished === 0 || this.#session.stopped !== null) return false;
     await this.#changed(Math.max(waitMs, this.#session.throttle.gapWaitMs()));
     return true;
   }
@@ -142,7 +142,7 @@ class Round {
     const { throttle, context } = this.#session;
     if (this.#alone || this.#inFlight >= context.limits.concurrency) return Number.POSITIVE_INFINITY;
     if (this.#schedule.gapOpen()) return Math.max(0, Math.min(throttle.waitMs('gap'), this.#session.closeWithinMs()));
-    return this.#session.stopped() !== null ? Number.POSITIVE_INFINITY : throttle.waitMs('normal');
+    return this.#session.stopped !== null ? Number.POSITIVE_INFINITY : throttle.waitMs('normal');
   }
 
   /** Waits for a step to end, a stop, or that long. */

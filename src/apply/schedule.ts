@@ -43,11 +43,12 @@ export class Schedule {
   readonly #urgent: ReadonlySet<Unit>;
   readonly #queues = new Map(usualOrder.map((kind) => [kind, createQueue()]));
   #open: Unit | null = null;
-  #unfinished: number;
+  /** How many steps have neither ended nor been dropped; changed here alone. */
+  unfinished: number;
 
   constructor(steps: readonly Step[], groups: ReadonlyMap<string, string>, closeFirst: ReadonlySet<string>) {
     this.#nodes = linkSteps(steps, groups);
-    this.#unfinished = steps.length;
+    this.unfinished = steps.length;
     const nodes = [...this.#nodes.values()];
     const owed = nodes.filter(({ step }) => step.type === 'create' && closeFirst.has(formatRuleKey(step.rule)));
     const units = owed.map(({ unit }) => unit);
@@ -96,11 +97,6 @@ export class Schedule {
   /** Whether a gap is open of which all steps have ended. */
   gapEnded(): boolean {
     return this.#open?.members.every(({ state }) => state === 'ended') ?? false;
-  }
-
-  /** Steps that have neither ended nor been dropped. */
-  unfinished(): number {
-    return this.#unfinished;
   }
 
   /** Drops the step and all that need it, before it was taken. */
@@ -153,7 +149,7 @@ export class Schedule {
   #end(step: Step): Node {
     const node = this.#node(step);
     node.state = 'ended';
-    this.#unfinished--;
+    this.unfinished--;
     return node;
   }
 

@@ -7,7 +7,7 @@ import type { ApplyContext } from './context.ts';
 import { createKnownRules } from './known-rules.ts';
 import { type ReadContext, readRules } from './read.ts';
 import { computeBackoffMs } from './send.ts';
-import { createThrottle, type Priority, type Throttle } from './throttle.ts';
+import { createThrottle, type Priority } from './throttle.ts';
 
 /** How long a stop may be put off by closing a gap; after that requests in flight are ended too. */
 const stopBoundMs = 10_000;
@@ -23,7 +23,7 @@ type StopReason = 'asked' | 'deadline' | 'unauthorized';
 /** What all steps of one apply share; its deadlines begin at once. */
 export class Session {
   readonly context: ApplyContext;
-  readonly throttle: Throttle;
+  readonly throttle: ReturnType<typeof createThrottle>;
   readonly known = createKnownRules();
   readonly problems: Problem[] = [];
   /** How the server is read during this apply. */
@@ -39,6 +39,8 @@ export class Session {
   lastAnswerAt = 0;
   /** A write reached the server, or may have. */
   wrote = false;
+  /** Why no new step may start; changed by `stop` alone. */
+  stopped: StopReason | null = null;
   readonly #hard = new AbortController();
   readonly #soft = new AbortController();
   /** Passed to every request; aborts only when the bound after a stop has passed. */
@@ -47,7 +49,6 @@ export class Session {
   readonly soft: AbortSignal = this.#soft.signal;
   readonly #over = new AbortController();
   readonly #listRules = shareRuns((priority: Priority) => this.#readRules(priority));
-  #reason: StopReason | null = null;
   #stoppedAt = Number.POSITIVE_INFINITY;
   #journalFailed = false;
 
@@ -63,15 +64,11 @@ export class Session {
 
   /** No new step starts from now on; open gaps are still closed. */
   stop(reason: StopReason): void {
-    if (this.#reason !== null) return;
-    this.#reason = reason;
+    if (this.stopped !== null) return;
+    this.stopped = reason;
     this.#stoppedAt = this.context.clock.now();
     this.#soft.abort();
     this.#after(stopBoundMs, () => this.#hard.abort());
-  }
-
-  stopped(): StopReason | null {
-    return this.#reason;
   }
 
   /** ms that closing a gap may still wait for other reasons; infinite before a stop, negative when it is urgent. */
@@ -95,7 +92,7 @@ export class Session {
   /** Waits for the next attempt; false when there is none: too many, stopped, or past the bound of a stop. */
   async retry(attempt: number, priority: Priority): Promise<boolean> {
     const { clock, limits } = this.context;
-    const isStopped = this.#reason !== null;
+    const isStopped = this.stopped !== null;
     const spent = attempt + 1 >= (priority === 'gap' && !isStopped ? gapAttempts : limits.attempts);
     if (this.hard.aborted || (priority === 'normal' && isStopped) || (!isStopped && spent)) return false;
     const signal = priority === 'gap' ? this.hard : this.soft;
@@ -139,10 +136,10 @@ export class Session {
   /** Waits until a write in that priority may be sent; after a stop only as long as the bound allows. */
   async #waitForThrottle(priority: Priority): Promise<void> {
     for (let ms = this.throttle.waitMs(priority); ms > 0; ms = this.throttle.waitMs(priority)) {
-      if (priority === 'normal' && this.#reason !== null) return;
+      if (priority === 'normal' && this.stopped !== null) return;
       const leftMs = Math.min(ms, this.closeWithinMs());
       if (leftMs <= 0) return; // closing into a rebuild beats leaving the gap open
-      await this.context.clock.sleep(leftMs, this.#reason === null ? this.soft : this.hard);
+      await this.context.clock.sleep(leftMs, this.stopped === null ? this.soft : this.hard);
     }
   }
 

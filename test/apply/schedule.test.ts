@@ -90,7 +90,7 @@ describe('a schedule', () => {
     const schedule = scheduleOf(['g1 delete gap a', 'g2 create gap a after g1'].map((line) => step(line)));
     expect(schedule.take({ ...free, idle: false })).toBeNull();
     expect(schedule.take({ ...free, gapMayOpen: false })).toBeNull();
-    expect(schedule.unfinished()).toBe(2);
+    expect(schedule.unfinished).toBe(2);
     expect(schedule.take(free)?.id).toBe('g1');
   });
 
@@ -101,7 +101,7 @@ describe('a schedule', () => {
     expect(first?.id).toBe('d1');
     const dropped = first === null ? [] : schedule.settle(first, false);
     expect(dropped.map(({ id }) => id).sort()).toEqual(['e1', 'g1', 'g2']);
-    expect(schedule.unfinished()).toBe(0);
+    expect(schedule.unfinished).toBe(0);
   });
 
   test('drops the rest of an open gap when it is abandoned, and goes on with the others', () => {
