@@ -2,12 +2,11 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
 import { runConfirmCommand } from '../adapters/confirm-command.ts';
-import type { StateFiles } from '../adapters/state-files.ts';
 import { askUntilConfirmed } from '../controller/trial.ts';
 import { attempt } from '../model/result.ts';
 import { type Invocation, makeFailure, type Terminal } from './command.ts';
 import { splitWords } from './output.ts';
-import { type ConfirmTerms, findPendingOwner, isPending } from './pending.ts';
+import type { ConfirmTerms, PendingFiles } from './pending.ts';
 
 const defaultWithinMs = 300_000;
 
@@ -50,7 +49,7 @@ export function findCommandProblem([program]: readonly string[], { env, cwd }: T
 /** Waits for a confirmation, here or by removing the record elsewhere: null. Else why the apply is taken back; `failed`: already so. */
 export async function awaitConfirmation(
   { terminal }: Invocation,
-  files: StateFiles,
+  files: PendingFiles,
   { command, until }: Pick<ConfirmTerms, 'command'> & { readonly until: number },
   failed: string | null,
 ): Promise<string | null> {
@@ -79,9 +78,9 @@ interface Probe extends Pick<Invocation, 'terminal'> {
   readonly signal: AbortSignal;
 }
 
-async function watchRecord(files: StateFiles, { left, signal }: Probe, isTimed: boolean): Promise<string | null> {
+async function watchRecord(files: PendingFiles, { left, signal }: Probe, isTimed: boolean): Promise<string | null> {
   while (!signal.aborted) {
-    if (!isPending(files)) return null;
+    if (!files.isWaiting()) return null;
     await refuseOwned(files, left());
     if (isTimed && left() === 0) return 'Nobody answered';
     await systemClock.sleep(Math.min(250, left() || 250), signal);
@@ -108,8 +107,8 @@ async function askCommand(command: readonly string[], { terminal, left, signal }
 }
 
 /** Throws a `Failure` while another process sees to the apply that waits. */
-export async function refuseOwned(files: StateFiles, leftMs: number): Promise<void> {
-  const owner = await findPendingOwner(files);
+export async function refuseOwned(files: PendingFiles, leftMs: number): Promise<void> {
+  const owner = await files.findOwner();
   if (owner === null) return;
   const summary = `an apply waits to be confirmed (process ${owner}), and goes back in ${describeLeft(leftMs)}`;
   throw makeFailure('state', summary, 'to keep it: reconcile confirm');

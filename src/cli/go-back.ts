@@ -13,7 +13,7 @@ import { answerError } from './answer.ts';
 import { completeHint } from './arguments.ts';
 import { type Answer, exitCodes, Failure, type Invocation, type Settings } from './command.ts';
 import { runPass } from './pass-run.ts';
-import { endGoingBack, openPending, type PendingApply } from './pending.ts';
+import { openPending, type PendingApply } from './pending.ts';
 import { answerMore } from './progress.ts';
 
 const againMs = 5000;
@@ -90,7 +90,9 @@ async function settleBack(answer: Answer, pending: GoingBack, invocation: Invoca
   const left = noted.filter(isLeft).map((one) => ({ ...one, severity: 'error' as const }));
   const waits = left.some(({ code }) => code === 'waits-for-secret');
   if (isBack || over !== null)
-    await endGoingBack(openPending(invocation), waits ? pending : null).catch(() => undefined);
+    await openPending(invocation)
+      .endGoingBack(waits ? pending : null)
+      .catch(() => undefined);
   const isDone = answer.exit === exitCodes.ok;
   const end = isBack ? describeBack(isDone, noted) : describeOpen(report, pending.record, over);
   const problems = [...left, end].map((one) => completeHint(one, invocation.settings));

@@ -43,37 +43,82 @@ type Place = keyof typeof places;
 
 const ownerFile = 'owner.json';
 
+/** Where the pending apply lies, and which process sees to it. */
+export class PendingFiles extends StateFiles {
+  /** Writes the record of an apply that begins; throws a `Failure` where it cannot, or where one of another process waits. */
+  async begin(pending: PendingApply): Promise<void> {
+    let isOurs: boolean;
+    try {
+      isOurs = !existsSync(this.locate(places.goesBack)) && (await this.add(places.waits, encodePending(pending)));
+      if (isOurs) await this.own();
+    } catch (error) {
+      throw this.#describeUnwritable(error);
+    }
+    if (!isOurs)
+      throw makeFailure('state', 'another apply began at the same time, and waits to be confirmed', 'wait for it');
+  }
+
+  /** Writes it anew, or gives why not. One that was written once is enough to go back: a full disk must not end a run that has written. */
+  async save(pending: PendingApply): Promise<readonly Problem[]> {
+    const refuse = (error: unknown): readonly Problem[] => this.#describeUnwritable(error).problems;
+    return await this.write(places.waits, encodePending(pending)).then(() => [], refuse);
+  }
+
+  #describeUnwritable(error: unknown): Failure {
+    const summary = `what must be put back if nobody confirms cannot be written in ${dirname(this.folder)} (${getErrorCode(error)})`;
+    return makeFailure('state', summary, 'check --state-dir; nothing more is written to the server');
+  }
+
+  /** Says that this process sees to the record. */
+  async own(): Promise<void> {
+    await this.write(ownerFile, markProcess());
+  }
+
+  /** The number of the process that sees to the record, where that one is alive and not this one. */
+  async findOwner(): Promise<number | null> {
+    const mark = await this.read(ownerFile);
+    return typeof mark === 'string' && mark !== markProcess() && isAlive(mark) ? Number(mark.split(' ')[0]) : null;
+  }
+
+  /** Whether the apply still waits. A state folder that is gone, or cannot be read, confirms nothing. */
+  isWaiting(): boolean {
+    return attempt(() => readdirSync(this.folder).includes(places.waits), true);
+  }
+
+  /** Removes the record; false: it was gone already. Throws a `Failure` where it cannot. */
+  async forget(place: Place): Promise<boolean> {
+    return await this.remove(places[place]).catch((error: unknown) => {
+      const hint = 'remove it to keep the apply: the next one with this state folder would go back';
+      throw makeFailure('state', `${this.locate(places[place])} cannot be removed (${getErrorCode(error)})`, hint);
+    });
+  }
+
+  /** Decides that the apply is taken back; false: it was kept already. */
+  async claimGoingBack(): Promise<boolean> {
+    return await rename(this.locate(places.waits), this.locate(places.goesBack)).then(
+      () => true,
+      () => this.isWaiting(),
+    );
+  }
+
+  /** Ends going back: all that is left of the apply are fields that wait for a secret (`rest`), or nothing. Where it rejects, the next run does it again. */
+  async endGoingBack(rest: PendingApply | null): Promise<void> {
+    const earlier = rest && decodePending(await this.readOwn(places.wantsSecret), 'wantsSecret');
+    // What waits already is not forgotten for what comes to wait.
+    const record = earlier && joinApplyRecords([earlier.record, rest.record]);
+    if (record) await this.write(places.wantsSecret, encodePending({ ...rest, record }));
+    const file = this.locate(places.goesBack);
+    await (rest && !record ? rename(file, this.locate(places.wantsSecret)) : unlink(file));
+  }
+}
+
 /** Where the pending apply lies; throws a `Failure` without a state folder. */
-export function openPending(invocation: Invocation): StateFiles {
+export function openPending(invocation: Invocation): PendingFiles {
   const folder = findStateFolder(invocation);
-  if (folder !== null) return new StateFiles(folder, 'oneshot');
+  if (folder !== null) return new PendingFiles(folder, 'oneshot');
   const summary =
     'an apply that is to be confirmed needs a state folder: what it must put back if it is killed lies there';
   throw makeFailure('state', summary, 'give --state-dir DIR (in CI, or without HOME, nothing is kept without it)');
-}
-
-/** Writes the record of an apply that begins; throws a `Failure` where it cannot, or where one of another process waits. */
-export async function addPending(files: StateFiles, pending: PendingApply): Promise<void> {
-  let isOurs: boolean;
-  try {
-    isOurs = !existsSync(files.locate(places.goesBack)) && (await files.add(places.waits, encodePending(pending)));
-    if (isOurs) await ownPending(files);
-  } catch (error) {
-    throw describeUnwritable(files, error);
-  }
-  if (!isOurs)
-    throw makeFailure('state', 'another apply began at the same time, and waits to be confirmed', 'wait for it');
-}
-
-function describeUnwritable({ folder }: StateFiles, error: unknown): Failure {
-  const summary = `what must be put back if nobody confirms cannot be written in ${dirname(folder)} (${getErrorCode(error)})`;
-  return makeFailure('state', summary, 'check --state-dir; nothing more is written to the server');
-}
-
-/** Writes it anew, or gives why not. One that was written once is enough to go back: a full disk must not end a run that has written. */
-export async function savePending(files: StateFiles, pending: PendingApply): Promise<readonly Problem[]> {
-  const refuse = (error: unknown): readonly Problem[] => describeUnwritable(files, error).problems;
-  return await files.write(places.waits, encodePending(pending)).then(() => [], refuse);
 }
 
 /** The record as a JSON value, without secrets. */
@@ -132,30 +177,6 @@ export function isOfOtherScope({ scope }: PendingApply, { settings }: Invocation
   return scope !== null && scope !== describeScope(settings);
 }
 
-/** Says that this process sees to the record. */
-export async function ownPending(files: StateFiles): Promise<void> {
-  await files.write(ownerFile, markProcess());
-}
-
-/** The number of the process that sees to the record, where that one is alive and not this one. */
-export async function findPendingOwner(files: StateFiles): Promise<number | null> {
-  const mark = await files.read(ownerFile);
-  return typeof mark === 'string' && mark !== markProcess() && isAlive(mark) ? Number(mark.split(' ')[0]) : null;
-}
-
-/** Whether the apply still waits. A state folder that is gone, or cannot be read, confirms nothing. */
-export function isPending({ folder }: StateFiles): boolean {
-  return attempt(() => readdirSync(folder).includes(places.waits), true);
-}
-
-/** Removes the record; false: it was gone already. Throws a `Failure` where it cannot. */
-export async function removePending(files: StateFiles, place: Place): Promise<boolean> {
-  return await files.remove(places[place]).catch((error: unknown) => {
-    const hint = 'remove it to keep the apply: the next one with this state folder would go back';
-    throw makeFailure('state', `${files.locate(places[place])} cannot be removed (${getErrorCode(error)})`, hint);
-  });
-}
-
 /** Says to somebody who looks at what is live that it may be taken back. */
 export async function noteWaiting(invocation: Invocation): Promise<void> {
   if (findServer(invocation.settings) === null) return;
@@ -193,22 +214,4 @@ export async function settleWaiting(invocation: Invocation, { exit = exitCodes.o
   const what = `${fields.join(', ')}: still as an apply left it that was taken back`;
   const [back, keep] = [lineToType('undo N', invocation.settings), lineToType('confirm', invocation.settings)];
   invocation.terminal.stderr(`note: ${escapeControls(`${what}. Put it back: ${back}. Keep it: ${keep}`)}\n`);
-}
-
-/** Decides that the apply is taken back; false: it was kept already. */
-export async function claimGoingBack(files: StateFiles): Promise<boolean> {
-  return await rename(files.locate(places.waits), files.locate(places.goesBack)).then(
-    () => true,
-    () => isPending(files),
-  );
-}
-
-/** Ends going back: all that is left of the apply are fields that wait for a secret (`rest`), or nothing. Where it rejects, the next run does it again. */
-export async function endGoingBack(files: StateFiles, rest: PendingApply | null): Promise<void> {
-  const earlier = rest && decodePending(await files.readOwn(places.wantsSecret), 'wantsSecret');
-  // What waits already is not forgotten for what comes to wait.
-  const record = earlier && joinApplyRecords([earlier.record, rest.record]);
-  if (record) await files.write(places.wantsSecret, encodePending({ ...rest, record }));
-  const file = files.locate(places.goesBack);
-  await (rest && !record ? rename(file, files.locate(places.wantsSecret)) : unlink(file));
 }

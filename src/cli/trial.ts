@@ -1,5 +1,4 @@
 import { systemClock } from '../adapters/clock.ts';
-import type { StateFiles } from '../adapters/state-files.ts';
 import { escapeControls } from '../model/printable.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { countChanges } from '../pass/history.ts';
@@ -10,20 +9,8 @@ import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from '.
 import { takeBack } from './go-back.ts';
 import { isScreen, readOutputs } from './output.ts';
 import { type PassRequest, runPass } from './pass-run.ts';
-import {
-  addPending,
-  type ConfirmTerms,
-  claimGoingBack,
-  type EarlierApply,
-  findPendingOwner,
-  isOfOtherScope,
-  loadPending,
-  openPending,
-  ownPending,
-  type PendingApply,
-  removePending,
-  savePending,
-} from './pending.ts';
+import type { ConfirmTerms, EarlierApply, PendingApply, PendingFiles } from './pending.ts';
+import { isOfOtherScope, loadPending, openPending } from './pending.ts';
 import { describeScope } from './plan-settings.ts';
 import { lookAtLease } from './watch/lease-settings.ts';
 
@@ -58,28 +45,32 @@ async function watchLease(invocation: Invocation, goesBack = false): Promise<() 
 }
 
 /** One apply and the wait for its confirmation. What was before, with its secrets, is held here in memory alone. */
-function makeTrial(invocation: Invocation, files: StateFiles, terms: ConfirmTerms): NonNullable<PassRequest['trial']> {
+function makeTrial(
+  invocation: Invocation,
+  files: PendingFiles,
+  terms: ConfirmTerms,
+): NonNullable<PassRequest['trial']> {
   let pending: PendingApply | null = null;
   return {
     async onRecord(record, plan) {
       const live = plan.changes.flatMap((one) => (one.kind === 'Rule' && one.live !== null ? [one.live] : []));
       const known = new Set(live.map(({ rule }) => formatRuleKey(rule)));
       const next = { ...terms, scope: describeScope(invocation.settings), record, known, until: null };
-      if (pending === null) await addPending(files, next);
-      const obstacles = pending === null ? [] : await savePending(files, next);
+      if (pending === null) await files.begin(next);
+      const obstacles = pending === null ? [] : await files.save(next);
       pending = next;
       return obstacles;
     },
     async decide(applied) {
       const changed = pending === null ? 0 : countChanges(pending.record);
-      if (pending !== null && changed === 0) await removePending(files, 'waits');
+      if (pending !== null && changed === 0) await files.forget('waits');
       if (pending === null || changed === 0) return { isKept: true, answer: applied };
       const { settings, terminal } = invocation;
       await writeAnswer(applied, readOutputs(settings.output, terminal.cwd).filter(isScreen), settings, terminal);
       const { failed, filterMs } = judgeApplied(applied);
       if (failed === null) await systemClock.sleep(filterMs, terminal.stop);
       const waiting = { ...pending, until: systemClock.wallTime() + (failed === null ? terms.withinMs : 0) };
-      await savePending(files, waiting);
+      await files.save(waiting);
       const back = await settleTrial(invocation, waiting, failed);
       if (back !== null) return { isKept: false, answer: back };
       // The screen has the answer already: what is left is for files and documents.
@@ -103,8 +94,8 @@ function judgeApplied({ report }: Answer): { readonly failed: string | null; rea
 async function settleTrial(invocation: Invocation, pending: Omit<EarlierApply, 'stage'>, failed: string | null = null) {
   const files = openPending(invocation);
   const why = await awaitConfirmation(invocation, files, pending, failed);
-  if (why !== null && (await claimGoingBack(files))) return await takeBack(invocation, pending, why);
-  if (why === null) await removePending(files, 'waits');
+  if (why !== null && (await files.claimGoingBack())) return await takeBack(invocation, pending, why);
+  if (why === null) await files.forget('waits');
   if ((await loadPending(invocation))?.stage === 'goesBack') throw goingBackElsewhere();
   invocation.terminal.stderr(why === null ? 'Kept.\n' : 'Kept: it was confirmed meanwhile.\n');
   return null;
@@ -125,10 +116,10 @@ export async function settleEarlier(invocation: Invocation, isLast = false): Pro
   }
   const files = openPending(invocation);
   const leftMs = Math.max(0, until - systemClock.wallTime());
-  if (stage === 'goesBack' && (await findPendingOwner(files)) !== null) throw goingBackElsewhere();
+  if (stage === 'goesBack' && (await files.findOwner()) !== null) throw goingBackElsewhere();
   await refuseOwned(files, leftMs);
   // A full disk keeps nobody from going back.
-  await ownPending(files).catch(() => undefined);
+  await files.own().catch(() => undefined);
   const alone = { ...invocation, mayWrite: await watchLease(invocation, true) };
   if (stage === 'goesBack')
     return await takeBack(alone, { ...earlier, isLast }, 'An earlier run did not get to the end of going back');

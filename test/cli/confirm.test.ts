@@ -18,7 +18,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/adapters/clock.ts';
 import { holdLockFile } from '../../src/adapters/lease/lock-file.ts';
 import { StateFiles } from '../../src/adapters/state-files.ts';
-import { claimGoingBack, removePending } from '../../src/cli/pending.ts';
+import { PendingFiles } from '../../src/cli/pending.ts';
 import type { Lease } from '../../src/controller/lease.ts';
 import { until } from '../controller/support/sidecar.ts';
 import { documentedLines } from '../docs/lines.ts';
@@ -1300,9 +1300,9 @@ describe('an apply whose process was killed', () => {
     await killedWaiting('60s');
     manifests([...after, 'accept 10.4.0.0/16']);
     const one = run('m');
-    const files = new StateFiles(join(world.folder, 'state/reconcile'), 'oneshot');
+    const files = new PendingFiles(join(world.folder, 'state/reconcile'), 'oneshot');
     await until(() => readFileSync(files.locate('owner.json'), 'utf8').startsWith(`"${process.pid} `));
-    expect(await claimGoingBack(files)).toBe(true);
+    expect(await files.claimGoingBack()).toBe(true);
     const { code, err } = await one;
     expect([code, err]).toEqual([1, expect.stringContaining('another process is taking this apply back')]);
     expect([live(), err]).toEqual([after, expect.not.stringContaining('Kept')]);
@@ -1767,13 +1767,13 @@ describe('while another process holds the lease that the settings name', () => {
 
 describe('pairs of the table in docs/how-to/put-it-back.md', () => {
   it('waiting × reconcile confirm just as the time is over: exactly one of the two wins', async () => {
-    const files = new StateFiles(join(world.folder, 'race'), 'oneshot');
+    const files = new PendingFiles(join(world.folder, 'race'), 'oneshot');
     for (let round = 0; round < 20; round++) {
       await files.write('pending.json', {});
-      const ends = [removePending(files, 'waits'), claimGoingBack(files)];
+      const ends = [files.forget('waits'), files.claimGoingBack()];
       const [kept, back] = await Promise.all(round % 2 === 0 ? ends : ends.toReversed());
       expect(Number(kept) + Number(back)).toBe(1);
-      await removePending(files, 'goesBack');
+      await files.forget('goesBack');
     }
   });
 });

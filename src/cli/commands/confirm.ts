@@ -1,6 +1,5 @@
 import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
-import type { StateFiles } from '../../adapters/state-files.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { listWaiting } from '../../pass/go-back.ts';
 import { countChanges } from '../../pass/history.ts';
@@ -8,7 +7,7 @@ import { renderDocument } from '../../report/json.ts';
 import { makeProblemReport } from '../../report/run-report.ts';
 import { count } from '../../report/summary.ts';
 import { type Answer, exitCodes, type Failure, type Invocation, makeFailure } from '../command.ts';
-import { type EarlierApply, findPendingOwner, loadPending, openPending, removePending } from '../pending.ts';
+import { type EarlierApply, loadPending, openPending, type PendingFiles } from '../pending.ts';
 import { describeCut, settleEarlier } from '../trial.ts';
 
 /** `reconcile confirm`: keeps the apply that waits; too late, and with nobody who does it, this goes back. */
@@ -24,7 +23,7 @@ export async function run(given: Invocation): Promise<Answer> {
   if (stage === 'wantsSecret') return await keep(files, pending);
   if (stage === 'writing') throw makeFailure('state', 'that apply is still being written', 'confirm it once it asks');
   if (stage !== 'goesBack' && until > systemClock.wallTime()) return await keep(files, pending);
-  if ((await findPendingOwner(files)) !== null) throw comesTooLate('that apply is being taken back');
+  if ((await files.findOwner()) !== null) throw comesTooLate('that apply is being taken back');
   return (await settleEarlier(given, true)) ?? { text: () => 'Kept.\n' };
 }
 
@@ -32,9 +31,9 @@ function comesTooLate(why: string): Failure {
   return makeFailure('state', `too late: ${why}`, 'look: reconcile history', exitCodes.refused);
 }
 
-async function keep(files: StateFiles, { record, stage }: EarlierApply): Promise<Answer> {
+async function keep(files: PendingFiles, { record, stage }: EarlierApply): Promise<Answer> {
   const isRest = stage === 'wantsSecret';
-  if (!(await removePending(files, isRest ? 'wantsSecret' : 'waits')))
+  if (!(await files.forget(isRest ? 'wantsSecret' : 'waits')))
     throw comesTooLate('that apply was confirmed a moment ago, or is being taken back');
   const what = isRest ? listWaiting(record).join(', ') : count(countChanges(record), 'change');
   const { at, by } = record;
