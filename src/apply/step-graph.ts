@@ -1,4 +1,4 @@
-import { getOrMake } from '../model/group-by.ts';
+import { collectReachable, getOrMake } from '../model/group-by.ts';
 import type { Plan, Step } from '../plan/plan.ts';
 import { groupConnected } from '../plan/union-find.ts';
 
@@ -64,39 +64,27 @@ export function groupSteps({ steps, exposure }: Pick<Plan, 'steps' | 'exposure'>
   return groups;
 }
 
-/** Connects those that wait for each other, directly or by others: the strongly connected components (Tarjan, 1972). */
+/** Connects those that wait for each other, directly or by others: the strongly connected components (Kosaraju, 1978). */
 function connectCircles(waits: readonly (readonly number[])[], connect: (a: number, b: number) => void): void {
-  /** When each was reached, from 1; then the first on `open` that is reached from it; infinite once its circle is known. */
-  const lows = new Float64Array(waits.length);
-  const looked = new Int32Array(waits.length);
-  const open: number[] = [];
-  const path: { readonly item: number; readonly number: number }[] = [];
-  let count = 0;
-  const enter = (item: number): void => {
-    lows[item] = ++count;
-    open.push(item);
-    path.push({ item, number: count });
-  };
-  for (const start of waits.keys()) {
-    if (lows[start] === 0) enter(start);
-    for (let top = path.at(-1); top !== undefined; top = path.at(-1)) {
-      const { item, number } = top;
-      const next = waits[item]?.[looked[item] as number];
-      if (next !== undefined && lows[next] === 0) {
-        enter(next);
-        continue;
-      }
-      if (next !== undefined) {
-        lows[item] = Math.min(lows[item] as number, lows[next] as number);
-        looked[item] = (looked[item] as number) + 1;
-        continue;
-      }
-      path.pop();
-      if (lows[item] !== number) continue;
-      for (const one of open.splice(open.lastIndexOf(item))) {
-        connect(item, one);
-        lows[one] = Number.POSITIVE_INFINITY;
-      }
+  const waiting = waits.map((): number[] => []);
+  for (const [item, others] of waits.entries()) for (const one of others) waiting[one]?.push(item);
+  /** Each after all that is reached from it first; `~item` on `open` says that all of that was. */
+  const sorted: number[] = [];
+  const reached = new Set<number>();
+  const open = [...waits.keys()];
+  for (let item = open.pop(); item !== undefined; item = open.pop()) {
+    if (item < 0) sorted.push(~item);
+    if (item < 0 || reached.has(item)) continue;
+    reached.add(item);
+    open.push(~item);
+    for (const one of waits[item] ?? []) open.push(one);
+  }
+  const known = new Set<number>();
+  const listNew = (items: readonly number[] = []): readonly number[] => items.filter((one) => !known.has(one));
+  for (const item of sorted.toReversed()) {
+    for (const one of collectReachable(listNew([item]), (at) => listNew(waiting[at]))) {
+      connect(item, one);
+      known.add(one);
     }
   }
 }
