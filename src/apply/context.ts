@@ -66,9 +66,11 @@ export interface ApplyContext {
   /** Keys (`formatRuleKey`) of rules whose gap an earlier run left open: created before anything else. */
   readonly closeFirst: ReadonlySet<string>;
   /** Looks at the kernel's packet filter, so that a rebuild need not be waited for longer than it takes; absent: nobody can. */
-  readonly enforcement?: Enforcement;
-  /** How long the packet filter took, when it was last seen, for what its model gives it a second for; absent: never seen. */
-  readonly filterSlowness?: number;
+  readonly enforcement?: {
+    readonly kernel: Enforcement;
+    /** What the looks of earlier passes taught: how long the filter took for what its model gives it a second for. */
+    readonly learnt?: { slowness: number };
+  };
   /** Called as each step ends, for progress. */
   readonly onOutcome?: (outcome: Outcome) => void;
 }

@@ -39,7 +39,7 @@ async function openKernel(session: Session) {
   const listed = await session.freshRules('normal');
   if (!listed.ok) return null;
   return async (): Promise<Look | null> => {
-    const { state, tableHandle } = await enforcement.check(listed.value, new Map(), session.hard);
+    const { state, tableHandle } = await enforcement.kernel.check(listed.value, new Map(), session.hard);
     return state === 'unreadable' ? null : { holds: state === 'enforced', table: tableHandle };
   };
 }

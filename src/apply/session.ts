@@ -55,7 +55,7 @@ export class Session {
   constructor(context: ApplyContext) {
     const { api, clock, logger, limits, profile, stop } = context;
     this.context = context;
-    this.throttle = createThrottle(clock, profile.filter, limits.pace, context.filterSlowness);
+    this.throttle = createThrottle(clock, profile.filter, limits.pace, context.enforcement?.learnt?.slowness);
     this.reading = { api, clock, logger, attempts: limits.attempts, signal: this.hard, outagePatienceMs };
     if (stop.aborted) this.stop('asked');
     else stop.addEventListener('abort', () => this.stop('asked'), { signal: this.#over.signal });

@@ -2,7 +2,6 @@ import { systemClock } from '../adapters/clock.ts';
 import { escapeControls } from '../model/printable.ts';
 import { makeError, makeNote, type Problem } from '../model/problem.ts';
 import type { BackOrder } from '../pass/go-back.ts';
-import type { PassDependencies } from '../pass/pass.ts';
 import { findClosedWindow } from '../plan/guard/windows.ts';
 import type { Plan, Refusal } from '../plan/plan.ts';
 import { count, countActions } from '../report/summary.ts';
@@ -35,14 +34,6 @@ export function explainWindow(settings: Settings, plan: Plan | null): Problem | 
     return { code: 'window-overridden', severity: 'note', summary: `no window is open; overridden: ${overrideWindow}` };
   }
   return makeNote('outside-window', closed.message, 'To apply it all the same: --override-window REASON.');
-}
-
-/** Who applies outside a window says why: in the report, in the log, and in the journal where there is one. */
-export async function recordOverride(settings: Settings, { logger, journal }: PassDependencies): Promise<void> {
-  const { overrideWindow: reason } = settings;
-  if (reason === null) return;
-  logger.warn('No window is open, and that was overridden', { reason });
-  await journal?.write({ event: 'window-overridden', reason });
 }
 
 /** Asks whether to apply the plan that was just shown; true for `y` and `yes` alone. */

@@ -20,7 +20,6 @@ import {
   findObstacle,
   findServer,
   markLeftOut,
-  recordOverride,
 } from './approval.ts';
 import { loadBase } from './base.ts';
 import { type Answer, chooseExitCode, type Invocation } from './command.ts';
@@ -173,7 +172,12 @@ function approveOf(run: Run, content: SourceContent): Approve {
     run.screen.showPlan({ ...describePlan(run, { plan, desired, digest }, problems), revision }, asks);
     if (asks && (await askToApply(run.invocation, plan))) run.answered = { plan: digest.plan, desired };
     const isApproved = !asks && run.obstacle === null;
-    if (isApproved && noted.length > 0) await recordOverride(settings, run.wired.pass);
+    // Who applies outside a window says why: in the report, in the log, and in the journal where there is one.
+    if (isApproved && noted.length > 0 && settings.overrideWindow !== null) {
+      const { logger, journal } = run.wired.pass;
+      logger.warn('No window is open, and that was overridden', { reason: settings.overrideWindow });
+      await journal?.write({ event: 'window-overridden', reason: settings.overrideWindow });
+    }
     if (isApproved) run.screen.onApply();
     return isApproved;
   };

@@ -4,7 +4,7 @@ import { type ConfigurationField, configurationFields, type LiveConfiguration } 
 import type { Place } from '../model/problem.ts';
 import { fail, isObject, ok, type Result } from '../model/result.ts';
 import { type DesiredRule, formatRuleKey, type LiveRule, type Rule, toWire } from '../model/rule.ts';
-import type { ConfigureStep, Plan, RuleChange } from '../plan/plan.ts';
+import type { Plan, RuleChange } from '../plan/plan.ts';
 
 /** Who made an apply, to which server, from what. */
 export interface ApplyOrigin {
@@ -91,11 +91,11 @@ export function makeApplyRecord(origin: ApplyOrigin, plan: Plan, apply: Progress
   } satisfies ApplyRecord;
 }
 
-/** The Configuration before these steps: each field as the last that sent it overwrote it, since others may have set it between them. */
-function joinLooks(steps: readonly ConfigureStep[]): LiveConfiguration | null {
-  const overwritten = steps.flatMap(({ before, fields }) => fields.map((field) => [field, before.fields[field]]));
-  const [first] = steps;
-  return first ? { ...first.before, fields: { ...first.before.fields, ...Object.fromEntries(overwritten) } } : null;
+/** The Configuration of the first look, and each field as the last look that has it overwrote it: others may have set it between them. */
+function joinLooks(looks: readonly Pick<ApplyRecord, 'before' | 'fields'>[]): LiveConfiguration | null {
+  const overwritten = looks.flatMap(({ before, fields }) => fields.map((field) => [field, before?.fields[field]]));
+  const before = looks[0]?.before ?? null;
+  return before && { ...before, fields: { ...before.fields, ...Object.fromEntries(overwritten) } };
 }
 
 /** What nobody knows counts: going back looks at what is live. So does a PATCH of the Configuration that the server took in part. */
@@ -186,9 +186,7 @@ function madeRule(rule: Rule, liveId: string | undefined, index: number): LiveRu
 export function joinApplyRecords(records: readonly ApplyRecord[]): ApplyRecord | null {
   const [first, last] = [records[0], records.at(-1)];
   if (first === undefined || last === undefined) return null;
-  const { before = null, after = null } = records.findLast((one) => one.before !== null) ?? {};
-  // Each field as it was before the first apply that wrote it.
-  const former = records.toReversed().flatMap((one) => one.fields.map((field) => [field, one.before?.fields[field]]));
+  const configured = records.filter(({ before }) => before !== null).toReversed();
   return {
     ...last,
     at: first.at,
@@ -196,8 +194,9 @@ export function joinApplyRecords(records: readonly ApplyRecord[]): ApplyRecord |
     said: joinSaid(records.flatMap(({ said }) => [...said])),
     endsBefore: first.endsBefore,
     fields: [...new Set(records.flatMap(({ fields }) => fields))],
-    before: before && { ...before, fields: { ...before.fields, ...Object.fromEntries(former) } },
-    after,
+    // Each field as it was before the first apply that wrote it.
+    before: joinLooks(configured),
+    after: configured[0]?.after ?? null,
   };
 }
 

@@ -3,7 +3,7 @@ import type { ApplyReport } from '../apply/outcome.ts';
 import type { ReadFailure } from '../apply/read.ts';
 import type { Desired, DesiredContext } from '../desired/context.ts';
 import type { ParseFiles } from '../desired/parse-files.ts';
-import type { Enforcement, KernelState } from '../enforcement/report.ts';
+import type { KernelState } from '../enforcement/report.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Result } from '../model/result.ts';
@@ -55,16 +55,13 @@ export interface PassDependencies
 }
 
 /** How a pass looks at the kernel's packet filter (docs/how-to/enforcement.md). */
-export interface PassEnforcement {
-  readonly kernel: Enforcement;
+export interface PassEnforcement extends NonNullable<ApplyContext['enforcement']> {
   /** Replace a rule that the kernel does not hold. */
   readonly repair: boolean;
   /** How long to wait, in ms, until the kernel holds what is live after the pass; null: not at all. */
   readonly waitMs: number | null;
   /** False: a pass that wrote nothing does not wait. */
   readonly waitInSync?: boolean;
-  /** What the looks of earlier passes taught: how long the filter took for what its model gives it a second for. */
-  readonly learnt?: { slowness: number };
 }
 
 /** `managed`: what the manifests manage; no more is read. `ends`: only ended rules go; `boundaries`: those begun since `agreedAt` come. */

@@ -205,7 +205,7 @@ export function makeApplyContext(
   reading: LiveReading,
   origin: Pick<JournalEntry, 'revision' | 'plan'>,
 ): ApplyContext {
-  const { journal, memory, enforcement, ...shared } = pass;
+  const { journal, memory, ...shared } = pass;
   const { profile, scope } = pass.desired;
   const isApart = Math.abs(reading.serverAheadMs ?? 0) > mostApartMs;
   const isOver = ({ expires, staysUntil = expires }: DesiredRule) =>
@@ -228,8 +228,6 @@ export function makeApplyContext(
       const rules = now.state.rules.filter((one) => !isOver(one) || held.has(formatRuleKey(one.rule)));
       return ok(makePlan(makePlanInput({ ...now.state, rules }, live.value.live, now.pass, { profile: seen })));
     },
-    ...(enforcement === undefined ? {} : { enforcement: enforcement.kernel }),
-    ...(enforcement?.learnt === undefined ? {} : { filterSlowness: enforcement.learnt.slowness }),
   };
 }
 

@@ -129,7 +129,7 @@ export function testRun(url: string, desired: DesiredState, options: TestOptions
       options.onPlan?.(again);
       return ok(again);
     },
-    ...(options.enforcement === undefined ? {} : { enforcement: options.enforcement }),
+    ...(options.enforcement === undefined ? {} : { enforcement: { kernel: options.enforcement } }),
     ...(options.onOutcome === undefined ? {} : { onOutcome: options.onOutcome }),
   };
   return {
