@@ -59,7 +59,9 @@ async function applyRounds(first: Plan, session: Session): Promise<ApplyReport> 
       return reportOf('failed', progress, session, namesLeft(plan, result));
     }
     const rest = verified.value;
-    noteKept(rest, first, session);
+    // What a way back leaves for others changed how people sign in, while this apply wrote.
+    const told = new Set([...first.problems, ...session.problems].map(({ summary }) => summary));
+    for (const one of rest.problems) if (one.code === 'locks-out' && !told.has(one.summary)) session.problems.push(one);
     if (rest.steps.length === 0) return reportOf('converged', { ...progress, leftOpen: [] }, session, []);
     noteUndone(rest, progress, session);
     const unseen = rest.steps.filter((step) => partsOf(step).some((part) => !planned.has(part))).map(formatStepKey);
@@ -102,12 +104,6 @@ function learn(progress: Progress, result: RoundResult, session: Session): void 
     if ((outcome === 'failed' || outcome === 'dropped') && !result.surprised) progress.givenUp.add(key);
   }
   session.context.logger.debug('round ended', { steps: result.outcomes.length, surprised: result.surprised });
-}
-
-/** What a way back leaves for others changed how people sign in, while this apply wrote. */
-function noteKept(rest: Plan, first: Plan, { problems }: Session): void {
-  const told = new Set([...first.problems, ...problems].map(({ summary }) => summary));
-  for (const one of rest.problems) if (one.code === 'locks-out' && !told.has(one.summary)) problems.push(one);
 }
 
 /** Something that this apply did has to be done again: another writer, or a server that does not keep what it accepts. */

@@ -1,6 +1,5 @@
 import { collectReachable, getOrMake } from '../model/group-by.ts';
 import type { Plan, Step } from '../plan/plan.ts';
-import { groupConnected } from '../plan/union-find.ts';
 
 /** A step, and those that wait for it. */
 export interface Node {
@@ -32,40 +31,35 @@ export interface Unit {
  */
 export function groupSteps({ steps, exposure }: Pick<Plan, 'steps' | 'exposure'>): ReadonlyMap<string, string> {
   const positions = new Map(steps.map(({ id }, position) => [id, position]));
+  const waits = steps.map(({ after }) => after.flatMap((id) => positions.get(id) ?? []));
+  /** Steps that belong together wait for each other. */
+  const tie = (one: number, other: number): void => {
+    waits[one]?.push(other);
+    waits[other]?.push(one);
+  };
   const firstOf = new Map<string, number>();
-  const tied = groupConnected(steps.length, (connect) => {
-    for (const [position, { gap }] of steps.entries()) {
-      if (gap === null) continue;
-      const first = getOrMake(firstOf, gap, () => position);
-      connect(first, position);
-    }
-    for (const { fromStep, toStep } of exposure) {
-      const [from, to] = [positions.get(fromStep), positions.get(toStep)];
-      if (from !== undefined && to !== undefined) connect(from, to);
-    }
-  });
+  for (const [position, { gap }] of steps.entries()) {
+    const first = gap === null ? position : getOrMake(firstOf, gap, () => position);
+    if (first !== position) tie(first, position);
+  }
+  for (const { fromStep, toStep } of exposure) {
+    const [from, to] = [positions.get(fromStep), positions.get(toStep)];
+    if (from !== undefined && to !== undefined) tie(from, to);
+  }
   const groups = new Map<string, string>();
-  if (tied.length === 0) return groups;
-  const leaders = Int32Array.from(steps.keys());
-  for (const members of tied) for (const member of members) leaders[member] = members[0] as number;
-  const waits = steps.map((): number[] => []);
-  for (const [position, { after }] of steps.entries())
-    for (const id of after) waits[leaders[position] as number]?.push(leaders[positions.get(id) ?? position] as number);
-  const connected = groupConnected(steps.length, (connect) => {
-    for (const [position, leader] of leaders.entries()) connect(leader, position);
-    connectCircles(waits, connect);
-  });
-  for (const members of connected) {
+  // Without any, the plan lists each step after all that it waits for.
+  if (firstOf.size + exposure.length === 0) return groups;
+  for (const members of findCircles(waits)) {
     const [first, ...others] = members.flatMap((position) => steps[position] ?? []);
-    if (first === undefined) continue;
+    if (first === undefined || others.length === 0) continue;
     const name = first.gap === null ? first.id : `gap ${first.gap}`;
     for (const { id } of [first, ...others]) groups.set(id, name);
   }
   return groups;
 }
 
-/** Connects those that wait for each other, directly or by others: the strongly connected components (Kosaraju, 1978). */
-function connectCircles(waits: readonly (readonly number[])[], connect: (a: number, b: number) => void): void {
+/** Each with those that wait for it and that it waits for, directly or by others: the strongly connected components (Kosaraju, 1978). */
+function findCircles(waits: readonly (readonly number[])[]): readonly (readonly number[])[] {
   const waiting = waits.map((): number[] => []);
   for (const [item, others] of waits.entries()) for (const one of others) waiting[one]?.push(item);
   /** Each after all that is reached from it first; `~item` on `open` says that all of that was. */
@@ -81,12 +75,11 @@ function connectCircles(waits: readonly (readonly number[])[], connect: (a: numb
   }
   const known = new Set<number>();
   const listNew = (items: readonly number[] = []): readonly number[] => items.filter((one) => !known.has(one));
-  for (const item of sorted.toReversed()) {
-    for (const one of collectReachable(listNew([item]), (at) => listNew(waiting[at]))) {
-      connect(item, one);
-      known.add(one);
-    }
-  }
+  return sorted.toReversed().map((item) => {
+    const circle = collectReachable(listNew([item]), (at) => listNew(waiting[at]));
+    for (const one of circle) known.add(one);
+    return [...circle].sort((a, b) => a - b);
+  });
 }
 
 /** The steps of a plan in listed order, each with its unit. */

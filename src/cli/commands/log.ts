@@ -101,7 +101,11 @@ async function answerFromHistory<C>(
   }
   look(timeline.end());
   const unseen = timeline.until();
-  if (unseen !== null) skipped.push(tooManyTimes(formatInstant(unseen)));
+  if (unseen !== null) {
+    const when = formatInstant(unseen);
+    const summary = `Rules begin and end at too many times: those from ${when} on are left out, commits are not.`;
+    skipped.push(makeWarning('too-many-times', summary, `Look at the others by themselves: --since ${when}`));
+  }
   const problems = [...outside.map((file) => tellSame(directory, file)), ...skipped];
   const answer = answerWithTable(tell(found.flat().reverse(), timeline.newest(), now), problems);
   return { ...answer, notes: (color) => renderProblems(problems, color) };
@@ -125,11 +129,6 @@ function versionReader(invocation: Invocation, directory: string, now: number) {
     tree = rules.ok ? revision : null;
     return rules.ok ? ok({ ...rules.value, commit }) : rules;
   };
-}
-
-function tooManyTimes(when: string): Problem {
-  const summary = `Rules begin and end at too many times: those from ${when} on are left out, commits are not.`;
-  return makeWarning('too-many-times', summary, `Look at the others by themselves: --since ${when}`);
 }
 
 function skippedCommit({ id, subject }: Commit, { place, summary }: Problem): Problem {
