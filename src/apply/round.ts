@@ -88,7 +88,7 @@ class Round {
 
   /** A step that is known to fail: it fails unsent, and what needs it is dropped. */
   refuse(step: Step, message: string): void {
-    for (const dropped of this.#schedule.drop(step)) {
+    for (const dropped of this.#schedule.drop([step])) {
       if (dropped === step) this.#report({ step, outcome: 'failed', status: null, message });
       else this.#reportDropped([dropped], `not attempted: it needs ${step.id}, which would fail`);
     }
@@ -99,7 +99,7 @@ class Round {
     this.#session.soft.addEventListener('abort', wake);
     while (await this.#turn());
     this.#session.soft.removeEventListener('abort', wake);
-    this.#reportDropped(this.#schedule.dropRest(), 'not attempted: the apply was stopped');
+    this.#reportDropped(this.#schedule.drop(this.#plan.steps), 'not attempted: the apply was stopped');
     return { outcomes: this.#outcomes, surprised: this.#surprised, leftOpen: this.#leftOpen };
   }
 

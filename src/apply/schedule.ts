@@ -99,14 +99,9 @@ export class Schedule {
     return this.#open?.members.every(({ state }) => state === 'ended') ?? false;
   }
 
-  /** Drops the step and all that need it, before it was taken. */
-  drop(step: Step): readonly Step[] {
-    return this.#drop([this.#node(step)]);
-  }
-
-  /** Drops everything that was not taken. */
-  dropRest(): readonly Step[] {
-    return this.#drop([...this.#nodes.values()]);
+  /** Drops those that were not taken, and all that need them. */
+  drop(steps: readonly Step[]): readonly Step[] {
+    return this.#drop(steps.map((step) => this.#node(step)));
   }
 
   /** A gap, and what may rebuild the filter, waits for what is in flight, so that nothing comes between its steps. */

@@ -233,10 +233,9 @@ function tellApart(rules: PassRun, configuration: PassRun, revision: string): st
 /** Number of live rules after a pass; null: it did not see them. */
 export function countLiveRules(result: PassResult | null): number | null {
   if (result === null || result.live === null) return null;
-  const done = (result.apply?.outcomes ?? []).filter((one) => one.outcome === 'done');
-  const created = done.filter((one) => one.step.type === 'create').length;
-  const deleted = done.filter((one) => one.step.type === 'delete').length;
-  return result.live.rules.length + created - deleted;
+  const more = { create: 1, delete: -1, update: 0, configure: 0 };
+  const done = (result.apply?.outcomes ?? []).filter(({ outcome }) => outcome === 'done');
+  return done.reduce((sum, { step }) => sum + more[step.type], result.live.rules.length);
 }
 
 /** The conditions after a pass. `badSettings`: why the operator's newest settings are not in force; null: they are. */
