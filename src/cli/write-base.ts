@@ -171,7 +171,8 @@ async function readHeadFiles(repository: GitRepository, reading: Reading) {
   const asked = [...files.map((file) => file.name), ...values];
   const found = await repository.attributesOf(asked, ['ident', 'working-tree-encoding', 'filter']);
   // Secrets may lie in Git encrypted.
-  const counts = ([file = '', one]: readonly string[]) => one !== 'filter' || isManifestPath(file);
+  const counts = ([file = '', one]: readonly string[]) =>
+    one !== 'filter' || isManifestPath(file) || values.includes(file);
   const [name, attribute, value] = found.find(counts) ?? [];
   if (name === undefined) return files;
   const summary = `${name} has the Git attribute ${attribute} (${value}), so a checkout holds other content than the commit`;

@@ -511,6 +511,7 @@ describe('the Action', () => {
     ['own.yaml filter=lfs', 'own.yaml', true],
     ['*.xml filter=git-crypt', '', false],
     ['a.txt filter=git-crypt', '', false],
+    ['v.conf filter=lfs', 'v.conf', true],
     ['*.yaml text eol=crlf -ident\n*.txt ident', '', false],
   ])(
     'threat 5: plans and applies nothing where the attributes %j make a checkout other than its commit',
@@ -522,7 +523,7 @@ describe('the Action', () => {
       const provider = '[{id: a, label: A, auto_create_users: false, metadata: {file: saml.xml}}]}}';
       writeFileSync(path.join(work, 'p_1/c.yaml'), `${saml}${provider}\n`);
       writeFileSync(path.join(work, 'p_1/own.yaml'), named('own', opens));
-      for (const file of ['saml.xml', 'a.txt']) writeFileSync(path.join(work, 'p_1', file), 'x\n');
+      for (const file of ['saml.xml', 'a.txt', 'v.conf']) writeFileSync(path.join(work, 'p_1', file), 'x: y\n');
       gitAt(work, 'add', '-A');
       writeFileSync(path.join(work, 'p_1/.gitattributes'), `${attributes}\n`);
       gitAt(work, 'add', 'p_1/.gitattributes');
@@ -530,7 +531,7 @@ describe('the Action', () => {
       gitAt(work, 'push', '-q', '-f', origin, 'HEAD:main', 'HEAD:feature');
       const head = gitAt(work, 'rev-parse', 'HEAD');
       const refused = new RegExp(`p_1/${name} has the Git attribute`);
-      const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: '--fail-on opens' };
+      const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: '--fail-on opens --values p_1/v.conf' };
       const review = () => ({
         ...environment(requestOf(head, 'stranger/policy'), inputs),
         ...onMain,
@@ -538,7 +539,8 @@ describe('the Action', () => {
       });
       const event = { repository: { default_branch: 'main' } };
       const push = () => ({ ...environment(event, inputs), GITHUB_REF: 'refs/heads/main', GITHUB_SHA: head });
-      const job = { RECONCILE_TOKEN: apiToken, RECONCILE_PATH: 'p_1', RECONCILE_BASE_URL: world.sim.url };
+      const own = { RECONCILE_PATH: 'p_1', RECONCILE_VALUES: 'p_1/v.conf' };
+      const job = { RECONCILE_TOKEN: apiToken, RECONCILE_BASE_URL: world.sim.url, ...own };
       const ran = [
         await run('github', review(), checkOut('feature', 'whole')),
         await run('github', push(), checkOut('main', 'shallow')),
