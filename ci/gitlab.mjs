@@ -21,7 +21,7 @@ async function main() {
     env.CI_MERGE_REQUEST_TARGET_BRANCH_NAME,
   );
   const planOnly = review || prepared.held !== '';
-  if (planOnly && !review) say(`${prepared.held}, so it is only planned; to go back to it, revert the commits since.`);
+  if (planOnly && !review) say(`${prepared.held}, so it is only planned.`);
   const done = await runJob({
     prepared,
     planOnly,

@@ -64,19 +64,20 @@ async function main(): Promise<void> {
   const code = given.base !== '' && failOn.length > 0 ? 1 : 0;
   if (path === null) say(`${given.path} is ${where}: the plan is not compared with a base`, code);
   if (gitDir === '') return;
-  const { repository, head, mainRef } = await readHead(new GitRepository({ ...git, gitDir }), out);
-  const name = await nameBase(repository, head);
+  const checkout = await readHead(new GitRepository({ ...git, gitDir }), out);
+  const { repository, head, base } = checkout;
+  const name = await nameBase(repository, head, base);
   const limits = readLimits(settings);
   const parse = createManifestParser({ profile: readProfile(settings), values: readGivenValues(settings), limits });
   const references = async (files: readonly SourceFile[]) => listReferencedFiles(await parse(files));
   const reading = path && { ...git, limits, references, directory, path, files: settings.values, ref: head };
   const now = reading === null ? [] : await readHeadFiles(repository, reading);
-  if (name === '') return await holdOlder({ repository, head, mainRef }, reading, join(out, 'held'));
+  if (name === '') return await holdOlder(checkout, reading, join(out, 'held'));
   if (reading === null) return;
   const commit = await findBase(repository, head, name);
   if (commit === null) return say(`the plan is not compared with its base, which this clone lacks; ${fetchAll}`, code);
-  if (failOn.includes('drift') && (await differ(reading, [commit, await repository.commitOf(given.base)])))
-    say(`${shorten(given.base)} has other manifests by now: they count as drift until the branch is updated`, 0);
+  if (failOn.includes('drift') && (await differ(reading, [commit, await repository.commitOf(base)])))
+    say(`${shorten(base)} has other manifests by now: they count as drift until the branch is updated`, 0);
   await writeBase({ ...reading, ref: commit }, now, out);
 }
 
@@ -92,8 +93,9 @@ async function holdOlder({ repository, head, mainRef }: Checkout, reading: Readi
   if (tip === null || tip === head || (!isNow && (await repository.isAncestor(tip, head)))) return;
   const isOther = reading && (await differ(reading, [head, tip]));
   const has = isOther === null ? 'may have' : 'has';
+  const hint = 'to go back to it, revert the commits since';
   if (isOther !== false)
-    writeFileSync(file, `${head} is not the newest commit of ${main}, which ${has} other manifests`);
+    writeFileSync(file, `${head} is not the newest commit of ${main}, which ${has} other manifests (${hint})`);
 }
 
 /** The newest commit of the default branch, or the one that is here: actions/checkout sets the branch of origin to the event's. */
@@ -125,35 +127,44 @@ async function readCommit(request: Reading) {
 
 const shorten = (ref: string): string => ref.replace('refs/remotes/', '');
 
-/** Gives the commit that is checked out, and the default branch of its origin; writes whose it is. */
+/** Gives the commit that is checked out, the default branch of its origin, and what a review compares it with; writes whose it is. */
 async function readHead(repository: GitRepository, out: string) {
-  const { main, foreign } = await readOrigin(repository);
+  const { main, foreign, isOther } = await readOrigin(repository);
   const head = (await repository.commitOf('HEAD')) ?? '';
   const isMain = [head, ''].includes(given.sha) || (await repository.isAncestor(head, main));
   const other = head && `The checkout, ${head}, is not in the history of ${shorten(main)}`;
   const held = foreign || (isMain ? '' : other || 'The checkout has no commit');
   if (held !== '') writeFileSync(join(out, 'held'), held);
-  const branch = held === '' || given.head !== '' ? given.branch : '';
+  const branch = !isOther && (held === '' || given.head !== '') ? given.branch : '';
   writeFileSync(join(out, 'revision'), `${head || 'no commit'}${branch && ` (${branch})`}`);
-  return { repository, head, mainRef: main };
+  // A request is of the event's repository, and none of the branches of another.
+  return { repository, head, mainRef: main, base: isOther && given.base !== '' ? main : given.base };
 }
 
-/** `main`: the default branch of `origin`. `foreign`: why that decides nothing, as the one of a fork; throws where it would. */
+/**
+ * `main`: the default branch of `origin`. `isOther`: it is another repository than the event's. `foreign`: why its branch decides nothing, as
+ * the one of a fork; throws where it would.
+ */
 async function readOrigin(repository: GitRepository) {
-  const origin = { main: given['config-ref'], foreign: '' };
+  const origin = { main: given['config-ref'], foreign: '', isOther: false };
   const url = given.repository === '' ? '' : await repository.originUrl();
   const name = nameRepository(url);
   const names = [name, name.replace(/^[^/]+\/(?=[^/]+\/[^/]+$)/, '')]; // two names after the host may stand alone
   const isIn = (list: string): boolean => list.split(/[\s,]+/).some((one) => names.includes(nameRepository(one)));
   // A path on this machine is the operator's mirror.
   if (!/^(?:\w+:\/\/[^/]|[^/:]+:[^/:]|[^/:]{2,}:\/[^/])/.test(url) || isIn(given.repository)) return origin;
-  if (given.trusted === '*' || isIn(given.trusted)) {
-    const main = 'refs/remotes/origin/HEAD';
-    return (await repository.askOrigin(fetch, `+HEAD:${main}`)) === null ? origin : { ...origin, main };
-  }
-  const foreign = `The checkout is of ${name}, not of ${given.repository} or one of "trusted-repositories"`;
-  if (given.base === '' && given.config === '') return { ...origin, foreign };
-  const hint = 'leave "repository" out ("ref" takes commits of forks too), or name it there if it is yours';
+  const isTrusted = given.trusted === '*' || isIn(given.trusted);
+  const main = 'refs/remotes/origin/HEAD';
+  // A branch of this clone may be an older one, or have the name alone.
+  if (isTrusted && (await repository.askOrigin(fetch, `+HEAD:${main}`)) !== null)
+    return { main, foreign: '', isOther: true };
+  const foreign = isTrusted
+    ? `This job cannot fetch the default branch of ${name} (persist-credentials: false, or ssh-key?)`
+    : `The checkout is of ${name}, not of ${given.repository} or one of "trusted-repositories"`;
+  if (given.base === '' && given.config === '') return { main, foreign, isOther: true };
+  const hint = isTrusted
+    ? 'keep the credentials of its checkout, a token for https'
+    : 'leave "repository" out ("ref" takes commits of forks too), or name it there if it is yours';
   throw new Error(`${foreign}, and its branches are needed: ${hint}`);
 }
 
@@ -180,8 +191,8 @@ async function readHeadFiles(repository: GitRepository, reading: Reading) {
 }
 
 /** What HEAD is compared with; throws where a review has checked out something else than what is reviewed. */
-async function nameBase(repository: GitRepository, head: string): Promise<string> {
-  if ([head, ''].includes(given.head) || head === '') return head && given.base;
+async function nameBase(repository: GitRepository, head: string, base: string): Promise<string> {
+  if ([head, ''].includes(given.head) || head === '' || base !== given.base) return head && base;
   // As it is stored: a shallow clone hides the parents.
   const stored = String(await repository.readCommit(head).catch(() => ''));
   const [, into = '', merged] = /^tree \S+\nparent (\S+)\nparent (\S+)\n/.exec(stored) ?? [];
@@ -189,7 +200,7 @@ async function nameBase(repository: GitRepository, head: string): Promise<string
   if (merged !== given.head)
     throw new Error(`${head} is checked out, neither ${given.head} of the pull request nor a merge of it: ${hint}`);
   // The author of a request can write such a merge too; that of the event is the forge's.
-  return head === given.sha ? into : given.base;
+  return head === given.sha ? into : base;
 }
 
 /** The commit that HEAD started from, though a branch moved on since; null: it is not here, and origin does not give it. */

@@ -640,7 +640,8 @@ describe('the Action', () => {
     ] as const) {
       const clone = checkOutAgain(commit, how);
       const ran = await run('github', { ...environment(event, inputs), ...job(commit) }, clone);
-      const why = `::notice::${commit} is not the newest commit of origin/main, which has other manifests, so it is only`;
+      const back = 'to go back to it, revert the commits since';
+      const why = `::notice::${commit} is not the newest commit of origin/main, which has other manifests (${back}), so it is only`;
       expect([ran.code, ran.output, world.live()]).toEqual([0, expect.stringContaining(why), []]);
     }
     const given = { RECONCILE_TOKEN: apiToken, RECONCILE_PATH: 'p_1', CI_DEFAULT_BRANCH: 'main' };
@@ -765,6 +766,44 @@ describe('the Action', () => {
       const review = { ...environment(request, { ...inputs, INPUT_TRUSTED_REPOSITORIES: given }), ...onMain };
       expect(await run('github', review, clone)).toMatchObject({ code });
     }
+  });
+
+  it('takes no branch for the default one of a repository that the workflow trusts, and compares a review with that', async () => {
+    const { head, checkOut } = openRequest(opens);
+    const [work, origin] = [path.join(folder, 'work'), path.join(folder, 'o.git')];
+    const settle = (branch: string, text: string): void => {
+      writeFileSync(path.join(work, 'settings.yaml'), text);
+      gitAt(work, 'add', '-A');
+      gitAt(work, 'commit', '-q', '-m', branch);
+      gitAt(work, 'push', '-q', origin, `HEAD:refs/heads/${branch}`);
+    };
+    gitAt(origin, 'symbolic-ref', 'HEAD', 'refs/heads/trunk');
+    settle('main', 'maxDeletes: 10\n');
+    settle('trunk', 'suspend: true\n');
+    const [url, clone] = ['https://127.0.0.1:9/acme/policy', checkOut('trunk', 'whole')];
+    gitAt(clone, 'remote', 'set-url', 'origin', url);
+    const trusted = { INPUT_PATH: 'p_1', INPUT_TRUSTED_REPOSITORIES: 'acme/policy' };
+    const event = { repository: { default_branch: 'main' } };
+    const job = { GITHUB_REF: 'refs/heads/main', GITHUB_REF_NAME: 'main', GITHUB_SHA: 'f'.repeat(40) };
+    const why = 'This job cannot fetch the default branch of 127.0.0.1:9/acme/policy';
+    for (const name of ['push', 'workflow_dispatch']) {
+      const start = (more = {}) =>
+        run('github', { ...environment(event, { ...trusted, ...more }), ...job, GITHUB_EVENT_NAME: name }, clone);
+      const settled = await start({ INPUT_CONFIG: 'settings.yaml' });
+      const said = expect.stringMatching(`^::error::${why}.*keep the credentials`);
+      expect([settled.code, settled.output, world.live()]).toEqual([1, said, []]);
+      const held = await start();
+      const only = expect.stringMatching(`^::notice::${why}.*, so it is only planned`);
+      expect([held.code, held.output, world.live()]).toEqual([0, only, []]);
+    }
+    gitAt(clone, 'config', `url.file://${origin}.insteadOf`, url);
+    writeFileSync(path.join(work, 'p_1/fourth.yaml'), named('fourth', 'action: accept, destination: 10.5.0.0/16'));
+    settle('trunk', '');
+    const review = { ...environment(requestOf(head), { ...trusted, INPUT_ARGUMENTS: '--fail-on drift' }), ...onMain };
+    const ran = await run('github', { ...review, GITHUB_SHA: head, GITHUB_HEAD_REF: 'feature' }, clone);
+    expect([ran.code, ran.output]).toEqual([0, expect.stringContaining('This revision: 0 changes')]);
+    expect(ran.output).toContain('::warning::origin/HEAD has other manifests by now');
+    expect(ran.output).not.toMatch(/feature|at \w+ \(/);
   });
 
   it('threat 39: knows a repository by its whole name, in whatever form it is written', async () => {
