@@ -68,10 +68,15 @@ export async function readRevisionContent(
   { settings, terminal }: Pick<Invocation, 'settings' | 'terminal'>,
   { directory, ref, parse }: { readonly directory: string; readonly ref: string; readonly parse: ParseFiles },
 ): Promise<SourceContent> {
-  const { readAtRef } = await import('../adapters/source/git-ref.ts');
+  const { isLocked, readAtRef, unlockFiles } = await import('../adapters/source/git-ref.ts');
   const request = { directory, ref, limits: readLimits(settings), environment: terminal.env, signal: terminal.stop };
   const references = async (files: readonly SourceFile[]) => listReferencedFiles(await parse(files));
-  return mustRead(await readAtRef({ ...request, references }));
+  const content = mustRead(await readAtRef({ ...request, references }));
+  if (!content.files.some(isLocked)) return content;
+  const head = await readAtRef({ ...request, ref: 'HEAD', references });
+  // A file that needs no key may have been edited since.
+  const locked = head.ok ? head.value.files.filter(isLocked) : [];
+  return { ...content, files: unlockFiles(content.files, locked, directory) };
 }
 
 /** Why manifests of a base cannot be compared with. */

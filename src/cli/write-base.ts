@@ -1,16 +1,13 @@
-import { existsSync, lstatSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { isDeepStrictEqual, parseArgs } from 'node:util';
 import { createManifestParser } from '../adapters/manifest-parser.ts';
 import { readFileAt } from '../adapters/source/git-content.ts';
-import { type FilesRequest, fetchAll, readAtRef, readFilesAtRef } from '../adapters/source/git-ref.ts';
+import { type FilesRequest, fetchAll, readAtRef, readFilesAtRef, unlockFiles } from '../adapters/source/git-ref.ts';
 import { GitRepository, type RepositoryContext } from '../adapters/source/git-repository.ts';
 import { findInWorkTree, findWorkTree, listRepositories } from '../adapters/source/work-tree.ts';
 import { listReferencedFiles } from '../desired/build-configuration.ts';
 import { isManifestPath } from '../manifest/manifest.ts';
-import { decodeText } from '../manifest/read-manifests.ts';
-import { attempt } from '../model/result.ts';
-import { encrypted } from '../model/secret.ts';
 import type { SourceFile } from '../ports.ts';
 import { renderProblems } from '../report/problems.ts';
 import { Failure, makeFailure, mustRead, type Settings } from './command.ts';
@@ -222,14 +219,7 @@ async function writeBase(request: Reading, now: readonly SourceFile[], out: stri
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, bytes);
   };
-  const present = new Set(now.map(({ path, hash }) => `${hash} ${path}`));
-  for (const { path, bytes, hash } of files) {
-    const text = isManifestPath(path) ? '' : decodeText(bytes);
-    // A secret that is encrypted is another than now, unless HEAD has it too: then it is that of the checkout, perhaps unlocked.
-    const own = text === null || encrypted.test(text) ? Buffer.from(Buffer.from(bytes).toString('hex')) : bytes;
-    const isSame = !isManifestPath(path) && present.has(`${hash} ${path}`);
-    put(join(base, path), isSame ? attempt(() => readFileSync(join(request.directory, path)), own) : own);
-  }
+  for (const { path, bytes } of unlockFiles(files, now, request.directory)) put(join(base, path), bytes);
   for (const [index, file] of request.files.entries()) {
     const bytes = values[index];
     // Absent or a link: without its values the base cannot be built, which is said; with those of today a change would be hidden.

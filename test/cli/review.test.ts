@@ -210,6 +210,39 @@ describe('--base', () => {
     expect(run.out).toMatch(/^This revision: 0 changes now, others later\. Drift on the server: 0\./m);
   });
 
+  it.each([
+    ['OpenSSL', provider('{file: key}'), (text: string) => `U2FsdGVkX1${text}`, (text: string) => text],
+    [
+      'Git LFS',
+      configuration(
+        'saml_identity_providers:\n  - {id: g, label: G, base_url: "https://g.example/", metadata: {file: key}, auto_create_users: false}',
+      ),
+      (text: string) => `version https://git-lfs.github.com/spec/v1\noid sha256:${text}\nsize 1\n`,
+      (text: string) => `<EntityDescriptor xmlns="urn:oasis:names:tc:SAML:2.0:metadata" entityID="${text}"/>`,
+    ],
+  ])('tells whose change a secret is that lies in Git by %s', async (_, written, lock, unlock) => {
+    const bound = ['--bind-secret', 'key=g@idp.example', '--bind-secret', 'moved=g@idp.example', 'm'];
+    /** Commits what Git holds, and leaves the checkout as a filter makes it. */
+    const commitLocked = (file: string, text: string): void => {
+      world.write('m/c.yaml', written.replace('key', file));
+      world.write(`m/${file}`, lock(text));
+      commit(text);
+      world.write(`m/${file}`, unlock(text));
+    };
+    commitLocked('key', 'one');
+    expect((await world.cli(bound)).code).toBe(0);
+    commitLocked('key', 'two');
+    const renewed = await world.cli(['plan', '--base', 'HEAD~1', '--fail-on', 'drift', ...bound]);
+    const mine = 'This revision: 1 change. Drift on the server: 0.';
+    expect([renewed.code, renewed.out]).toEqual([0, expect.stringContaining(mine)]);
+    expect((await world.cli(['diff', 'HEAD~1..HEAD', '--detailed-exitcode', 'm'])).code).toBe(2);
+    expect((await world.cli(['diff', 'HEAD..HEAD', '--detailed-exitcode', 'm'])).code).toBe(0);
+    commitLocked('moved', 'two');
+    const moved = await world.cli(['plan', '--base', 'HEAD~1', '--fail-on', 'drift', ...bound]);
+    const theirs = 'This revision: 0 changes. Drift on the server: 1.';
+    expect([moved.code, moved.out]).toEqual([3, expect.stringContaining(theirs)]);
+  });
+
   it('an apply of a CI job names the commit in its first line, in Markdown, in JSON and in the history', async () => {
     const commit = '4df71eb0c2b1a4f53d2c8a1f6f0b3e8a5b7c9d10 (main)';
     const env = { RECONCILE_REVISION: commit, RECONCILE_STATE_DIR: join(world.folder, 'state') };

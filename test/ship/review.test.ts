@@ -903,6 +903,17 @@ describe('the Action', () => {
     const renewal = await run('github', { ...environment(requestOf(renewed), drift), ...onMain }, next);
     expect([renewal.code, renewal.output]).toEqual([0, expect.stringContaining('Drift on the server: 0.')]);
     expect(renewal.output).toMatch(/openid_connect_providers\[g\]\.client_secret +\(changed\)/);
+    gitAt(work, 'checkout', '-q', '--detach', main);
+    gitAt(work, 'mv', 'p_1/idp/key', 'p_1/idp/moved');
+    writeFileSync(path.join(work, 'p_1/c.yaml'), configuration.replace('idp/key', 'idp/moved'));
+    gitAt(work, 'commit', '-q', '-am', 'move');
+    gitAt(work, 'push', '-q', origin, 'HEAD:refs/heads/moved');
+    const elsewhere = checkOut('moved', 'whole');
+    writeFileSync(path.join(elsewhere, 'p_1/idp/moved'), 'hunter3');
+    const moves = { ...drift, INPUT_ARGUMENTS: drift.INPUT_ARGUMENTS.replace('idp/key', 'idp/moved') };
+    const request = requestOf(gitAt(work, 'rev-parse', 'HEAD'));
+    const move = await run('github', { ...environment(request, moves), ...onMain }, elsewhere);
+    expect([move.code, move.output]).toEqual([3, expect.stringContaining('Drift on the server: 1.')]);
   });
 
   it('threat 39: tells a change of SAML metadata as that of the request, whatever attributes it writes', async () => {
