@@ -68,7 +68,8 @@ export async function readRevisionContent(
   { settings, terminal }: Pick<Invocation, 'settings' | 'terminal'>,
   { directory, ref, parse }: { readonly directory: string; readonly ref: string; readonly parse: ParseFiles },
 ): Promise<SourceContent> {
-  const { isLocked, readAtRef, unlockFiles } = await import('../adapters/source/git-ref.ts');
+  const { readAtRef } = await import('../adapters/source/git-ref.ts');
+  const { isLocked, unlockFiles } = await import('../adapters/source/git-content.ts');
   const request = { directory, ref, limits: readLimits(settings), environment: terminal.env, signal: terminal.stop };
   const references = async (files: readonly SourceFile[]) => listReferencedFiles(await parse(files));
   const content = mustRead(await readAtRef({ ...request, references }));

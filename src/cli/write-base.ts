@@ -2,8 +2,8 @@ import { existsSync, lstatSync, mkdirSync, realpathSync, rmSync, writeFileSync }
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { isDeepStrictEqual, parseArgs } from 'node:util';
 import { createManifestParser } from '../adapters/manifest-parser.ts';
-import { readFileAt } from '../adapters/source/git-content.ts';
-import { type FilesRequest, fetchAll, readAtRef, readFilesAtRef, unlockFiles } from '../adapters/source/git-ref.ts';
+import { readFileAt, unlockFiles } from '../adapters/source/git-content.ts';
+import { type FilesRequest, fetchAll, readAtRef, readFilesAtRef } from '../adapters/source/git-ref.ts';
 import { GitRepository, type RepositoryContext } from '../adapters/source/git-repository.ts';
 import { findInWorkTree, findWorkTree, listRepositories } from '../adapters/source/work-tree.ts';
 import { listReferencedFiles } from '../desired/build-configuration.ts';
@@ -61,15 +61,14 @@ async function main(): Promise<void> {
   const code = given.base !== '' && failOn.length > 0 ? 1 : 0;
   if (path === null) say(`${given.path} is ${where}: the plan is not compared with a base`, code);
   if (gitDir === '') return;
-  const checkout = await readHead(new GitRepository({ ...git, gitDir }), out);
-  const { repository, head, base } = checkout;
+  const { repository, head, mainRef, base } = await readHead(new GitRepository({ ...git, gitDir }), out);
   const name = await nameBase(repository, head, base);
   const limits = readLimits(settings);
   const parse = createManifestParser({ profile: readProfile(settings), values: readGivenValues(settings), limits });
   const references = async (files: readonly SourceFile[]) => listReferencedFiles(await parse(files));
   const reading = path && { ...git, limits, references, directory, path, files: settings.values, ref: head };
   const now = reading === null ? [] : await readHeadFiles(repository, reading);
-  if (name === '') return await holdOlder(checkout, reading, join(out, 'held'));
+  if (name === '') return await holdOlder({ repository, head, mainRef }, reading, join(out, 'held'));
   if (reading === null) return;
   const commit = await findBase(repository, head, name);
   if (commit === null) return say(`the plan is not compared with its base, which this clone lacks; ${fetchAll}`, code);
@@ -79,7 +78,7 @@ async function main(): Promise<void> {
 }
 
 /** Writes why the commit of a job that runs again is only planned, where the default branch has other manifests by now. */
-async function holdOlder({ repository, head, mainRef }: Checkout, reading: Reading | null, file: string) {
+async function holdOlder({ repository, head, mainRef }: Omit<Checkout, 'base'>, reading: Reading | null, file: string) {
   if (head === '' || existsSync(file)) return;
   const main = shorten(mainRef);
   const { tip, isNow, isGone } = await fetchNewest(repository, mainRef);
@@ -90,9 +89,8 @@ async function holdOlder({ repository, head, mainRef }: Checkout, reading: Readi
   if (tip === null || tip === head || (!isNow && (await repository.isAncestor(tip, head)))) return;
   const isOther = reading && (await differ(reading, [head, tip]));
   const has = isOther === null ? 'may have' : 'has';
-  const hint = 'to go back to it, revert the commits since';
-  if (isOther !== false)
-    writeFileSync(file, `${head} is not the newest commit of ${main}, which ${has} other manifests (${hint})`);
+  const held = `${head} is not the newest commit of ${main}, which ${has} other manifests (to go back, revert those since)`;
+  if (isOther !== false) writeFileSync(file, held);
 }
 
 /** The newest commit of the default branch, or the one that is here: actions/checkout sets the branch of origin to the event's. */
@@ -124,7 +122,7 @@ async function readCommit(request: Reading) {
 
 const shorten = (ref: string): string => ref.replace('refs/remotes/', '');
 
-/** Gives the commit that is checked out, the default branch of its origin, and what a review compares it with; writes whose it is. */
+/** Gives the commit that is checked out, the default branch of its origin, and what it is compared with; writes whose it is. */
 async function readHead(repository: GitRepository, out: string) {
   const { main, foreign, isOther } = await readOrigin(repository);
   const head = (await repository.commitOf('HEAD')) ?? '';
@@ -138,10 +136,7 @@ async function readHead(repository: GitRepository, out: string) {
   return { repository, head, mainRef: main, base: isOther && given.base !== '' ? main : given.base };
 }
 
-/**
- * `main`: the default branch of `origin`. `isOther`: it is another repository than the event's. `foreign`: why its branch decides nothing, as
- * the one of a fork; throws where it would.
- */
+/** The default branch of `origin`. `foreign`: why it decides nothing; throws where it would. `isOther`: not the event's repository. */
 async function readOrigin(repository: GitRepository) {
   const origin = { main: given['config-ref'], foreign: '', isOther: false };
   const url = given.repository === '' ? '' : await repository.originUrl();
@@ -151,18 +146,16 @@ async function readOrigin(repository: GitRepository) {
   // A path on this machine is the operator's mirror.
   if (!/^(?:\w+:\/\/[^/]|[^/:]+:[^/:]|[^/:]{2,}:\/[^/])/.test(url) || isIn(given.repository)) return origin;
   const isTrusted = given.trusted === '*' || isIn(given.trusted);
-  const main = 'refs/remotes/origin/HEAD';
+  const other = { main: 'refs/remotes/origin/HEAD', isOther: true };
   // A branch of this clone may be an older one, or have the name alone.
-  if (isTrusted && (await repository.askOrigin(fetch, `+HEAD:${main}`)) !== null)
-    return { main, foreign: '', isOther: true };
+  if (isTrusted && (await repository.askOrigin(fetch, `+HEAD:${other.main}`)) !== null)
+    return { ...other, foreign: '' };
   const foreign = isTrusted
-    ? `This job cannot fetch the default branch of ${name} (persist-credentials: false, or ssh-key?)`
+    ? `This job cannot fetch the default branch of ${name} (keep the credentials of its checkout, over https)`
     : `The checkout is of ${name}, not of ${given.repository} or one of "trusted-repositories"`;
-  if (given.base === '' && given.config === '') return { main, foreign, isOther: true };
-  const hint = isTrusted
-    ? 'keep the credentials of its checkout, a token for https'
-    : 'leave "repository" out ("ref" takes commits of forks too), or name it there if it is yours';
-  throw new Error(`${foreign}, and its branches are needed: ${hint}`);
+  if (given.base === '' && given.config === '') return { ...other, foreign };
+  const hint = 'leave "repository" out ("ref" takes commits of forks too), or name it there if it is yours';
+  throw new Error(isTrusted ? foreign : `${foreign}, and its branches are needed: ${hint}`);
 }
 
 /** HOST/PATH or HOST:PORT/PATH of an address in one of Git's forms, or of what somebody wrote for it; OWNER/NAME stays that. */

@@ -29,18 +29,18 @@ export function buildConfiguration(written: ConfigurationManifest, resolution: R
   });
   const references = (fields.openid_connect_providers ?? []).flatMap(({ id, client_secret: source, ...provider }) => {
     const host = findSecretHost(provider.discovery_document_uri);
-    if (source.from === 'literal' || host === null) return [];
     // A file of the repository itself is no secret of the operator's.
-    const isOwn = source.from === 'file' && attachmentAt(source.name, source.place, resolution.attachments) !== null;
-    return isOwn ? [] : [{ name: source.name, provider: id, host, place: source.place }];
+    if (source.from === 'literal' || host === null || attachmentOf(source, resolution) !== null) return [];
+    return [{ name: source.name, provider: id, host, place: source.place }];
   });
   return { name, place, fields: built, places, references };
 }
 
 /** The secret of a reference; not available here is no problem, not allowed is one. */
-function resolve(source: SecretSource, { context, problems, attachments }: Resolution): Secret {
+function resolve(source: SecretSource, resolution: Resolution): Secret {
   if (source.from === 'literal') return Secret.fromKey(source.key);
-  const attached = source.from === 'file' ? attachmentAt(source.name, source.place, attachments) : null;
+  const { context, problems } = resolution;
+  const attached = attachmentOf(source, resolution);
   if (attached !== null) return attached;
   const reference = source.from === 'env' ? { env: source.name } : { file: source.name };
   const resolved = context.resolveSecret(reference, source.place);
@@ -82,8 +82,8 @@ function pathInSource(name: string, place: Place): string | null {
 }
 
 /** The file of the source that a manifest names relative to itself; null when the source has no such file. */
-function attachmentAt(name: string, place: Place, attachments: Resolution['attachments']): Secret | null {
-  const path = pathInSource(name, place);
+function attachmentOf(source: SecretSource, { attachments }: Resolution): Secret | null {
+  const path = source.from === 'file' ? pathInSource(source.name, source.place) : null;
   const bytes = path === null ? undefined : attachments.get(path);
   // The resolver says what is wrong with a file that is no text, or encrypted.
   const text = bytes === undefined ? null : decodeText(bytes);

@@ -640,7 +640,7 @@ describe('the Action', () => {
     ] as const) {
       const clone = checkOutAgain(commit, how);
       const ran = await run('github', { ...environment(event, inputs), ...job(commit) }, clone);
-      const back = 'to go back to it, revert the commits since';
+      const back = 'to go back, revert those since';
       const why = `::notice::${commit} is not the newest commit of origin/main, which has other manifests (${back}), so it is only`;
       expect([ran.code, ran.output, world.live()]).toEqual([0, expect.stringContaining(why), []]);
     }

@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import type { Limits } from '../../desired/context.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
+import { decodeText } from '../../manifest/read-manifests.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { makeError, type Problem } from '../../model/problem.ts';
-import { fail, ok, type Result } from '../../model/result.ts';
+import { attempt, fail, ok, type Result } from '../../model/result.ts';
 import { encrypted } from '../../model/secret.ts';
 import type { SourceContent, SourceFile } from '../../ports.ts';
 import { control } from './git-address.ts';
@@ -113,6 +115,23 @@ async function readFiles({ repository, settings, fetchObjects }: ContentRequest,
   if (total > limits.totalBytes) return fail(refuseBeyond(limits, 'totalBytes'));
   const hashOf = (_: string, bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
   return makeFiles(entries, await repository.readBlobs(ids, total), hashOf);
+}
+
+/** Whether a file lies in Git in a form that only a key, or another store, makes readable. */
+export function isLocked({ path, bytes }: SourceFile): boolean {
+  const text = isManifestPath(path) ? '' : decodeText(bytes);
+  return text === null || encrypted.test(text);
+}
+
+/** The files of a commit as a checkout has them: one that `head` (HEAD's files) holds too, by any name, is that in `directory`. */
+export function unlockFiles(files: readonly SourceFile[], head: readonly SourceFile[], directory: string) {
+  return files.map((file) => {
+    const same = isManifestPath(file.path) ? [] : head.filter(({ hash }) => hash === file.hash);
+    const here = same.find(({ path }) => path === file.path) ?? same[0];
+    // Another one that is locked is another secret; metadata of SAML has to be a document.
+    const own = isLocked(file) ? Buffer.from(`<EntityDescriptor entityID="${file.hash}"/>`) : file.bytes;
+    return { ...file, bytes: here ? attempt(() => readFileSync(posix.join(directory, here.path)), own) : own };
+  });
 }
 
 /** Files from the contents of their entries; a problem for a manifest that is encrypted, in Git LFS, or behind a link. */

@@ -1,11 +1,5 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { isManifestPath } from '../../manifest/manifest.ts';
-import { decodeText } from '../../manifest/read-manifests.ts';
 import { makeError, type Problem } from '../../model/problem.ts';
-import { attempt, fail, ok } from '../../model/result.ts';
-import { encrypted } from '../../model/secret.ts';
-import type { SourceFile } from '../../ports.ts';
+import { fail, ok } from '../../model/result.ts';
 import { type ContentSettings, loadContent, readFilesAt } from './git-content.ts';
 import { type GitAnswer, GitError, GitRepository } from './git-repository.ts';
 import { findWorkTree } from './work-tree.ts';
@@ -67,27 +61,6 @@ export async function readAtRef(request: RevisionRequest & Omit<ContentSettings,
   return await askRepository(request, async (repository, path) => {
     const commit = await findCommit(repository, ref);
     return commit.ok ? await loadAt(repository, commit.value, { path, limits, references }) : commit;
-  });
-}
-
-/** Whether a file lies in Git in a form that only a key, or another store, makes readable. */
-export function isLocked({ path, bytes }: SourceFile): boolean {
-  if (isManifestPath(path)) return false;
-  const text = decodeText(bytes);
-  return text === null || encrypted.test(text);
-}
-
-/**
- * The files of a commit as a checkout has them: what `head` (files of HEAD) holds too, under any name, is that of the checkout in `directory`,
- * perhaps unlocked. Another one that is locked is another secret, whatever it is; SAML metadata has to be a document.
- */
-export function unlockFiles(files: readonly SourceFile[], head: readonly SourceFile[], directory: string) {
-  const others = head.filter(({ path }) => !isManifestPath(path));
-  return files.map((file) => {
-    const same = isManifestPath(file.path) ? [] : others.filter(({ hash }) => hash === file.hash);
-    const here = same.find(({ path }) => path === file.path) ?? same[0];
-    const own = isLocked(file) ? Buffer.from(`<EntityDescriptor entityID="${file.hash}"/>`) : file.bytes;
-    return { ...file, bytes: here === undefined ? own : attempt(() => readFileSync(join(directory, here.path)), own) };
   });
 }
 
