@@ -79,6 +79,9 @@ async function comment({ number, head, base }, done) {
   await writeComment(done, {
     request: `${repository}/pulls/${number}`,
     isCurrent: (now) => isSame(now.head?.sha, head?.sha) && isSame(now.base?.ref, base?.ref),
+    isNewest: (now) => now.merge_commit_sha === env.GITHUB_SHA,
+    run: env.GITHUB_RUN_ID,
+    head: head?.sha,
     url: `${api}/${number}/comments`,
     change: (id) => `${api}/comments/${id}`,
     method: 'PATCH',

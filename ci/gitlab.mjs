@@ -54,6 +54,8 @@ async function note(done) {
   await writeComment(done, {
     request,
     isCurrent: (now) => isSame(now.sha, head) && isSame(now.target_branch, env.CI_MERGE_REQUEST_TARGET_BRANCH_NAME),
+    run: env.CI_PIPELINE_ID,
+    head,
     url,
     change: (id) => `${url}/${id}`,
     method: 'PUT',

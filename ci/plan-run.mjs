@@ -217,7 +217,8 @@ function tellUnused({ own, say }) {
 
 /**
  * Writes the one comment of a review anew, or a first one; `isOurs` tells our comments from those of strangers. A fork's job may not write:
- * its plan is in `where`. Nor does the job of an older commit that runs again: `isCurrent` looks at what is at `request` now.
+ * its plan is in `where`. Nor does the job of an older commit that runs again: `isCurrent` looks at what is at `request` now. Nor does an older
+ * `run` of the same `head`, which may be merged with an older target branch, unless `isNewest` finds its merge to be that of now.
  */
 export async function writeComment(
   { markdown, run },
@@ -226,12 +227,19 @@ export async function writeComment(
   try {
     const before = await findComment(url, headers, run.marker, await isOurs());
     const { status: known, body: now } = await callJson(asked.request, { headers });
-    if (known === 200 && !asked.isCurrent(now))
-      return say(
-        `The comment was not written: the request has another commit, or another target, by now. The plan is in ${where}.`,
-      );
-    for (const body of listBodies(markdown, run, where, most)) {
-      const [at, how] = before === null ? [url, 'POST'] : [change(before), method];
+    const [, last, of] = /^<!-- [\w -]+ --><!-- run (\d+) of (\S+) -->/.exec(before?.body) ?? [];
+    const isOlder = of === asked.head && Number(last) > Number(asked.run);
+    const isOutdated = known === 200 && !asked.isCurrent(now);
+    if (isOutdated || (isOlder && !(known === 200 && asked.isNewest?.(now)))) {
+      const why = isOutdated
+        ? 'the request has another commit, or another target, by now'
+        : 'that of a later run stands';
+      return say(`The comment was not written: ${why}. The plan is in ${where}.`);
+    }
+    const stamp = asked.run ? `<!-- run ${asked.run} of ${asked.head} -->` : '';
+    for (const text of listBodies(markdown, run, where, most)) {
+      const body = text.replace('\n', `${stamp}\n`);
+      const [at, how] = before === null ? [url, 'POST'] : [change(before.id), method];
       const { status } = await callJson(at, { method: how, headers, body: { body } });
       if (status < 300) return;
       say(`The comment was not written (${status}); the plan is in ${where}.`);
@@ -250,7 +258,7 @@ async function findComment(url, headers, marker, isOurs) {
   for (let page = 1; page <= 30; page++) {
     const { status, body } = await callJson(`${url}?per_page=100&page=${page}`, { headers });
     if (status !== 200 || !Array.isArray(body)) return former;
-    const find = (mark) => body.find((one) => String(one.body).startsWith(mark) && isOurs(one))?.id ?? null;
+    const find = (mark) => body.find((one) => String(one.body).startsWith(mark) && isOurs(one)) ?? null;
     const found = find(marker);
     if (found !== null) return found;
     former ??= find(plainMarker);

@@ -327,6 +327,27 @@ describe('the Action', () => {
     }
   });
 
+  it('leaves the comment of a later run alone where an older one of the same commit runs again', async () => {
+    const { head, merge, target, checkOut } = openRequest(opens);
+    const clone = checkOut('refs/pull/7/merge', 'whole');
+    const job = { ...environment(requestOf(head), { INPUT_PATH: 'p_1' }), ...onMain, GITHUB_SHA: merge };
+    const asNow = (now: string) => ({ head: { sha: head }, base: { ref: 'main' }, merge_commit_sha: now });
+    for (const [id, written, now] of [
+      ['9', '9', target],
+      ['10', '10', target], // the branch moved on while it ran
+      ['9', '10', target],
+      ['10', '10', target],
+      ['9', '9', merge],
+    ] as const) {
+      forge.request = asNow(now);
+      const ran = await run('github', { ...job, GITHUB_RUN_ID: id }, clone);
+      const [, of, commit] =
+        /^<!-- reconcile-plan \w+ --><!-- run (\d+) of (\w+) -->\n###/.exec(forge.comments[1]?.body ?? '') ?? [];
+      expect([ran.code, of, commit, forge.comments.length]).toEqual([0, written, head, 2]);
+      expect(ran.output.includes('The comment was not written: that of a later run stands.')).toBe(id !== written);
+    }
+  });
+
   it.each([
     ['merged, in a whole clone', 'refs/pull/7/merge', 'whole'],
     ['merged, in a shallow clone', 'refs/pull/7/merge', 'shallow'],
@@ -1383,6 +1404,14 @@ describe('the GitLab template', () => {
       const ran = await run('gitlab', environment({ ...job, ...head }), folder);
       expect([ran.code, ran.output.includes('The comment was not written: ')]).toEqual([0, notes === 1]);
       expect(forge.comments).toHaveLength(notes);
+    }
+    for (const [CI_PIPELINE_ID, written] of [
+      ['10', '10'],
+      ['9', '10'],
+      ['11', '11'],
+    ] as const) {
+      await run('gitlab', environment({ ...job, CI_COMMIT_SHA: 'b'.repeat(40), CI_PIPELINE_ID }), folder);
+      expect(forge.comments.map(({ body }) => / run (\d+) of /.exec(body)?.[1])).toEqual([undefined, written]);
     }
   });
 
