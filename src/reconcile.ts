@@ -46,7 +46,7 @@ export async function reconcile(
   const planned = planStates(input, { ...built.value, desired: inForce });
   if (planned.desired.state === null) return endPass('invalid', { content, desired: planned.desired });
   const { plan, digest } = planned;
-  const seen = { content, desired: inForce, live, serverAheadMs };
+  const seen = { content, desired: planned.desired, live, serverAheadMs };
   const look = async () => ({ kernel: kernel ?? (await observeKernel(pass, state, live)) });
   // Without a digest nobody can approve it.
   if (refusal !== null)
@@ -57,7 +57,7 @@ export async function reconcile(
   if (plan.steps.length === 0)
     return endPass('in-sync', { ...found, kernel: await awaitKernel(pass, state, (await look()).kernel, null) });
   if (approve === null) return endPass('planned', { ...found, ...(await look()) });
-  if (!(await approve(plan, inForce, digest))) return endPass('declined', { ...found, ...(await look()) });
+  if (!(await approve(plan, planned.desired, digest))) return endPass('declined', { ...found, ...(await look()) });
 
   const origin = { revision: content.revision, plan: digest.plan };
   const apply = await applyPlan(plan, makeApplyContext(asked.pass, wanted, reading.value, origin));

@@ -1,6 +1,6 @@
 import type { Desired } from '../desired/context.ts';
 import type { SecretBinding } from '../model/configuration.ts';
-import { mergeNames } from '../model/known-users.ts';
+import { mergeNames, nameAcross } from '../model/known-users.ts';
 import { escapeControls } from '../model/printable.ts';
 import { compareProblems, type Problem } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
@@ -195,11 +195,8 @@ async function nameAll(run: Run, plan: Plan, desired: Desired | null): Promise<v
   for (const [key, { name }] of back?.record.said ?? [])
     if (name !== null && !former.has(key)) former.set(key, { name, place: null });
   const lastApply = back || run.lastApply ? former : null;
-  run.names ??= await lookUpNames(run.invocation, { path, pass, plan, userNames: findUserNames(desired), lastApply });
-}
-
-function findUserNames(desired: Desired | null): ReadonlyMap<string, string> {
-  return desired?.state?.userNames ?? new Map();
+  const { userNames } = nameAcross(null, desired?.state ?? null);
+  run.names ??= await lookUpNames(run.invocation, { path, pass, plan, userNames, lastApply });
 }
 
 /** What is known to be wrong before anything is written. */
@@ -211,7 +208,7 @@ const nameSource = ({ back, written }: PassRequest) => (back ? { planned: writte
 
 /** What is known of a plan, before it is applied and after. */
 function describePlan(
-  { names, lastApply, request, invocation }: Run,
+  { names, lastApply, request, invocation, base }: Run,
   { plan, desired, digest }: Planned,
   problems: readonly Problem[],
 ): RunReport {
@@ -219,18 +216,19 @@ function describePlan(
   const state = desired?.state ?? null;
   const isFirst = lastApply === null && request.back === undefined && settings.base === null;
   // Addresses that only the server knows stay on the terminal unless they are asked for.
+  const called = nameAcross(base?.state ?? null, state);
   const fromServer = settings.showEmails ? (names?.serverNames ?? []) : [];
   return {
     ...makeProblemReport([...(isFirst ? announceDeletes(plan) : announceOpening(plan, request.back)), ...problems]),
     ...names,
-    userNames: mergeNames(fromServer, findUserNames(desired)),
+    ...called,
+    userNames: mergeNames(fromServer, called.userNames),
     ...nameSource(request),
     server: findServer(settings),
     plan,
     digest: digest?.plan ?? null,
     desired: state,
     approved: (plan?.refusals.length ?? 0) > 0,
-    groups: state?.groups ?? new Map(),
     base: settings.base,
   };
 }

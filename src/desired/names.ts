@@ -1,13 +1,16 @@
 import type { DestinationReference, GroupManifest, Manifest, UserReference, Written } from '../manifest/manifest.ts';
 import { mostProblems } from '../manifest/read-tokens.ts';
 import { createHints } from '../manifest/suggest.ts';
+import { applySuppressions } from '../manifest/suppressions.ts';
 import { compareNetworks, contains, type Network } from '../model/address.ts';
 import { keepFirst } from '../model/group-by.ts';
-import type { KnownUsers } from '../model/known-users.ts';
+import { findMovedNames, type KnownUsers } from '../model/known-users.ts';
 import { formatCount, joinSome } from '../model/printable.ts';
-import { makeError, makeNote, type Place, type Problem, relateTo } from '../model/problem.ts';
+import { makeError, makeNote, makeWarning, type Place, type Problem, relateTo } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { fail, ok, type Result } from '../model/result.ts';
+import type { DesiredState } from '../model/state.ts';
+import type { Desired } from './context.ts';
 
 /** A user after resolution. `label` is the name in expanded rules: the alias, the e-mail address, or the UUID. */
 export interface ResolvedUser {
@@ -214,6 +217,21 @@ export function findReservedNames(manifests: readonly Manifest[]): readonly Prob
     const summary = `\`${name}\` has a meaning of its own where users are named, and cannot be the name of a user or a group.`;
     return makeError('reserved-name', summary, 'Choose another one.', place);
   });
+}
+
+/** A warning at each name that stands for another user than in the base. */
+export function warnOfMovedNames(base: DesiredState | null, after: Partial<Desired>): readonly Problem[] {
+  const { state, manifests = [], suppressions = [] } = after;
+  if (!base || !state) return [];
+  const moved = findMovedNames(base, state);
+  const hint = 'Rules for that name now count for other people. Where that is not meant, take the change back.';
+  const users = manifests.flatMap((one) => (one.kind === 'Users' ? one.users : []));
+  const others = users.filter(({ name }) => moved.has(name));
+  const found = others.map(({ name, id, place }) => {
+    const summary = `\`${name}\` has the UUID ${id} here, ${base.userIds?.get(name)} in the base.`;
+    return makeWarning('moved-name', summary, hint, place);
+  });
+  return applySuppressions(found, suppressions);
 }
 
 /** One note about all e-mail addresses that were not looked up, at the first of them. */

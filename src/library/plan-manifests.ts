@@ -2,7 +2,7 @@ import { assemble } from '../desired/desired.ts';
 import { decodeLiveConfiguration } from '../live/live-configuration.ts';
 import { decodeLiveRules, decodeLiveUsers } from '../live/live-rules.ts';
 import { applySuppressions } from '../manifest/suppressions.ts';
-import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
+import { type KnownUsers, makeKnownUsers, nameAcross } from '../model/known-users.ts';
 import { compareProblems, makeError, type Problem } from '../model/problem.ts';
 import { ok, type Result } from '../model/result.ts';
 import type { DesiredState, LiveState, Scope } from '../model/state.ts';
@@ -41,8 +41,8 @@ export function makePlanned(
   state: DesiredState | null,
   { problems, ...known }: Partial<Planned> & Pick<Planned, 'revision' | 'problems'>,
 ): Planned {
-  const { userNames = new Map<string, string>(), groups = new Map<string, ReadonlySet<string>>() } = state ?? {};
-  return { ...makeProblemReport(problems.toSorted(compareProblems)), userNames, groups, desired: state, ...known };
+  const names = nameAcross(null, state);
+  return { ...makeProblemReport(problems.toSorted(compareProblems)), ...names, desired: state, ...known };
 }
 
 /** Plans what `reconcile --plan` would. Never throws for what manifests or bodies hold, only for wrong arguments. */
@@ -72,9 +72,10 @@ export function plan(request: PlanRequest): Planned {
   const made = planStates(input, { desired, users: users.value });
   if (made.desired.state === null) return refuse(made.desired.problems);
   return makePlanned(state, {
+    ...nameAcross(base ?? null, state),
     revision,
     plan: made.plan,
-    problems: [...judgeBase(base), ...desired.problems, ...made.plan.problems],
+    problems: [...judgeBase(base), ...made.desired.problems, ...made.plan.problems],
     digest: made.digest.plan,
     approved: made.plan.refusals.length > 0 && request.approvals?.includes(made.digest.plan) === true,
   });

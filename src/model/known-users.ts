@@ -21,6 +21,27 @@ export function mergeNames(older: Iterable<readonly [string, string]>, newer: Re
   return new Map([...[...older].filter(([, name]) => !taken.has(name)), ...newer]);
 }
 
+/** What people and groups are called where manifests became others: as by now, with a word beside names that moved. */
+export function nameAcross(before: DesiredState | null, after: DesiredState | null) {
+  const { userNames = new Map<string, string>(), groups = new Map<string, ReadonlySet<string>>() } = after ?? {};
+  if (before === null || after === null) return { userNames, groups };
+  const moved = findMovedNames(before, after);
+  const users = [...before.userNames, ...userNames].map(([id, called]) => {
+    const [was = 'another user', is = id] = [before.userNames.get(id), userNames.get(id)];
+    return [id, moved.has(was) || moved.has(is) ? `${is} (${was} in the base)` : called] as const;
+  });
+  const nameOf = (group: string): string => (moved.has(`group ${group}`) ? `${group} (its new members)` : group);
+  return { userNames: new Map(users), groups: new Map([...groups].map(([group, all]) => [nameOf(group), all])) };
+}
+
+/** Names that stand for another user than before, and `group NAME` of groups that have other members. */
+export function findMovedNames(before: DesiredState, after: DesiredState): ReadonlySet<string> {
+  const list = ({ userIds = new Map(), groups = new Map() }: DesiredState): ReadonlyMap<string, string> =>
+    new Map([...userIds, ...[...groups].map(([name, all]) => [`group ${name}`, [...all].sort().join()] as const)]);
+  const present = list(after);
+  return new Set([...list(before)].flatMap(([name, is]) => ((present.get(name) ?? is) === is ? [] : name)));
+}
+
 /** What users are called: the name of each that is shown, and all that they go by. */
 export type UsersByName = Pick<DesiredState, 'userNames' | 'userIds'>;
 

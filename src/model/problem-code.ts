@@ -120,6 +120,7 @@ export type ProblemCode =
   | 'locks-out'
   | 'missing-field'
   | 'modified-in-place'
+  | 'moved-name'
   | 'nested-destination'
   | 'no-base-url'
   | 'no-manifests'

@@ -2,6 +2,7 @@ import type { ApplyContext } from '../apply/context.ts';
 import { type LiveReading, type ReadContext, type ReadFailure, readLive, readUsers } from '../apply/read.ts';
 import type { Desired } from '../desired/context.ts';
 import { assemble } from '../desired/desired.ts';
+import { warnOfMovedNames } from '../desired/names.ts';
 import { listEnforcementProblems } from '../enforcement/problems.ts';
 import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
 import { compareProblems, hasErrors, raiseWarnings } from '../model/problem.ts';
@@ -72,9 +73,10 @@ export function planStates(input: PlanInput, built: { readonly desired: Desired;
     change.kind === 'Rule' && change.desired !== null && change.action !== 'keep' ? [change.desired] : [],
   );
   const unknown = users === null ? [] : findUnknownUsers(written, users.ids);
-  if (unknown.length === 0) return { plan, digest, desired };
-  const problems = [...desired.problems, ...unknown].sort(compareProblems);
-  return { plan, digest, desired: { ...desired, state: null, problems } };
+  const found = [...unknown, ...warnOfMovedNames(input.base, desired)];
+  if (found.length === 0) return { plan, digest, desired };
+  const problems = [...desired.problems, ...found].sort(compareProblems);
+  return { plan, digest, desired: { ...desired, ...(unknown.length === 0 ? {} : { state: null }), problems } };
 }
 
 type RestrictedPass = { readonly pass: PassDependencies; readonly state: DesiredState };

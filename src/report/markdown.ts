@@ -1,6 +1,5 @@
 import { getOrMake, groupBy } from '../model/group-by.ts';
 import { escapeControls, shortenText } from '../model/printable.ts';
-import { hasErrors } from '../model/problem.ts';
 import type { Plan } from '../plan/plan.ts';
 import { formatLabel } from './change-words.ts';
 import { addFailedSteps } from './failed-steps.ts';
@@ -113,7 +112,8 @@ function problemSection(report: RunReport, limit: number): string {
       place === undefined ? '' : `${quoteCode(formatPlace({ ...place, file: stripRoot(place.file, report.root) }))} `;
     return `- **${severity}** ${where}${escapeProse(summary)} (${name})${hint === undefined ? '' : `  \n  Hint: ${escapeProse(hint)}`}`;
   });
-  return folded(`Problems (${problems.length})`, lines, hasErrors(problems));
+  const isOpen = problems.some(({ severity, code }) => severity === 'error' || code === 'moved-name');
+  return folded(`Problems (${problems.length})`, lines, isOpen);
 }
 
 function onTheWaySection({ onTheWay }: PlanPage): string {

@@ -66,6 +66,49 @@ it('names the folder of the manifests, where PATH is left out and settings lie a
   expect((await diff(['HEAD', 'net'])).code).toBe(0);
 });
 
+describe('names that stand for others than before', () => {
+  const [al, mal] = ['5a1d4e9c-0000-4000-8000-000000000b0b', '5a1d4e9c-0000-4000-8000-000000000bad'];
+  const people = (users: string, more = ''): string =>
+    `apiVersion: firezone/v0\nkind: Users\nmetadata: {name: people}\nspec: {${users}}\n${more}---\n${rulesText(wall, 'name: ceo, action: accept, destination: 10.5.0.0/16, user: alice')}`;
+  const compareUsers = async (before: string, after: string) => {
+    put('old/rules.yaml', before);
+    put('new/rules.yaml', after);
+    return await diff(['old', 'new', '--output', 'text', '--output', 'markdown=d.md']);
+  };
+  const before = people(`alice: ${al}, mallory: ${mal}`);
+
+  it('are told by their former name too, with a warning that has both UUIDs, when two users swap them', async () => {
+    const { out, err } = await compareUsers(before, people(`alice: ${mal}, mallory: ${al}`));
+    expect(out + err).toContain(`\`alice\` has the UUID ${mal} here, ${al} in the base.`);
+    expect(out).toMatch(/opens +10\.5\.0\.0\/16 for alice \(mallory in the base\)\n/);
+    expect(out).toMatch(/closes +10\.5\.0\.0\/16 for mallory \(alice in the base\)\n/);
+    expect(readFileSync(join(folder, 'd.md'), 'utf8')).toMatch(/<details open><summary>Problems .*\n\n- \*\*warning/);
+  });
+
+  it('are none where a user is renamed or new, and a comment switches the warning off', async () => {
+    const renamed = before
+      .replaceAll('alice', 'alicia')
+      .replace('mallory: ', `bob: ${al.replace('b0b', 'b0c')}, mallory: `);
+    const { out, err } = await compareUsers(before, renamed);
+    expect(out + err).not.toMatch(/moved-name|in the base/);
+    const quiet = await compareUsers(
+      before,
+      `# reconcile-ignore-file: moved-name a new account\n${people(`alice: ${mal}`)}`,
+    );
+    expect(quiet.out + quiet.err).not.toContain('moved-name');
+  });
+
+  it('a group is told by its name alone where it has the members that it had', async () => {
+    const group = (name: string, members: string): string =>
+      `---\napiVersion: firezone/v0\nkind: Group\nmetadata: {name: ${name}}\nspec: {members: [${members}]}\n`;
+    const users = ['alice', 'bob', 'carol', 'dan'].map((name, n) => `${name}: ${al.slice(0, -1)}${n}`).join(', ');
+    const policy = (first: string, second: string): string =>
+      people(users, group('team3', first) + group('team4', second)).replace('user: alice', 'group: team3');
+    const { out } = await compareUsers(policy('alice, bob', 'carol, dan'), policy('carol, dan', 'alice, bob'));
+    expect(out).toMatch(/closes +10\.5\.0\.0\/16 for group team4 \(its new members\)\n/);
+  });
+});
+
 describe('two folders', () => {
   beforeEach(() => {
     put('old/rules.yaml', rulesText(wall, web));
@@ -109,8 +152,9 @@ describe('two folders', () => {
       put(`${side}/rules.yaml`, rulesText('name: own, action: drop, destination: 10.1.0.0/16, user: alice'));
     }
     const { out } = await diff(['old', 'new']);
-    expect(out).toContain('drop 10.1.0.0/16 for user a1520c4b → 10.1.0.0/16 for alice');
-    expect(out).toContain('opens for user a1520c4b; closes for alice');
+    const former = 'a1520c4b-adc3-4574-932a-94461cf85c07 (alice in the base)';
+    expect(out).toContain(`drop 10.1.0.0/16 for ${former} → 10.1.0.0/16 for alice (another user in the base)`);
+    expect(out).toContain(`opens for ${former}; closes for alice (another user in the base)`);
   });
 
   it('say in how many days a rule begins', async () => {

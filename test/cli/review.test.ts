@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { startSimulator } from '../../src/simulator/server.ts';
-import { alice, configuration, rule, startWorld, type World } from './harness.ts';
+import { alice, bob, configuration, rule, startWorld, type World } from './harness.ts';
 
 let world: World;
 beforeEach(async () => {
@@ -194,6 +194,18 @@ describe('--base', () => {
     world.write('m/a.yaml', web + closed + rule('new', 'action: drop, destination: 192.0.2.0/24'));
     const run = await world.cli(['--plan', '--base', 'HEAD', 'm']);
     expect(run.out).toMatch(/^This revision: 1 change\. Drift on the server: 1\.$/m);
+  });
+
+  it('says who is cut off by a commit that gives a name another UUID', async () => {
+    const policyFor = (id: string): string =>
+      `apiVersion: firezone/v0\nkind: Users\nmetadata: {name: people}\nspec: {alice: ${id}}\n---\n${web}${closed}${rule('own', 'action: accept, destination: 10.5.0.0/16, user: alice')}`;
+    world.write('m/a.yaml', policyFor(alice));
+    commit('people');
+    await world.cli(['m']);
+    world.write('m/a.yaml', policyFor(bob));
+    const run = await world.cli(['--plan', '--base', 'HEAD', '--output', 'markdown', 'm']);
+    expect(run.out).toContain(`closes** \`10.5.0.0/16 for ${alice} (alice in the base)\``);
+    expect(run.out).toMatch(/^- \*\*warning\*\* `m\/a\.yaml:4:8` .*\(moved-name\)/m);
   });
 
   it('does not call a commit that opens everything next year in sync', async () => {

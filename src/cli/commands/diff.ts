@@ -2,9 +2,10 @@ import { resolve } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { findWorkTree } from '../../adapters/source/work-tree.ts';
 import { assemble } from '../../desired/desired.ts';
+import { warnOfMovedNames } from '../../desired/names.ts';
 import type { ParseFiles } from '../../desired/parse-files.ts';
-import { mergeNames } from '../../model/known-users.ts';
-import { makeError } from '../../model/problem.ts';
+import { nameAcross } from '../../model/known-users.ts';
+import { compareProblems, makeError } from '../../model/problem.ts';
 import { ok } from '../../model/result.ts';
 import { Secret } from '../../model/secret.ts';
 import { diffDesired } from '../../plan/diff-desired.ts';
@@ -64,8 +65,9 @@ async function compare(invocation: Invocation, sides: Sides, say: (text: string)
   }
   say('comparing');
   const told = new Map([...before.told, ...after.told].map((problem) => [problem.summary, problem]));
-  const problems = [...told.values(), ...applyStrict(after.problems, settings)];
-  const to = isInvalid(after.problems, settings) ? null : after.state;
+  const found = [...after.problems, ...warnOfMovedNames(from, after)].sort(compareProblems);
+  const problems = [...told.values(), ...applyStrict(found, settings)];
+  const to = isInvalid(found, settings) ? null : after.state;
   const { profile, scope } = makeDesiredContext(invocation, null);
   const options = readPlanOptions(settings, null);
   return {
@@ -74,8 +76,7 @@ async function compare(invocation: Invocation, sides: Sides, say: (text: string)
     revision: after.revision,
     plan: to === null ? null : diffDesired({ before: from, after: to, profile, scope, options }),
     base: before.revision,
-    userNames: mergeNames(from.userNames, to?.userNames ?? new Map()),
-    groups: to?.groups ?? new Map(),
+    ...nameAcross(from, to),
     desired: to,
     comparison: { from: sides.before.written, to: sides.after.written },
   };
