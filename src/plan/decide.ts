@@ -2,6 +2,7 @@ import { compareText } from '../model/problem.ts';
 import {
   type DesiredRule,
   formatRuleKey,
+  isDesiredAt,
   isModifiedInPlace,
   type LiveRule,
   pickNotes,
@@ -117,7 +118,8 @@ function indexIdle({ expired = [], upcoming = [] }: DesiredState): ReadonlyMap<s
 function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, { base, idle }: Former): RuleChange {
   const key = formatRuleKey(live.rule);
   const named = duplicate ? undefined : idle.get(key);
-  const sides = { desired: null, live, told: named ?? base?.find(live.rule, live.id) };
+  const former = base?.find(live.rule, live.id);
+  const sides = { desired: null, live, told: named ?? former };
   const hasEnded = named?.expires !== undefined;
   const { prune } = input.options;
   const kept = typeof prune === 'string' ? prune === 'none' && named === undefined : !prune.has(key);
@@ -128,9 +130,13 @@ function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, { b
     return change;
   }
   if (duplicate) return makeChange('delete', 'duplicate', sides, base === null ? {} : { origin: 'drift' });
-  if (hasEnded) return makeChange('delete', 'not-desired', sides, { origin: 'expired' });
+  if (hasEnded && !isAsked(former, input.desired.at))
+    return makeChange('delete', 'not-desired', sides, { origin: 'expired' });
   return makeChange('delete', 'not-desired', sides, origin(sides, input, base));
 }
+
+/** What the base asks for still, this revision ends, whatever time it writes. */
+const isAsked = (former: DesiredRule | undefined, at = 0): boolean => former !== undefined && isDesiredAt(former, at);
 
 /**
  * Who made a rule's difference. Where the base is known to have been applied, what it asked for was there once.

@@ -27,7 +27,7 @@ export function makePlan(input: PlanInput): Plan {
   const exposure = findExposure({ order, before, after, profile: input.profile });
   const unbound = warnOfUnbound(input, configuration);
   const read = { ...input.live, configuration: configuration && input.live.configuration };
-  const seen = [...findModified(rules, input), ...noteUnknownFields(read)];
+  const seen = [...warnOfRules(rules, input), ...noteUnknownFields(read)];
   const found = [...(configuration?.problems ?? []), ...unbound, ...seen];
   const guarded = { input, changes, configuration, effect, exposure };
   const plan = judgePlan(guarded, findLater(input, rules), { steps, problems: found.sort(compareProblems) });
@@ -90,12 +90,17 @@ export function isCarriedOut({ changes }: Plan, { rules }: LiveState): boolean {
   return inOrder(made.map(({ rule }) => rule)).every((rule, at) => compareRules(rule, wanted[at] ?? rule) === 0);
 }
 
-/** Rules whose filter entry may differ from what the API shows; one problem each. */
-function findModified(changes: readonly RuleChange[], { profile }: PlanInput): readonly Problem[] {
-  if (profile.filter === null) return [];
-  return changes.flatMap(({ action, name, live, source }) =>
-    live !== null && action === 'keep' && isModifiedInPlace(live) ? [warnOfModified(live, name, source)] : [],
-  );
+/** Rules whose filter entry may differ from what the API shows, and drop rules that end by a time in the past; one problem each. */
+function warnOfRules(changes: readonly RuleChange[], { profile, desired: { at = 0 } }: PlanInput): readonly Problem[] {
+  const hint = 'Where that is not meant, leave `expires` out, or give it a later time.';
+  return changes.flatMap(({ action, name, live, origin, expires = at + 1, source }) => {
+    if (live === null) return [];
+    if (profile.filter !== null && action === 'keep' && isModifiedInPlace(live))
+      return [warnOfModified(live, name, source)];
+    if (action !== 'delete' || live.rule.action !== 'drop' || origin !== 'this-revision' || expires > at) return [];
+    const summary = `\`${name}\` is live, and ends at once: what it closed may be open.`;
+    return [makeWarning('expiry-opens', summary, hint, source ?? undefined)];
+  });
 }
 
 export function warnOfModified({ id, rule }: LiveRule, name: string | null = null, source: Place | null = null) {

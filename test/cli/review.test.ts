@@ -196,6 +196,14 @@ describe('--base', () => {
     expect(run.out).toMatch(/^This revision: 1 change\. Drift on the server: 1\.$/m);
   });
 
+  it('counts a block that a commit ends by a time which has passed as its change, and warns of what that opens', async () => {
+    await world.cli(['m']);
+    world.write('m/a.yaml', web + closed.replace('action: drop', 'action: drop, expires: 2020-01-01'));
+    const run = await world.cli(['--plan', '--base', 'HEAD', '--max-deletes', '5', 'm']);
+    expect(run.out + run.err).toMatch(/^a\.yaml\S+ warning \[expiry-opens\] `closed` is live, and ends at once/m);
+    expect(run.out).toMatch(/^This revision: 1 change\. Drift on the server: 0\.$/m);
+  });
+
   it('says who is cut off by a commit that gives a name another UUID', async () => {
     const policyFor = (id: string): string =>
       `apiVersion: firezone/v0\nkind: Users\nmetadata: {name: people}\nspec: {alice: ${id}}\n---\n${web}${closed}${rule('own', 'action: accept, destination: 10.5.0.0/16, user: alice')}`;
@@ -217,7 +225,7 @@ describe('--base', () => {
     const run = await world.cli(['--plan', '--base', 'HEAD', '--output', 'markdown', 'm']);
     const [, title] = run.out.split('\n');
     expect(title).toBe(
-      '### reconcile: Opens for everyone from 2099-12-24T00:00:00Z on. In sync: 2 objects unchanged now.',
+      '### reconcile: Opens for everyone from 2099-12-24T00:00:00Z on. Now in sync: 2 objects unchanged.',
     );
     expect(run.out).toMatch(/^This revision: 0 changes now, others later\. Drift on the server: 0\./m);
   });

@@ -74,6 +74,12 @@ describe('an action and a reason', () => {
     ]);
     const expired = timed('over', { expires: 4 });
     expect(input({}, { upcoming, expired })).toEqual([['delete', 'over', 'expired', 4]]);
+    // What the base asks for still is ended by this revision; what ended by the base too is not.
+    const base = desiredRules('over=drop 10.0.0.0/8');
+    expect(input({ base }, { expired })).toEqual([['delete', 'over', 'this-revision', 4]]);
+    const lasting = timed('over', { expires: 6 });
+    expect(input({ base: lasting }, { expired })).toEqual([['delete', 'over', 'this-revision', 4]]);
+    expect(input({ base: expired }, { expired })).toEqual([['delete', 'over', 'expired', 4]]);
     const live = liveRules('drop 10.0.0.0/8', 'drop 10.0.0.0/8');
     expect(input({ live, desired }, { upcoming })).toEqual([
       ['keep', 'r1', undefined, undefined],
