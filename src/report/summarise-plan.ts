@@ -3,6 +3,7 @@ import { holdsBack, type Plan } from '../plan/plan.ts';
 import type { RunReport } from './run-report.ts';
 import { count, countActions } from './summary.ts';
 import { findTurns } from './traffic/describe.ts';
+import { joinWords } from './traffic/people.ts';
 
 /** `2 to create, 1 to replace, 1 to delete, 37 unchanged. 5 requests. Digest 4df71eb0a1b2.` or `In sync: …`. */
 export function summarisePlan(report: RunReport, plan: Plan): string {
@@ -12,12 +13,13 @@ export function summarisePlan(report: RunReport, plan: Plan): string {
   const isComparison = report.comparison !== undefined;
   const refusal = isComparison ? ' Refused.' : ' Refused: nothing will be written.';
   const refused = plan.refusals.length === 0 || report.approved ? '' : refusal;
-  const later = tellLater(plan);
+  const later = tellTimes(plan);
   if (steps === 0 && create + update + deleted === 0) {
     if (isComparison) return `No differences: ${count(keep, 'object')} unchanged${skipped}.${refused}`;
-    const [first, last] = later === '' ? ['', '; nothing to do'] : [`${later}. `, ' now'];
     const state = holdsBack(plan) ? 'Not in sync, for want of a secret' : 'In sync';
-    return `${first}${state}: ${count(keep, 'object')} unchanged${skipped}${last}.${refused}`;
+    const head = later === '' ? state : `${later}. Now ${state.replace(/^./, (letter) => letter.toLowerCase())}`;
+    const idle = head === 'In sync' ? '; nothing to do' : '';
+    return `${head}: ${count(keep, 'object')} unchanged${skipped}${idle}.${refused}`;
   }
   const counts = countActions(plan).map(([action, number]) => `${number} to ${action}`);
   const head = [...counts, `${keep} unchanged`].join(', ');
@@ -25,14 +27,18 @@ export function summarisePlan(report: RunReport, plan: Plan): string {
   return `${head}${skipped}.${isComparison ? '' : ` ${count(steps, 'request')}.`}${turning}${refused}${digest}`;
 }
 
-/** `Closes for some people from 2027-12-24T00:00:00Z on; opens for everyone from …`: when each begins, for everyone if ever. */
-function tellLater(plan: Plan): string {
-  const ways = ['closes', 'opens'] as const;
-  const text = ways.flatMap((way) => {
-    const all = findTurns(plan).filter((one) => one[way].length > 0);
-    const first = all.find((one) => one[way].includes(null)) ?? all[0];
-    const whom = first?.[way].includes(null) ? 'everyone' : 'some people';
-    return first === undefined ? [] : `${way} for ${whom} from ${formatInstant(first.entry.from)} on`;
+/** `Opens for some people now and for everyone from 2027-12-24T00:00:00Z on; closes …`: now, first, and first for everyone. */
+function tellTimes(plan: Plan): string {
+  const turns = findTurns(plan).filter(({ opens, closes }) => opens.length + closes.length > 0);
+  const text = (['opens', 'closes'] as const).flatMap((way) => {
+    const all = turns.filter((one) => one[way].length > 0);
+    const whole = all.find((one) => one[way].includes(null));
+    const times = all.filter((one, index) => index === 0 || one === whole);
+    const later = times.map((one) => [one[way], `from ${formatInstant(one.entry.from)} on`] as const);
+    const now = [plan.effect[way].map(({ user }) => user), 'now'] as const;
+    const told = [now, ...later].filter(([whom]) => whom.length > 0);
+    const words = told.map(([whom, when]) => `for ${whom.includes(null) ? 'everyone' : 'some people'} ${when}`);
+    return words.length === 0 ? [] : `${way} ${joinWords(words)}`;
   });
-  return text.join('; ').replace(/^./, (letter) => letter.toUpperCase());
+  return turns.length === 0 ? '' : text.join('; ').replace(/^./, (letter) => letter.toUpperCase());
 }

@@ -120,13 +120,13 @@ describe('text', () => {
       renderPlan(reportOf({ ...change, later }), plain);
     const one = make(40, (n) => (n < 39 ? [] : ['0.0.0.0/0']));
     expect(textOf(one)).toContain(
-      '\nCloses for everyone from 2027-01-01T00:00:00Z on; opens for everyone from 2027-02-09T00:00:00Z on. In sync: 1 object unchanged now.\n',
+      '\nOpens for everyone from 2027-02-09T00:00:00Z on; closes for everyone from 2027-01-01T00:00:00Z on. Now in sync: 1 object unchanged.\n',
     );
     expect(textOf(one)).toMatch(/From 2027-02-09T00:00:00Z: opens for everyone;.*\n +opens +0\.0\.0\.0\/0 /);
     expect(textOf(one)).toContain('This revision: 0 changes now, others later. Drift on the server: 0.');
-    expect(textOf(make(1, () => []))).toContain('\nCloses for everyone from 2027-01-01T00:00:00Z on. In sync: 1');
+    expect(textOf(make(1, () => []))).toContain('\nCloses for everyone from 2027-01-01T00:00:00Z on. Now in sync: 1');
     expect(textOf(one, planOf([], { a: 'drop 10.0.0.0/8' }))).toMatch(
-      /1 request\. Closes for everyone from 2027-01-01T00:00:00Z on; opens for everyone from 2027-02-09T00:00:00Z on\. Digest/,
+      /1 request\. Opens for everyone from 2027-02-09T00:00:00Z on; closes for everyone now and for everyone from 2027-01-01T00:00:00Z on\. Digest/,
     );
     // Where each time opens something, those that are not told apart still say the widest first.
     const each = make(40, (n) => [n < 39 ? `10.${n}.0.0/16` : '0.0.0.0/0']);
@@ -154,16 +154,20 @@ describe('text', () => {
     const nothing = effectOf({});
     expect(summaryOf(wide, narrow, nothing)).toBe('');
     expect(summaryOf(wide, narrow, nothing, effectOf({ '0.0.0.0/0': 'all' }))).toBe(
-      'Opens for everyone from 2029-01-01T00:00:00Z on.',
+      'Opens for everyone now and for everyone from 2029-01-01T00:00:00Z on.',
     );
     expect(summaryOf(narrow, effectOf({ '10.1.0.0/16': 'all', '10.1.0.0/16 10.9.9.9': alice }))).toBe(
-      'Opens for some people from 2027-01-01T00:00:00Z on.',
+      'Opens for everyone now and for some people from 2027-01-01T00:00:00Z on.',
+    );
+    const all = effectOf({ '10.1.0.0/16': 'all', '10.9.9.9': alice });
+    expect(summaryOf(nothing, effectOf({ '10.9.9.9': alice }), all)).toBe(
+      'Opens for some people from 2027-01-01T00:00:00Z on and for everyone from 2028-01-01T00:00:00Z on.',
     );
     // Someone whom no change names now has what everyone has.
     expect(summaryOf(wide, effectOf({ '10.0.0.0/15': 'all', '10.1.0.0/16': alice }))).toBe('');
     const closed = effectOf({}, { '192.168.0.0/16': 'all' });
     expect(summaryOf(nothing, closed, effectOf({ '10.9.9.9': alice }, { '192.168.0.0/16': 'all' }))).toBe(
-      'Closes for everyone from 2027-01-01T00:00:00Z on; opens for some people from 2028-01-01T00:00:00Z on.',
+      'Opens for some people from 2028-01-01T00:00:00Z on; closes for everyone from 2027-01-01T00:00:00Z on.',
     );
     // Times at which access ends one by one do not hide the one at which all opens.
     const networks = Array.from({ length: 40 }, (_, n) => `10.${n}.0.0/16`);
