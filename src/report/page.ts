@@ -199,10 +199,14 @@ function showChange(change: Change, name: string, names: UserNames, at: number |
   };
 }
 
-/** What is opened and closed now, and from later times on: of many those at which other traffic opens, and all the others as one. */
+/** What is opened and closed now, and from later times on: of many those at which most other traffic opens, and all the others as one. */
 function listTraffic(plan: Plan, people: People, lines: number): readonly TrafficPart[] {
   const { effect, later = [] } = plan;
-  const opening = findTurns(plan).flatMap(({ entry, opens }) => (opens.length > 0 ? entry : []));
+  const opening = findTurns(plan)
+    .map(({ entry, opens }) => ({ entry, size: opens.reduce((sum, one) => sum + one.size, 0) }))
+    .filter(({ size }) => size > 0)
+    .sort((a, b) => b.size - a.size)
+    .map(({ entry }) => entry);
   const shown = new Set([...new Set([...opening, ...later])].slice(0, lines));
   const rest = later.filter((one) => !shown.has(one));
   const effectOf = (way: keyof Effect): readonly Traffic[] => rest.flatMap((one) => one.effect[way]);

@@ -30,14 +30,14 @@ export function summarisePlan(report: RunReport, plan: Plan): string {
 /** `Opens for some people now and for everyone from 2027-12-24T00:00:00Z on; closes …`: now, first, and first for everyone. */
 function tellTimes(plan: Plan): string {
   const turns = findTurns(plan).filter(({ opens, closes }) => opens.length + closes.length > 0);
+  const isForAll = (whom: readonly { readonly user: string | null }[]) => whom.some(({ user }) => user === null);
   const text = (['opens', 'closes'] as const).flatMap((way) => {
     const all = turns.filter((one) => one[way].length > 0);
-    const whole = all.find((one) => one[way].includes(null));
+    const whole = all.find((one) => isForAll(one[way]));
     const times = all.filter((one, index) => index === 0 || one === whole);
     const later = times.map((one) => [one[way], `from ${formatInstant(one.entry.from)} on`] as const);
-    const now = [plan.effect[way].map(({ user }) => user), 'now'] as const;
-    const told = [now, ...later].filter(([whom]) => whom.length > 0);
-    const words = told.map(([whom, when]) => `for ${whom.includes(null) ? 'everyone' : 'some people'} ${when}`);
+    const told = [[plan.effect[way], 'now'] as const, ...later].filter(([whom]) => whom.length > 0);
+    const words = told.map(([whom, when]) => `for ${isForAll(whom) ? 'everyone' : 'some people'} ${when}`);
     return words.length === 0 ? [] : `${way} ${joinWords(words)}`;
   });
   return turns.length === 0 ? '' : text.join('; ').replace(/^./, (letter) => letter.toUpperCase());

@@ -128,9 +128,11 @@ describe('text', () => {
     expect(textOf(one, planOf([], { a: 'drop 10.0.0.0/8' }))).toMatch(
       /1 request\. Opens for everyone from 2027-02-09T00:00:00Z on; closes for everyone now and for everyone from 2027-01-01T00:00:00Z on\. Digest/,
     );
-    // Where each time opens something, those that are not told apart still say the widest first.
-    const each = make(40, (n) => [n < 39 ? `10.${n}.0.0/16` : '0.0.0.0/0']);
-    expect(textOf(each)).toMatch(/At 28 other times.*: opens for everyone;.*\n +opens +0\.0\.0\.0\/0 /);
+    // Where each time opens something, the widest is told with its time, and the others say the widest first.
+    const each = make(40, (n) => [n < 38 ? `10.${n}.0.0/16` : n < 39 ? '10.38.0.0/15' : '0.0.0.0/0']);
+    expect(textOf(each)).toMatch(/From 2027-02-08T00:00:00Z: opens for everyone;.*\n +opens +10\.38\.0\.0\/15 /);
+    expect(textOf(each)).toMatch(/From 2027-02-09T00:00:00Z: opens for everyone;.*\n +opens +0\.0\.0\.0\/0 /);
+    expect(textOf(each)).toMatch(/At 28 other times.*: opens for everyone;.*\n +opens +10\.\d+\.0\.0\/1/);
   });
 
   it('does not call the end of access an opening, and tells when traffic first closes beside when it opens', () => {

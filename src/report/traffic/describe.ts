@@ -5,7 +5,7 @@ import { collectNamedUsers } from '../../plan/guard/guard-traffic.ts';
 import type { LaterEffect, Plan } from '../../plan/plan.ts';
 import { formatPortsKey, intersectPorts, isSamePorts, subtractPorts, toPortSet } from '../../policy/port-set.ts';
 import type { Effect, Traffic } from '../../policy/traffic.ts';
-import { describeNetworks, measureNetwork, type Piece, type Term } from './networks.ts';
+import { describeNetworks, measureNetwork, measurePiece, type Piece, type Term } from './networks.ts';
 import { type Budget, formatPeople, makeBudget, type People } from './people.ts';
 import { formatProtocols, noProtocols, type Protocols, toProtocols } from './protocols.ts';
 
@@ -24,6 +24,8 @@ export interface TrafficLine {
 const brief = 8;
 /** People that everyone counts as. */
 const everyone = 1000;
+/** More than all there is. */
+const beyondMeasure = 1e12;
 
 const tooMuch = { what: 'more traffic than fits here', networks: [], words: '', size: Number.MAX_VALUE };
 
@@ -74,7 +76,7 @@ function listText(networks: readonly string[], words: string, most: number): str
   return words === '' ? list : `${list} ${words}`;
 }
 
-/** For whom each later time opens and closes what the time before it (the first: now) does not; beyond the budget, all that it does. */
+/** For whom each later time opens and closes how much that the time before it (the first: now) does not; beyond the budget, all. */
 export function findTurns(plan: Plan): readonly Turn[] {
   return getOrMake(turnsOf, plan, () => {
     const { changes, effect, later = [] } = plan;
@@ -84,19 +86,23 @@ export function findTurns(plan: Plan): readonly Turn[] {
       const { effect: before, users: known } = times[index] ?? entry;
       // Users who were not known had what nobody had.
       const formerly = (user: string | null): string => `formerly ${user !== null && known.has(user) ? user : null}`;
-      const listGaining = (way: keyof Effect): readonly (string | null)[] => {
+      const listGaining = (way: keyof Effect): readonly Gain[] => {
         const former = before[way].map((traffic) => ({ ...traffic, user: formerly(traffic.user) }));
         const present = new Set(entry.effect[way].map(({ user }) => user));
-        return groupBySources([...entry.effect[way], ...former], budget).flatMap(({ users, pieces }) =>
-          [...users].filter((user) => present.has(user) && (pieces === null || !users.has(formerly(user)))),
-        );
+        return groupBySources([...entry.effect[way], ...former], budget).flatMap(({ users, pieces }) => {
+          const size = pieces?.reduce((sum, piece) => sum + measurePiece(piece), 0) ?? beyondMeasure;
+          return [...users]
+            .filter((user) => present.has(user) && (pieces === null || !users.has(formerly(user))))
+            .map((user) => ({ user, size: user === null ? everyone * size : size }));
+        });
       };
       return { entry, opens: listGaining('opens'), closes: listGaining('closes') };
     });
   });
 }
 
-type Turn = { readonly entry: LaterEffect } & Readonly<Record<keyof Effect, readonly (string | null)[]>>;
+type Gain = { readonly user: string | null; readonly size: number };
+type Turn = { readonly entry: LaterEffect } & Readonly<Record<keyof Effect, readonly Gain[]>>;
 const turnsOf = new WeakMap<Plan, readonly Turn[]>();
 
 /** Traffic that the same sources have: users by UUID, null for everyone without rules of their own. */

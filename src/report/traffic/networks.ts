@@ -23,6 +23,10 @@ export function measureNetwork(network: string, protocols: Protocols = everythin
   return countPorts(protocols) * 2 ** ((-32 * Number(network.split('/')[1] ?? width)) / width);
 }
 
+export function measurePiece({ family, first, last, protocols }: Piece): number {
+  return countPorts(protocols) * (Number(last - first + 1n) / 2 ** getWidth(family)) ** (32 / getWidth(family));
+}
+
 /** More pieces than this are listed network by network: finding the fewest words would cost more than it saves a reader. */
 const mostCompressed = 4000;
 
