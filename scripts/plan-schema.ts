@@ -41,7 +41,7 @@ const effectLeft = { opens_left: left, closes_left: left };
 
 const fieldValue = {
   description:
-    'A value in the API\'s form. A secret is {"secret": "changed" | "same" | "unknown", "fingerprint": text or null}.',
+    'A value in the API\'s form. A secret is {"secret": "changed" | "same" | "unknown", "fingerprint": text or null}, with its reference as "source" where that is known.',
 };
 
 const change = object(

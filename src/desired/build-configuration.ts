@@ -18,14 +18,16 @@ export interface Resolution {
 export function buildConfiguration(written: ConfigurationManifest, resolution: Resolution): DesiredConfiguration {
   const { name, place, fields, places } = written;
   const built = mapSecrets(fields, (source, provider) => {
-    const secret = resolve(source, resolution);
-    const text = reveal(secret);
-    if (text === undefined) return secret;
+    const path = source.from === 'file' ? pathInSource(source.name, source.place) : null;
+    const named = source.from === 'literal' ? undefined : `{${source.from}: ${path ?? source.name}}`;
+    const text = reveal(resolve(source, resolution));
+    if (text === undefined) return Secret.unknown(named);
     // Editors and `echo` end a file with a line feed that nobody means.
-    if ('client_secret' in provider) return source.from === 'file' ? Secret.of(text.replace(/\r?\n$/, '')) : secret;
+    if ('client_secret' in provider)
+      return Secret.of(source.from === 'file' ? text.replace(/\r?\n$/, '') : text, named);
     const fault = checkSamlMetadata(text);
     if (fault !== null) resolution.problems.push(makeError('invalid-saml-metadata', fault, samlHint, source.place));
-    return Secret.of(unifyLineEnds(text));
+    return Secret.of(unifyLineEnds(text), named);
   });
   const references = (fields.openid_connect_providers ?? []).flatMap(({ id, client_secret: source, ...provider }) => {
     const host = findSecretHost(provider.discovery_document_uri);

@@ -27,17 +27,19 @@ const hidden = '(secret)';
 /** A value that cannot be printed. One without a value, whose reference is not known here, compares as `unknown` and causes no write. */
 export class Secret {
   readonly #value: string | undefined;
+  readonly #source: string | undefined;
 
-  private constructor(value: string | undefined) {
+  private constructor(value: string | undefined, source?: string) {
     this.#value = value;
+    this.#source = source;
   }
 
-  static of(value: string): Secret {
-    return new Secret(value);
+  static of(value: string, source?: string): Secret {
+    return new Secret(value, source);
   }
 
-  static unknown(): Secret {
-    return new Secret(undefined);
+  static unknown(source?: string): Secret {
+    return new Secret(undefined, source);
   }
 
   static fromKey(key: object | null): Secret {
@@ -53,9 +55,17 @@ export class Secret {
     return this.#value !== undefined;
   }
 
-  /** Compares in constant time for equal lengths. */
+  /** The reference of a manifest, `{env: RECONCILE_SECRET_G}`; undefined where none is known. */
+  get source(): string | undefined {
+    return this.#source;
+  }
+
+  /** Compares in constant time for equal lengths; by their references where a value is missing. */
   compare(other: Secret): SecretComparison {
-    if (this.#value === undefined || other.#value === undefined) return 'unknown';
+    if (this.#value === undefined || other.#value === undefined) {
+      if (this.source === undefined || other.source === undefined) return 'unknown';
+      return this.source !== other.source ? 'changed' : this.known === other.known ? 'same' : 'unknown';
+    }
     const mine = Buffer.from(this.#value);
     const theirs = Buffer.from(other.#value);
     return mine.length === theirs.length && timingSafeEqual(mine, theirs) ? 'same' : 'changed';

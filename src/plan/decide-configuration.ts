@@ -30,13 +30,13 @@ export function decideConfiguration(input: PlanInput): ConfigurationDecision | n
   const desired = input.desired.configuration;
   const live = input.live.configuration;
   if (desired === null || live === null || !input.scope.configuration) return null;
-  const all = diffConfiguration(desired, live, input.options.fingerprintKey);
+  const all = diffConfiguration(desired, live, input);
   const known = all.filter(({ state }) => state === 'differs').map(({ field }) => field);
   const isKept = input.options.goesBack === true && losesSignIn(live, desired, known);
   const kept: readonly ConfigurationField[] = isKept ? signInFields.filter((field) => known.includes(field)) : [];
   const diffs = all.filter(({ field }) => !kept.includes(field));
   const sent = known.filter((field) => !kept.includes(field));
-  const differing = diffs.filter(({ state }) => state === 'differs' || state === 'blocked').map(({ field }) => field);
+  const differing = diffs.filter(({ state, isMoved }) => state !== 'hidden' || isMoved).map(({ field }) => field);
   const drifted = findDriftedFields(desired, input.base, differing);
   // One word for the whole; fields that drifted beside others that this revision changes are named in problems.
   const origin = drifted.length === differing.length ? 'drift' : 'this-revision';

@@ -9,20 +9,22 @@ import {
   type SamlProvider,
 } from '../model/configuration.ts';
 import { type FingerprintKey, Secret, type SecretComparison } from '../model/secret.ts';
+import type { PlanInput } from './input.ts';
 import type { FieldValue } from './plan.ts';
 
 /** How a managed field compares. `hidden`: at most secrets unknown here differ; `blocked`: more differs, and one is unknown. */
 export type FieldState = 'same' | 'differs' | 'hidden' | 'blocked';
 
-/** Every managed field that is not `same`, in the order of `configurationFields`. */
-export function diffConfiguration(desired: DesiredConfiguration, live: LiveConfiguration, key: FingerprintKey | null) {
+/** Every managed field that is not `same`, in the order of `configurationFields`; `isMoved`: a base gives it another value or reference. */
+export function diffConfiguration(desired: DesiredConfiguration, live: LiveConfiguration, input: PlanInput) {
+  const [key, former] = [input.options.fingerprintKey, input.base?.configuration?.fields ?? {}];
   return configurationFields.flatMap((field) => {
-    const wanted = desired.fields[field];
+    const [wanted, held] = [desired.fields[field], live.fields[field]];
     if (wanted === undefined) return [];
-    const state = compareField(field, wanted, live.fields[field]);
+    const state = compareField(field, wanted, held);
     if (state === 'same') return [];
-    const held = live.fields[field];
-    return [{ field, state, change: { before: show(held, wanted, key), after: show(wanted, held, key) } }];
+    const change = { before: show(held, wanted, key, former[field]), after: show(wanted, held, key) };
+    return [{ field, state, isMoved: hasChanged(field, desired, { fields: former }), change }];
   });
 }
 
@@ -43,9 +45,12 @@ function meaningOf(field: ConfigurationField, value: Value): string {
 }
 
 /** Whether a field is known to have another value now. */
-export function hasChanged(field: ConfigurationField, before: LiveConfiguration, now: LiveConfiguration): boolean {
-  return ['differs', 'blocked'].includes(compareField(field, before.fields[field], now.fields[field]));
+export function hasChanged(field: ConfigurationField, { fields: one }: Held, { fields: other }: Held): boolean {
+  const [value, held] = [one[field], other[field]];
+  return value !== undefined && held !== undefined && ['differs', 'blocked'].includes(compareField(field, value, held));
 }
+
+type Held = Pick<DesiredConfiguration, 'fields'>;
 
 type Provider = OidcProvider | SamlProvider;
 
@@ -77,20 +82,17 @@ function compareProvider(wanted: Provider, live: Provider): SecretComparison {
   return result;
 }
 
-/** A value for display; a secret says how it compares with its counterpart on the other side, never what it is. */
-function show(value: unknown, counterpart: unknown, key: FingerprintKey | null): FieldValue {
+/** A value for display; a secret says how it compares with its counterpart, never what it is. `base` has the references of live ones. */
+function show(value: unknown, counterpart: unknown, key: FingerprintKey | null, base?: unknown): FieldValue {
   if (value instanceof Secret) {
     const secret = counterpart instanceof Secret ? value.compare(counterpart) : value.known ? 'changed' : 'unknown';
-    return { secret, fingerprint: key === null ? null : value.fingerprint(key) };
+    const { source = base instanceof Secret ? base.source : undefined } = value;
+    return { secret, fingerprint: key === null ? null : value.fingerprint(key), ...(source && { source }) };
   }
-  if (Array.isArray(value)) {
-    const others: readonly unknown[] = Array.isArray(counterpart) ? counterpart : [];
-    return value.map((member, index) => show(member, others[index], key));
-  }
-  if (typeof value === 'object' && value !== null) {
-    const others = new Map<string, unknown>(Object.entries(counterpart ?? {}));
-    const shown = Object.entries(value).map(([name, member]) => [name, show(member, others.get(name), key)] as const);
-    return Object.fromEntries(shown);
-  }
-  return value as FieldValue;
+  if (typeof value !== 'object' || value === null) return value as FieldValue;
+  const [others, former] = [counterpart, base].map((from) => new Map<string, unknown>(Object.entries(from ?? {})));
+  const shown = Object.entries(value).map(([name, member]) => {
+    return [name, show(member, others?.get(name), key, former?.get(name))] as const;
+  });
+  return Array.isArray(value) ? shown.map(([, member]) => member) : Object.fromEntries(shown);
 }

@@ -39,8 +39,11 @@ export function diffDesired(comparison: Comparison): Plan {
   const input = makeInput(comparison, { left: left.filter(isOther), changed: changed.filter(isOther) });
   const same = [...kept, ...retimed].map((desired) => ({ desired, live: liveOf(desired) }));
   const decided = decideConfiguration(input);
-  // Secrets are never looked up: a Configuration that is the same but for them is the same.
-  const configuration = decided?.change.reason === 'unknown-secret' ? null : decided;
+  // Secrets are never looked up: a Configuration that is the same but for them is the same. Nothing is sent that could lack one.
+  const all = { action: 'update', via: 'patch', reason: 'differs' } as const;
+  const isHidden = decided?.change.reason === 'unknown-secret';
+  const isSame = decided === null || decided.change.action === 'keep';
+  const configuration = isHidden ? null : isSame ? decided : { ...decided, change: { ...decided.change, ...all } };
   const ofRules = decideRules(input, same).map((change) => addTimes(change, former.get(change.live?.id ?? '')));
   const changes: readonly Change[] = configuration === null ? ofRules : [...ofRules, configuration.change];
   const { effect, later } = compareTimes(rules, before.at ?? after.at ?? 0);

@@ -35,7 +35,7 @@ export type FieldValue =
   | number
   | boolean
   | null
-  | { readonly secret: 'changed' | 'same' | 'unknown'; readonly fingerprint: string | null }
+  | { readonly secret: 'changed' | 'same' | 'unknown'; readonly fingerprint: string | null; readonly source?: string }
   | readonly FieldValue[]
   | { readonly [name: string]: FieldValue };
 

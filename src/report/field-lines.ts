@@ -65,10 +65,13 @@ function memberLines(path: string, before: Members, after: Members): readonly Fi
 function secretLine(path: string, before: FieldValue, after: FieldValue): readonly FieldLine[] {
   const shown = [after, before].find(isSecret);
   if (shown === undefined || shown.secret === 'same') return [];
-  if (shown.secret === 'unknown') return [{ path, text: '(secret not available here: not compared, not written)' }];
-  const prints = [before, after].map((value) => (isSecret(value) ? value.fingerprint : null));
-  const text = prints[0] != null && prints[1] != null ? ` ${prints[0]} → ${prints[1]}` : '';
-  return [{ path, text: `(changed)${text}` }];
+  const pairOf = (name: 'fingerprint' | 'source'): string => {
+    const [from, to] = [before, after].map((value) => (isSecret(value) ? value[name] : null));
+    return from && to && from !== to ? `${escapeControls(from)} → ${escapeControls(to)}` : '';
+  };
+  const unknown = '(secret not available here: not compared, not written)';
+  const parts = [shown.secret === 'unknown' ? unknown : '(changed)', pairOf('fingerprint'), pairOf('source')];
+  return [{ path, text: parts.filter(Boolean).join(' ') }];
 }
 
 /** A value for people, in one line. A secret inside is `(secret)`. */
@@ -99,7 +102,7 @@ function shortenPair(before: string, after: string): string {
 }
 
 type Members = Readonly<Record<string, FieldValue>>;
-type SecretValue = { readonly secret: 'changed' | 'same' | 'unknown'; readonly fingerprint: string | null };
+type SecretValue = Extract<FieldValue, { readonly fingerprint: string | null }>;
 
 function isSecret(value: FieldValue): value is SecretValue {
   return typeof value === 'object' && value !== null && 'secret' in value && 'fingerprint' in value;

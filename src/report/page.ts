@@ -116,7 +116,9 @@ function boundaryNote({ desired }: RunReport, { at = 0, nextBoundary }: Plan): s
 
 /** How many changes this revision itself makes, now and later, beside drift and what earlier ones left. */
 function originNote({ changes, later = [] }: Plan): string | false {
-  const changed = changes.filter(({ action }) => action !== 'keep' && action !== 'skip');
+  const changed = changes.filter(({ kind, action, origin }) =>
+    action === 'skip' ? kind === 'Configuration' && origin : action !== 'keep',
+  );
   const number = (origin: Change['origin']): number => changed.filter((change) => change.origin === origin).length;
   const tell = (what: string, many: number): string => (many === 0 ? '' : ` ${what}: ${many}.`);
   const ended = tell('Expired', number('expired'));

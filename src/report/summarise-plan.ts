@@ -16,7 +16,7 @@ export function summarisePlan(report: RunReport, plan: Plan): string {
   const later = tellTimes(plan);
   if (steps === 0 && create + update + deleted === 0) {
     if (isComparison) return `No differences: ${count(keep, 'object')} unchanged${skipped}.${refused}`;
-    const state = holdsBack(plan) ? 'Not in sync, for want of a secret' : 'In sync';
+    const state = nameState(plan);
     const head = later === '' ? state : `${later}. Now ${state.replace(/^./, (letter) => letter.toLowerCase())}`;
     const idle = head === 'In sync' ? '; nothing to do' : '';
     return `${head}: ${count(keep, 'object')} unchanged${skipped}${idle}.${refused}`;
@@ -25,6 +25,13 @@ export function summarisePlan(report: RunReport, plan: Plan): string {
   const head = [...counts, `${keep} unchanged`].join(', ');
   const turning = later === '' ? '' : ` ${later}.`;
   return `${head}${skipped}.${isComparison ? '' : ` ${count(steps, 'request')}.`}${turning}${refused}${digest}`;
+}
+
+/** Whether the server is as the manifests say, of a plan that changes nothing. */
+function nameState(plan: Plan): string {
+  if (holdsBack(plan)) return 'Not in sync, for want of a secret';
+  const isUnsure = plan.changes.some(({ action, origin }) => action === 'skip' && origin === 'this-revision');
+  return isUnsure ? 'Not known to be in sync, for want of a secret' : 'In sync';
 }
 
 /** `Opens for some people now and for everyone from 2027-12-24T00:00:00Z on; closes …`: now, first, and first for everyone. */

@@ -414,6 +414,43 @@ describe('--base', () => {
   });
 });
 
+describe('a reference to a secret that a request replaces', () => {
+  it('is its change, where a plan cannot read the secret, and so is a provider that moves to another host', async () => {
+    world.write('m/a.yaml', provider('{env: RECONCILE_SECRET_G}') + closed);
+    world.write('old/a.yaml', provider('{env: RECONCILE_SECRET_G}') + closed);
+    await world.cli(['m'], { env: secretEnv });
+    const planOf = async (text: string): Promise<string> => {
+      world.write('m/a.yaml', text + closed);
+      return (await world.cli(['--plan', '--base', 'old', 'm'])).out;
+    };
+    expect(await planOf(provider('{env: RECONCILE_SECRET_G}'))).toMatch(/^In sync: .*; nothing to do\.$/m);
+    const replaced = await planOf(provider('{env: RECONCILE_SECRET_H}'));
+    expect(replaced).toMatch(/^Not known to be in sync, for want of a secret: 1 object unchanged, 1 skipped\.$/m);
+    expect(replaced).toContain('This revision: 1 change. Drift on the server: 0.');
+    expect(replaced).toContain('{env: RECONCILE_SECRET_G} → {env: RECONCILE_SECRET_H}');
+    const moved = await planOf(provider('{env: RECONCILE_SECRET_G}').replace('idp.example', 'evil.example'));
+    expect(moved).toMatch(/^Not in sync, for want of a secret: 1 object unchanged, 1 skipped\.$/m);
+    expect(moved).toContain('This revision: 1 change. Drift on the server: 0.');
+  });
+
+  it('is a change of `diff`, which looks up no secret', async () => {
+    world.write('old/a.yaml', provider('{env: RECONCILE_SECRET_G}'));
+    const compare = async (text: string) => {
+      world.write('new/a.yaml', text);
+      const { out, err } = await world.cli(['diff', 'old', 'new'], { env: secretEnv });
+      expect(out + err).not.toContain('not available');
+      return out;
+    };
+    expect(await compare(provider('{env: RECONCILE_SECRET_G}'))).toContain('No differences: 1 object unchanged.');
+    const replaced = await compare(provider('{env: RECONCILE_SECRET_H}'));
+    expect(replaced).toMatch(/client_secret +\(changed\) \{env: RECONCILE_SECRET_G\} → \{env: RECONCILE_SECRET_H\}\n/);
+    expect(replaced).toContain('1 to update, 0 unchanged.');
+    const moved = await compare(provider('{env: RECONCILE_SECRET_G}').replace('idp.example', 'evil.example'));
+    expect(moved).toMatch(/discovery_document_uri +https:\/\/idp\.example\/d → https:\/\/evil/);
+    expect(moved).not.toContain('client_secret');
+  });
+});
+
 describe('a plan without a request', () => {
   it('is not called in sync when what differs waits for a secret, or when it is refused', async () => {
     world.write('m/a.yaml', provider('{env: RECONCILE_SECRET_G}') + closed);

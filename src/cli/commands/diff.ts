@@ -65,7 +65,8 @@ async function compare(invocation: Invocation, sides: Sides, say: (text: string)
   }
   say('comparing');
   const told = new Map([...before.told, ...after.told].map((problem) => [problem.summary, problem]));
-  const found = [...after.problems, ...warnOfMovedNames(from, after)].sort(compareProblems);
+  const seen = after.problems.filter(({ code }) => code !== 'unknown-secret'); // none is looked up, available or not
+  const found = [...seen, ...warnOfMovedNames(from, after)].sort(compareProblems);
   const problems = [...told.values(), ...applyStrict(found, settings)];
   const to = isInvalid(found, settings) ? null : after.state;
   const { profile, scope } = makeDesiredContext(invocation, null);
