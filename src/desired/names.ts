@@ -219,17 +219,24 @@ export function findReservedNames(manifests: readonly Manifest[]): readonly Prob
   });
 }
 
-/** A warning at each name that stands for another user than in the base. */
+/** A warning at each name that stands for another user than in the base, and at groups that lost all their members. */
 export function warnOfMovedNames(base: DesiredState | null, after: Partial<Desired>): readonly Problem[] {
   const { state, manifests = [], suppressions = [] } = after;
   if (!base || !state) return [];
   const moved = findMovedNames(base, state);
   const hint = 'Rules for that name now count for other people. Where that is not meant, take the change back.';
-  const users = manifests.flatMap((one) => (one.kind === 'Users' ? one.users : []));
-  const others = users.filter(({ name }) => moved.has(name));
-  const found = others.map(({ name, id, place }) => {
-    const summary = `\`${name}\` has the UUID ${id} here, ${base.userIds?.get(name)} in the base.`;
-    return makeWarning('moved-name', summary, hint, place);
+  const warn = (text: string, place: Place): Problem => makeWarning('moved-name', text, hint, place);
+  const found = manifests.flatMap((one): readonly Problem[] => {
+    if (one.kind === 'Users') {
+      const others = one.users.map((user) => ({ ...user, was: base.userIds?.get(user.name) }));
+      const told = others.filter(({ name }) => moved.has(name));
+      return told.map(({ name, id, was, place }) =>
+        warn(`\`${name}\` has the UUID ${id} here, ${was} in the base.`, place),
+      );
+    }
+    const [is, was] = [state, base].map(({ groups }) => groups?.get(one.name));
+    if (one.kind !== 'Group' || !was || was.size < 2 || [...was].some((id) => is?.has(id))) return [];
+    return [warn(`The group \`${one.name}\` has none of the members that it has in the base.`, one.place)];
   });
   return applySuppressions(found, suppressions);
 }

@@ -98,14 +98,17 @@ describe('names that stand for others than before', () => {
     expect(quiet.out + quiet.err).not.toContain('moved-name');
   });
 
-  it('a group is told by its name alone where it has the members that it had', async () => {
+  it('a group is told by its name alone where it has the members that it had, with a warning where it lost all of them', async () => {
     const group = (name: string, members: string): string =>
       `---\napiVersion: firezone/v0\nkind: Group\nmetadata: {name: ${name}}\nspec: {members: [${members}]}\n`;
     const users = ['alice', 'bob', 'carol', 'dan'].map((name, n) => `${name}: ${al.slice(0, -1)}${n}`).join(', ');
     const policy = (first: string, second: string): string =>
       people(users, group('team3', first) + group('team4', second)).replace('user: alice', 'group: team3');
-    const { out } = await compareUsers(policy('alice, bob', 'carol, dan'), policy('carol, dan', 'alice, bob'));
+    const { out, err } = await compareUsers(policy('alice, bob', 'carol, dan'), policy('carol, dan', 'alice, bob'));
+    expect(out + err).toContain('The group `team3` has none of the members that it has in the base.');
     expect(out).toMatch(/closes +10\.5\.0\.0\/16 for group team4 \(its new members\)\n/);
+    const one = await compareUsers(policy('alice, bob', 'carol, dan'), policy('alice, bob, dan', 'carol, dan'));
+    expect(one.out + one.err).not.toContain('moved-name');
   });
 });
 
