@@ -44,7 +44,7 @@ export function diffDesired(comparison: Comparison): Plan {
   const isHidden = decided?.change.reason === 'unknown-secret';
   const isSame = decided === null || decided.change.action === 'keep';
   const configuration = isHidden ? null : isSame ? decided : { ...decided, change: { ...decided.change, ...all } };
-  const ofRules = decideRules(input, same).map((change) => addTimes(change, former.get(change.live?.id ?? '')));
+  const ofRules = decideRules(input, same).map((change) => tellChange(change, former.get(change.live?.id ?? '')));
   const changes: readonly Change[] = configuration === null ? ofRules : [...ofRules, configuration.change];
   const { effect, later } = compareTimes(rules, before.at ?? after.at ?? 0);
   return judgePlan({ input, changes, configuration, effect, exposure: [] }, later, { steps: [], problems: [] });
@@ -102,9 +102,11 @@ function liveOf({ name, rule }: DesiredRule) {
   return { id: name, rule, destinationText: rule.destination.text, insertedAt: '', updatedAt: '' };
 }
 
-/** A rule that both sides have, and that begins or ends at another time, is changed as one with other fields is. */
-function addTimes(change: RuleChange, former: DesiredRule | undefined): RuleChange {
-  const { desired } = change;
+/** Without a server nothing drifts. A rule that begins or ends at another time is changed as one with other fields is. */
+function tellChange(decided: RuleChange, former: DesiredRule | undefined): RuleChange {
+  const { desired, reason, origin } = decided;
+  const own = { origin: 'this-revision' } as const;
+  const change = { ...decided, ...(origin && own), reason: reason === 'duplicate' ? ('not-desired' as const) : reason };
   if (former === undefined || desired === null) return change;
   const fields = timeFields.flatMap(([name, key]): readonly (readonly [string, FieldChange])[] => {
     const [before = null, after = null] = [former[key], desired[key]];
@@ -113,7 +115,7 @@ function addTimes(change: RuleChange, former: DesiredRule | undefined): RuleChan
   });
   if (fields.length === 0) return change;
   const all = { ...change.fields, ...Object.fromEntries(fields) };
-  return { ...change, action: 'update', via: 'patch', reason: 'differs', fields: all };
+  return { ...change, ...own, action: 'update', via: 'patch', reason: 'differs', fields: all };
 }
 
 const timeFields = [

@@ -96,6 +96,25 @@ it('among rules of equal content each is compared with the one of its name, and 
   ]);
 });
 
+it('without a server nothing drifts, is there twice, or was not applied: all that differs is of this revision', () => {
+  const timed = (name: string, times: RuleNotes) =>
+    desiredRules(`${name}=accept 10.0.0.1/32`).map((one) => ({ ...one, ...times }));
+  const one = stateOf(timed('a', { expires: 9 }));
+  const two = stateOf([...timed('b', { expires: 5 }), ...timed('c', { notBefore: 6, expires: 9 })]);
+  const over = stateOf(timed('a', { expires: 2 }));
+  const tell = (before: typeof one, after: typeof one) =>
+    diffDesired({ before, after, ...options }).changes.map((change) => [change.reason, change.name, change.origin]);
+  expect(tell(one, two)).toEqual([
+    ['desired-only', 'c', 'this-revision'],
+    ['differs', 'b', 'this-revision'],
+  ]);
+  expect(tell(two, one)).toEqual([
+    ['not-desired', 'c', 'this-revision'],
+    ['differs', 'a', 'this-revision'],
+  ]);
+  expect(tell(one, over)).toEqual([['not-desired', 'a', 'this-revision']]);
+});
+
 it('what differs at a later time is what the rules of that time differ in, and equal policies differ in nothing', () => {
   const anyTimes = fc
     .tuple(fc.constantFrom(undefined, 1, 4, 5), fc.constantFrom(undefined, 2, 6, 7))
