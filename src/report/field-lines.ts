@@ -26,7 +26,7 @@ function formatSeconds(value: FieldValue): string {
   return value === 0 ? '0 (no limit)' : `${formatValue(value)} s`;
 }
 
-/** Providers line up by their id, other items by what they are; a changed order alone is said in words. */
+/** Providers line up by their id, other items by what they are. A new order of those that stay is told, but of a set. */
 function listLines(path: string, before: readonly FieldValue[], after: readonly FieldValue[]): readonly FieldLine[] {
   const keyOf = (item: FieldValue, index: number): string => {
     const { id }: Members = isMembers(item) ? item : { id: item };
@@ -43,10 +43,11 @@ function listLines(path: string, before: readonly FieldValue[], after: readonly 
       ? [{ path: place, text: 'added' }, ...addedLines(place, item)]
       : linesOf(place, earlier, item);
   });
-  const removed = keysBefore.filter((key) => !present.has(key));
-  const all = [...lines, ...removed.map((key) => ({ path: placeOf(key), text: 'removed' }))];
-  const [from, to] = [keysBefore, keysAfter].map((list) => list.map(escapeControls).join(', '));
-  return all.length === 0 && from !== to ? [{ path, text: `order: ${from} → ${to}` }] : all;
+  const removed = keysBefore.filter((key) => !present.has(key)).map((key) => ({ path: placeOf(key), text: 'removed' }));
+  const common = [keysBefore.filter((key) => present.has(key)), keysAfter.filter((key) => former.has(key))];
+  const [from = '', to = ''] = common.map((keys) => keys.map(escapeControls).join(', '));
+  const isSame = from === to || path === 'default_client_allowed_ips';
+  return [...(isSame ? [] : [{ path, text: `order: ${shortenPair(from, to)}` }]), ...lines, ...removed];
 }
 
 /** What an added object holds, one line a member; what is empty says nothing. */

@@ -194,6 +194,27 @@ describe('values that are too long for a line', () => {
     ]);
   });
 
+  it('the order of what stays is told beside what comes and goes, but not of addresses, which are a set', () => {
+    const servers = Array.from({ length: 12 }, (_, n) => `10.100.100.${n + 1}`);
+    const [first = '', ...others] = servers;
+    const linesOf = (before: object, after: object) => markdownOf(before, after).match(/^ {2}- .*$/gm) ?? [];
+    const dns = linesOf({ default_client_dns: servers }, { default_client_dns: [...others, first, '10.9.9.9'] });
+    expect(dns).toEqual([
+      expect.stringMatching(/`default_client_dns: order: 10\.100\.100\.1, .* → 10\.100\.100\.2, /),
+      '  - `default_client_dns[10.9.9.9]: added`',
+    ]);
+    const [a, b, c] = ['a', 'b', 'c'].map((id) => ({ ...google, id }));
+    expect(linesOf({ openid_connect_providers: [a, b] }, { openid_connect_providers: [b, a, c] }).slice(0, 2)).toEqual([
+      '  - `openid_connect_providers: order: a, b → b, a`',
+      '  - `openid_connect_providers[c]: added`',
+    ]);
+    const back = networks.slice(0, 20);
+    const routed = { default_client_allowed_ips: [...back.slice(1), '0.0.0.0/0', ...back.slice(0, 1)] };
+    expect(linesOf({ default_client_allowed_ips: back }, routed)).toEqual([
+      '  - `default_client_allowed_ips[0.0.0.0/0]: added`',
+    ]);
+  });
+
   it('two texts are cut around what differs', () => {
     const uri = (host: string): string => `https://${'a'.repeat(150)}.${host}.example.com/${'b'.repeat(150)}`;
     const text = markdownOf({ default_client_endpoint: uri('good') }, { default_client_endpoint: uri('evil') });
