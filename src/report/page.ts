@@ -203,7 +203,9 @@ function showChange(change: Change, name: string, names: UserNames, at: number |
 
 /** What is opened and closed now, and from later times on: of many those at which most other traffic opens, and all the others as one. */
 function listTraffic(plan: Plan, people: People, lines: number): readonly TrafficPart[] {
-  const { effect, later = [] } = plan;
+  const { effect, later = [], refusals } = plan;
+  const isCut = refusals.some(({ code }) => code === 'too-many-times');
+  const now = isCut ? 'Now (later times were not compared): ' : later.length === 0 ? '' : 'Now: ';
   const opening = findTurns(plan)
     .map(({ entry, opens }) => ({ entry, size: opens.reduce((sum, one) => sum + one.size, 0) }))
     .filter(({ size }) => size > 0)
@@ -216,7 +218,7 @@ function listTraffic(plan: Plan, people: People, lines: number): readonly Traffi
     trafficPart(when, differs, { ...people, withRules }, lines);
   const others = `At ${count(rest.length, 'other time')}, which the JSON output has: `;
   return [
-    trafficPart(later.length === 0 ? '' : 'Now: ', effect, people, lines),
+    trafficPart(now, effect, people, lines),
     ...later.filter((one) => shown.has(one)).map((one) => partOf(`From ${formatInstant(one.from)}: `, one.effect, one)),
     ...rest.slice(0, 1).map((one) => partOf(others, { opens: effectOf('opens'), closes: effectOf('closes') }, one)),
   ];

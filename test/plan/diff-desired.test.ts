@@ -183,6 +183,20 @@ it('rules that differ at more times than can be compared are refused after so ma
   const planned = makePlan(planInput({}, { desired: stateOf(many), base: stateOf([]) }));
   for (const { refusals, later } of [compared, planned])
     expect([refusals.map(({ code }) => code), later]).toEqual([['too-many-times'], undefined]);
+  // Nothing differs now, and nobody looked at what differs later.
+  const prolonged = diffDesired({
+    before: stateOf(many),
+    after: stateOf(many.map((one) => ({ ...one, expires: one.expires + 1000 }))),
+    ...options,
+  });
+  const comparison = { comparison: { from: 'a', to: 'b' } };
+  for (const [plan, headline] of [
+    [prolonged, 'no traffic changes.'],
+    [compared, 'opens nothing; closes for everyone'],
+  ] as const)
+    expect(renderPlan(reportOf(plan, comparison), { color: false })).toMatch(
+      new RegExp(`^(?:Traffic +)?Now \\(later times were not compared\\): ${headline}$`, 'm'),
+    );
 });
 
 it('what differs for many users at many times counts by how much traffic is kept, so that a report of it can be written', () => {
