@@ -1,7 +1,7 @@
 import { contains, type Family, Network } from '../../model/address.ts';
-import { type Intervals, unionIntervals } from '../../model/intervals.ts';
+import { type Intervals, toIntervals, unionIntervals } from '../../model/intervals.ts';
 import { compareProblems, type Problem } from '../../model/problem.ts';
-import type { DesiredRule } from '../../model/rule.ts';
+import type { Action, DesiredRule } from '../../model/rule.ts';
 import type { DesiredState, Protocol } from '../../model/state.ts';
 import { getLane, getLaneRules, indexRules, type RuleIndex } from '../rule-index.ts';
 import { lintConfiguration } from './configuration-findings.ts';
@@ -30,22 +30,23 @@ export function lint(desired: DesiredState): readonly Problem[] {
   return [...toProblems(findings)].sort(compareProblems);
 }
 
-/** One family closed while the other stays open. */
+/** One family closed by drop rules, at least one of which drops something, while the other stays open. */
 function leftOpen(index: RuleIndex<DesiredRule>, user: string | null, closed: Family): readonly Finding[] {
   const open = closed === 4 ? 6 : 4;
-  const own = getLaneRules(index, user, getLane(closed, 'other'));
-  const widest = own.items
+  const own = getLaneRules(index, user, getLane(closed, 'other')).items;
+  const areaOf = (action: Action) =>
+    toIntervals(own.flatMap(({ rule }) => (rule.action === action ? rule.destination : [])));
+  const widest = own
     .filter(({ rule }) => rule.action === 'drop')
     .sort((a, b) => a.rule.destination.prefix - b.rule.destination.prefix)[0];
-  if (!isWhole(own.named, closed) || widest === undefined) return [];
-  const scopes = user === null ? [null] : [user, null];
-  const covered = scopes
+  if (widest === undefined || !isWhole(areaOf('drop'), closed) || isWhole(areaOf('accept'), closed)) return [];
+  const covered = [...new Set([user, null])]
     .map((scope) => getLaneRules(index, scope, getLane(open, 'other')).named)
     .reduce((a, b) => unionIntervals(a, b));
   if (isWhole(covered, open)) return [];
   const everything = open === 6 ? '::/0' : '0.0.0.0/0';
   const whose = user === null ? '' : ' for this user';
-  const summary = `IPv${closed} is closed${whose} by ${quoteName(widest)}, and IPv${open} stays open: rules never reach from one family into the other.`;
+  const summary = `Drop rules such as ${quoteName(widest)} close all of IPv${closed}${whose} but what accept rules open, and IPv${open} stays open: rules never reach from one family into the other.`;
   const hint = `Add a drop rule for ${everything}, and accept rules for what should pass.`;
   return [{ code: open === 6 ? 'ipv6-left-open' : 'ipv4-left-open', place: widest.place, summary, hint }];
 }

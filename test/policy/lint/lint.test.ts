@@ -110,6 +110,30 @@ describe('lint', () => {
       ['action: drop, destination: 0.0.0.0/1', 'action: drop, destination: 128.0.0.0/1'],
       ['6 ipv6-left-open warning'],
     ],
+    [
+      'IPv4 accepted as a whole beside a drop that drops nothing: not closed',
+      ['action: accept, destination: 0.0.0.0/0', 'action: drop, destination: 10.0.0.0/8'],
+      ['7 drop-under-accept warning'],
+    ],
+    [
+      'IPv4 named as a whole, but dropped in half: not closed',
+      ['action: drop, destination: 0.0.0.0/1', 'action: accept, destination: 128.0.0.0/1'],
+      ['7 changes-nothing warning'],
+    ],
+    [
+      'IPv4 dropped as a whole, and accepted in half: closed but for that',
+      ['action: drop, destination: 0.0.0.0/0', 'action: accept, destination: 128.0.0.0/1'],
+      ['6 ipv6-left-open warning'],
+    ],
+    [
+      'all drops of IPv4 under accepts, which share it between them: not closed',
+      [
+        'action: drop, destination: 0.0.0.0/0',
+        'action: accept, destination: 0.0.0.0/1',
+        'action: accept, destination: 128.0.0.0/1',
+      ],
+      ['6 never-decides warning'],
+    ],
     ['IPv6 closed and IPv4 open', ['action: drop, destination: "::/0"'], ['6 ipv4-left-open warning']],
     [
       'one family closed for a user, the other by a global rule: nothing',
