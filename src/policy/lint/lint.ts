@@ -47,7 +47,7 @@ function leftOpen(index: RuleIndex<DesiredRule>, user: string | null, closed: Fa
   const everything = open === 6 ? '::/0' : '0.0.0.0/0';
   const whose = user === null ? '' : ' for this user';
   const summary = `Drop rules such as ${quoteName(widest)} close all of IPv${closed}${whose} but what accept rules open, and IPv${open} stays open: rules never reach from one family into the other.`;
-  const hint = `Add a drop rule for ${everything}, and accept rules for what should pass.`;
+  const hint = `Add a drop rule for ${everything} in place of any for parts of it, and accept rules for what should pass.`;
   return [{ code: open === 6 ? 'ipv6-left-open' : 'ipv4-left-open', place: widest.place, summary, hint }];
 }
 
@@ -96,7 +96,7 @@ function transportLeftOpen(rule: DesiredRule, linted: Linted): readonly Finding[
   );
   if (twin === undefined) return [];
   const summary = `${quoteName(rule)} closes ${ports.type} port ${twin.port} and leaves ${other} port ${twin.port} open; ${twin.what}.`;
-  const hint = `Add a rule that drops ${other} port ${twin.port} for the same destination.`;
+  const hint = `Drop ${other} port ${twin.port} for the same destination, and take it out of drop rules for parts of that.`;
   return [{ code: 'transport-left-open', place: rule.place, summary, hint }];
 }
 

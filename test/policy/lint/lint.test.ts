@@ -263,6 +263,24 @@ describe('lint', () => {
     expect(problem?.summary).toContain('2 more rules of this line');
   });
 
+  it.each([
+    [
+      'transport-left-open',
+      ['action: drop, destination: 10.0.0.0/8, port_type: tcp, port_range: 443'],
+      'port_type: udp, port_range: 443',
+    ],
+    ['ipv6-left-open', ['action: drop, destination: 0.0.0.0/0'], null],
+  ])('of %s what the hint says can be typed beside a narrower drop', (code, rules, ports) => {
+    const more = ports === null ? '' : `, ${ports}`;
+    const [wide, narrow] = ports === null ? ['::/0', '2001:db8::/32'] : ['10.0.0.0/8', '10.1.0.0/16'];
+    const dropOf = (network: string) => `action: drop, destination: "${network}"${more}`;
+    const [problem] = lintText(manifests([...rules, dropOf(narrow)])).filter((one) => one.code === code);
+    expect(problem?.hint).toMatch(/in place of any for parts of it|take it out of drop rules for parts of that/);
+    const codesOf = (...added: readonly string[]) =>
+      build({ 'policy.yaml': manifests([...rules, ...added]) }).problems.map((one) => one.code);
+    expect([codesOf(dropOf(narrow), dropOf(wide)), codesOf(dropOf(wide))]).toEqual([['collision'], []]);
+  });
+
   it('tells to open a name server for the user whose own rule closes it, where that does it', () => {
     const spec = configuration('\n  default_client_dns: [10.1.2.3]');
     const hintOf = (...rules: readonly string[]) =>
