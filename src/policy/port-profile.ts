@@ -48,7 +48,8 @@ export function extendProfile<T extends Ruled, V>(
   edges.sort((a, b) => a.port - b.port);
   const low = edges[0]?.port ?? end;
   let piece = findPiece(profile, low);
-  const [starts, values] = [profile.starts.slice(0, piece + 1), profile.values.slice(0, piece + 1)];
+  const from = Math.max(0, piece - 1);
+  const [starts, values] = [profile.starts.slice(from, piece + 1), profile.values.slice(from, piece + 1)];
   const put = (start: number, value: V): void => {
     if (starts.at(-1) === start) {
       starts.pop();
@@ -74,8 +75,8 @@ export function extendProfile<T extends Ruled, V>(
     if (next === edges.length && port < end) put(port, profile.values[piece] as V);
   }
   return {
-    starts: starts.concat(profile.starts.slice(piece + 1)),
-    values: values.concat(profile.values.slice(piece + 1)),
+    starts: profile.starts.slice(0, from).concat(starts, profile.starts.slice(piece + 1)),
+    values: profile.values.slice(0, from).concat(values, profile.values.slice(piece + 1)),
   };
 }
 

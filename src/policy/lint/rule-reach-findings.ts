@@ -112,9 +112,8 @@ export function listCorners({ destination: { family, first, last }, ports, userI
 
 function changesNothing(rule: DesiredRule, linted: Linted): Finding {
   const { action } = rule.rule;
-  const leaders = listCorners(rule.rule).map((packet) => linted.leaders.of(packet));
-  const sample = leaders.find(([leader]) => leader === rule);
-  const next = sample?.[1] ?? null;
+  const sample = listCorners(rule.rule).find((packet) => linted.leaders.of(packet)[0] === rule);
+  const next = sample === undefined ? null : linted.leaders.of(sample)[1];
   const what = next === null ? 'the default' : quoteName(next);
   const by = sample === undefined ? '' : `, by ${what} for example`;
   const done = action === 'accept' ? 'accepted' : 'dropped';
@@ -137,49 +136,35 @@ export function computeRuleReach<T extends Ruled>(
 ): ReadonlyMap<T, RuleReach> {
   const reach = new Array<RuleReach>(items.length).fill('never');
   const fold = firstAndNext(items, keyOf);
+  const scopes = [null, ...index.users];
+  // The same values come at very many places: for which scope each was last judged.
+  const judgedFor = new Int32Array(ranks * (items.length + 1)).fill(-1);
   for (const [lane, { protocol }] of lanes.entries()) {
     const global = getLaneRules(index, null, lane);
-    const empty: Place = { profile: makeFlatProfile(fold.nothing), changed: [], isJudged: true };
-    const outermost = new Map<readonly T[], Place>();
-    const extend = (outer: Place, added: readonly T[]): Place => {
-      return outer === empty ? getOrMake(outermost, added, () => makeInner(outer, added)) : makeInner(outer, added);
-    };
-    const makeInner = (outer: Place, added: readonly T[]): Place => {
-      const changed: number[] = [];
-      const add: typeof fold.add = (before, some) => {
-        const value = fold.add(before, some);
-        if (value !== before) changed.push(value);
-        return value;
-      };
-      const profile = extendProfile(outer.profile, added, { ...fold, add }, protocol);
-      return { profile, changed: outer.isJudged ? changed : profile.values, isJudged: false };
-    };
-    for (const scope of [null, ...index.users]) {
+    const empty: PortProfile<number> = makeFlatProfile(fold.nothing);
+    const outermost = new Map<readonly T[], PortProfile<number>>();
+    const makeInner = (outer: PortProfile<number>, added: readonly T[]) => extendProfile(outer, added, fold, protocol);
+    const extend = (outer: PortProfile<number>, added: readonly T[]) =>
+      outer === empty ? getOrMake(outermost, added, () => makeInner(outer, added)) : makeInner(outer, added);
+    for (const [turn, scope] of scopes.entries()) {
       const own = getLaneRules(index, scope, lane);
-      const visit = (_first: bigint, _last: bigint, place: Place): void => {
-        if (!place.isJudged) for (const value of place.changed) judge(value, scope);
-        place.isJudged = true;
+      const visit = (_first: bigint, _last: bigint, { values }: PortProfile<number>): void => {
+        for (const value of values) if (judgedFor[value] !== turn) judge(value, turn);
       };
       for (const area of own.named) sweep(scope === null ? [own] : [own, global], area, { empty, extend, visit });
     }
   }
 
-  function judge(value: number, scope: string | null): void {
+  function judge(value: number, turn: number): void {
+    judgedFor[value] = turn;
     const key = Math.floor(value / ranks);
     const item = items[key];
-    if (item === undefined || item.rule.userId !== scope || reach[key] === 'matters') return;
+    if (item === undefined || item.rule.userId !== scopes[turn] || reach[key] === 'matters') return;
     const rank = (value % ranks) as typeof noRank;
     reach[key] = getVerdict(rank) === item.rule.action ? 'idle' : 'matters';
   }
 
   return new Map(items.map((item, key) => [item, reach[key] ?? 'never']));
-}
-
-interface Place {
-  readonly profile: PortProfile<number>;
-  /** What is to be judged there: the values that differ from those around it, which were judged, or all of them. */
-  readonly changed: readonly number[];
-  isJudged: boolean;
 }
 
 const ranks = noRank + 1;
