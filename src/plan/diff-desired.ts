@@ -127,6 +127,7 @@ const timeFields = [
 export function findChanges(before: DesiredState, after: DesiredState, stays: readonly DesiredRule[] = []) {
   const listRules = ({ rules, upcoming = [] }: DesiredState) => [...rules, ...upcoming];
   const endAs = ({ rules, upcoming = [] }: DesiredState): readonly DesiredRule[] => {
+    if (stays.length === 0) return [];
     // The last of a key counts: the one in force, else the first to begin, until those that follow it without a gap have ended.
     const timed = upcoming.toSorted((a, b) => (b.notBefore ?? 0) - (a.notBefore ?? 0));
     const ends = new Map([...timed, ...rules].map((one) => [formatRuleKey(one.rule), one.staysUntil ?? one.expires]));
@@ -141,7 +142,8 @@ export function findChanges(before: DesiredState, after: DesiredState, stays: re
 
 /** The traffic that differs at this time (ms since 1970) between rules that have times, and what differs later; null: too many looks. */
 export function compareTimes({ kept, left, changed, isNew }: ReturnType<typeof findChanges>, at: number) {
-  const users = new Set([...kept, ...left, ...changed].flatMap(({ rule }) => rule.userId ?? []));
+  const owners = [...kept, ...left, ...changed].map(({ rule }) => rule.userId);
+  const users = new Set(owners.filter((user) => user !== null));
   const all = { before: [...kept, ...left], after: [...kept, ...changed], users };
   const sides = selectNear(all, [...left, ...changed]);
   const effect = computeEffectAt(sides, at);
