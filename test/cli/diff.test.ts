@@ -228,6 +228,14 @@ describe('two folders', () => {
     expect([code, out]).toEqual([0, expect.stringContaining('10.0.0.54')]);
     put('new/main.yaml', configuration('10.0.0.53'));
     expect((await diff(['old', 'new'])).out).toContain('No differences');
+    // Another host for the sign-in is a change like any other, with no word on what would be sent.
+    put('new/main.yaml', configuration('10.0.0.53').replace('idp.example.com', 'evil.example.com'));
+    const moved = await diff(['old', 'new', '--detailed-exitcode']);
+    expect([moved.code, moved.out]).toEqual([2, expect.stringMatching(/^ {2}~ openid_connect_providers\[a\].* → /m)]);
+    expect(moved.out).toMatch(/^1 to update, 2 unchanged\.$/m);
+    expect(moved.out).not.toMatch(/client_secret|sent/);
+    const document = JSON.parse((await diff(['old', 'new', '--output', 'json'])).out);
+    expect(document.summary).toMatchObject({ update: 1, skip: 0 });
   });
 
   it('with errors end with 4, whichever has them, and say where', async () => {
