@@ -24,16 +24,15 @@ export function findObstacle({ settings, terminal }: Invocation, window: Problem
   return makeError('no-terminal', summary, `In scripts, cron and CI, add --yes to the same line. ${toLook}`);
 }
 
-/** That this plan waits for a window, or that somebody decided that it does not; null: neither. */
+/** That this plan is held until a window opens, or that somebody decided that it does not; null: neither. */
 export function explainWindow(settings: Settings, plan: Plan | null): Problem | null {
   if (plan === null || plan.steps.length === 0) return null;
   const closed = findClosedWindow(readWindows(settings), plan, readTimeAsked(settings, 'at') ?? systemClock.wallTime());
   if (closed === null) return null;
-  const { overrideWindow } = settings;
-  if (overrideWindow?.trim()) {
-    return { code: 'window-overridden', severity: 'note', summary: `no window is open; overridden: ${overrideWindow}` };
-  }
-  return makeNote('outside-window', closed.message, 'To apply it all the same: --override-window REASON.');
+  const summary = `no window is open; overridden: ${settings.overrideWindow}`;
+  if (settings.overrideWindow?.trim()) return { code: 'window-overridden', severity: 'note', summary };
+  const then = closed.opensAt === null ? 'Check `windows`, or apply it' : 'Only a sidecar waits: apply it then, or';
+  return makeNote('outside-window', closed.message, `${then} now with --override-window REASON.`);
 }
 
 /** Asks whether to apply the plan that was just shown; true for `y` and `yes` alone. */

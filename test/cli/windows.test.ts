@@ -20,21 +20,25 @@ describe('windows', () => {
   it('an apply outside of a window writes nothing, ends with 3, and says what to type', async () => {
     const run = await world.cli(['--config', 'closed.yaml', 'm']);
     expect(run.code).toBe(3);
-    expect(run.err).toContain('outside the window: this plan opens traffic, and no window was found that lets it pass');
-    expect(run.err).toContain('--override-window REASON');
+    expect(run.err).toContain('outside the window: this plan opens traffic, and no window was found for it');
+    expect(run.err).toContain('Check `windows`, or apply it now with --override-window REASON.');
     expect(world.simulator.rules().length).toBe(1);
     // A script whose variable is empty gives no reason.
     expect((await world.cli(['--config', 'closed.yaml', '--override-window', ' ', 'm'])).code).toBe(3);
     expect(world.simulator.rules().length).toBe(1);
   });
 
-  it('a plan says that it would wait', async () => {
+  it('a plan says that it is held, and that only a sidecar waits for the window', async () => {
     const run = await world.cli(['--plan', '--config', 'closed.yaml', 'm']);
     expect(run.code).toBe(0);
     expect(run.out + run.err).toContain('outside the window');
     world.write('new-year.yaml', 'windows:\n  - {kind: deny, schedule: "0 0 1 1 *", duration: 1d}\n');
     const ahead = (at: string) => world.cli(['plan', '--at', at, '--config', 'new-year.yaml', 'm']);
-    expect((await ahead('2099-01-01T12:00:00Z')).out).toContain('outside the window');
+    const { out } = await ahead('2099-01-01T12:00:00Z');
+    expect(out).toContain(
+      'outside the window: this plan opens traffic, and the next window opens at 2099-01-02T00:00:00Z',
+    );
+    expect(out).toContain('Only a sidecar waits: apply it then, or now with --override-window REASON.');
     expect((await ahead('2099-01-02T12:00:00Z')).out).not.toContain('outside the window');
   });
 

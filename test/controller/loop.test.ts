@@ -1014,7 +1014,7 @@ describe('windows', () => {
     fake.answer = () => (fake.applied.length === 0 ? { kind: 'apply', plan: opening } : { kind: 'in-sync' });
     start(fake);
     await fake.clock.until(() => ready(fake).reason === 'OutsideWindow');
-    expect(ready(fake).message).toContain('waits until 2023-11-18T00:00:00Z');
+    expect(ready(fake).message).toContain('the next window opens at 2023-11-18T00:00:00Z');
     expect(fake.loop.status().windowOpensAt).toBe(Date.parse('2023-11-18T00:00:00Z'));
     expect(fake.turns.map(({ what }) => what)).toEqual(['broken']);
     expect(stalled(fake).status).toBe('False');

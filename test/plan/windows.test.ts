@@ -317,10 +317,10 @@ describe('windows', () => {
     expect(opensAt([friday], now, planOf({ configures: true }))).toBe('2026-11-21T00:00');
     expect(opensAt([friday], now, planOf({ exposes: true }))).toBe('2026-11-21T00:00');
     expect(findClosedWindow([friday], planOf({ exposes: true, configures: true }), at(now))?.message).toContain(
-      'this plan opens traffic on the way and changes the Configuration, and it waits until',
+      'this plan opens traffic on the way and changes the Configuration, and the next window opens at',
     );
     const both = findClosedWindow([friday], planOf({ opens: true, exposes: true }), at(now))?.message;
-    expect(both).toContain('this plan opens traffic, and it');
+    expect(both).toContain('this plan opens traffic, and the next');
   });
 
   it('a window for the Configuration alone does not hold rules, and a plan over both waits for both', () => {
@@ -344,7 +344,7 @@ describe('windows', () => {
     ].map((one) => ({ kind: 'Rule', name: one.desired?.name ?? null, ...one }));
     const plan = { ...planOf({ opens: true, closes: true }), changes } as unknown as Plan;
     expect(findClosedWindow([friday], plan, at('2026-11-20T12:00Z'))?.message).toBe(
-      'outside the window: this plan opens traffic, and it waits until 2026-11-21T00:00:00Z; what closes waits with it: r2, accept 10.2.0.0/16 tcp 443 for user 00000000, r3',
+      'outside the window: this plan opens traffic, and the next window opens at 2026-11-21T00:00:00Z; what closes is held with it: r2, accept 10.2.0.0/16 tcp 443 for user 00000000, r3',
     );
   });
 });

@@ -29,10 +29,10 @@ export function findClosedWindow(windows: readonly Window[], plan: Plan, now: nu
   const opensAt = findOpening(scopes, now);
   if (opensAt === now) return null;
   const does = needs.map((one) => one.does).join(' and ');
-  const until = opensAt === null ? 'no window was found that lets it pass' : `it waits until ${formatInstant(opensAt)}`;
+  const next = opensAt === null ? 'no window was found for it' : `the next window opens at ${formatInstant(opensAt)}`;
   const closing = plan.effect.closes.length === 0 ? [] : listRevocations(plan);
-  const waiting = closing.length === 0 ? '' : `; what closes waits with it: ${joinSome(closing, 5)}`;
-  return { opensAt, message: `outside the window: this plan ${does}, and ${until}${waiting}` };
+  const waiting = closing.length === 0 ? '' : `; what closes is held with it: ${joinSome(closing, 5)}`;
+  return { opensAt, message: `outside the window: this plan ${does}, and ${next}${waiting}` };
 }
 
 /** The rules by which a plan takes access away. */
