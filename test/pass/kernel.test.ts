@@ -1,4 +1,4 @@
-import { setTimeout } from 'node:timers/promises';
+import { once } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Enforcement, reportUnreadable } from '../../src/enforcement/report.ts';
 import { waitUntilEnforced, waitUntilStill } from '../../src/pass/kernel.ts';
@@ -7,6 +7,7 @@ import type { Clock } from '../../src/ports.ts';
 import { reconcile } from '../../src/reconcile.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
 import { rule } from '../cli/harness.ts';
+import { type VirtualClock, virtualClock } from '../controller/support/virtual-clock.ts';
 import { passOver } from '../enforcement/support/pass.ts';
 import { token } from '../enforcement/support/server.ts';
 
@@ -92,9 +93,16 @@ describe('a kernel whose looks take long holds up no sidecar', () => {
   /** What the first look found live, and how it ends: `hangs` until it is stopped. */
   let liveAtLook: number | null;
   let look: 'hangs' | 'differs' | 'unreadable';
+  /** Stands still while the server answers, however long that takes. */
+  let clock: VirtualClock;
+  /** Told when a look begins, with the signal that ends it. */
+  let onLook: (signal: AbortSignal) => void;
 
   beforeEach(async () => {
-    [liveAtLook, look] = [null, 'hangs'];
+    clock = virtualClock();
+    // The time of the server, which is this machine's; a rule ends at a whole second.
+    clock.suspend(Math.floor(Date.now() / 1000) * 1000 - clock.wallTime());
+    [liveAtLook, look, onLook] = [null, 'hangs', () => undefined];
     simulator = await startSimulator({ token });
     close = async () => undefined;
   });
@@ -105,14 +113,15 @@ describe('a kernel whose looks take long holds up no sidecar', () => {
   });
 
   const slow: Enforcement = {
-    check: async (_live, _names, signal) => {
+    check: async (_live, _names, signal = new AbortController().signal) => {
       liveAtLook ??= simulator.rules().length;
-      if (look === 'hangs') await setTimeout(4000, null, { signal }).catch(() => null);
+      onLook(signal);
+      if (look === 'hangs' && !signal.aborted) await once(signal, 'abort');
       return { ...reportUnreadable('', 1), state: look === 'differs' ? 'differs' : 'unreadable' };
     },
   };
 
-  /** One pass of a sidecar over a rule that is live already and one that ends then, and how long it took. */
+  /** One pass of a sidecar over a rule that is live already and one that ends then. */
   async function run(expires: number, change: Partial<PassDependencies> = {}, repair = false) {
     const times = `, expires: "${new Date(expires).toISOString()}"`;
     const text = rule('a', 'action: drop, destination: 10.1.0.0/16') + rule('b', `${ends}${times}`);
@@ -120,11 +129,24 @@ describe('a kernel whose looks take long holds up no sidecar', () => {
     const { pass, ...rest } = passOver({ simulator }, '', { repair, waitMs: 15_000 });
     close = rest.close;
     const enforcement = { kernel: slow, repair, waitMs: 15_000, waitInSync: false };
-    const sidecar = { ...pass, baseApplied: true, pendingUntil: null, enforcement, ...change };
-    const from = Date.now();
+    const sidecar = { ...pass, clock, baseApplied: true, pendingUntil: null, enforcement, ...change };
     const content = { revision: 'r', files: [{ path: 'a.yaml', bytes, hash: text }] };
-    const result = await reconcile(content, sidecar, async () => true);
-    return { result, ms: Date.now() - from };
+    return await reconcile(content, sidecar, async () => true);
+  }
+
+  /** What a pass comes to whose looks end when this much time has passed since the first began, and not before. */
+  async function endsAfter(ms: number, ...asked: Parameters<typeof run>) {
+    const looked = new Promise<AbortSignal>((resolve) => {
+      onLook = resolve;
+    });
+    const running = run(...asked);
+    const signal = await looked;
+    await clock.pass(ms - 1);
+    expect(signal.aborted).toBe(false);
+    await clock.pass(1);
+    expect(signal.aborted).toBe(true);
+    const { end, kernel } = await running;
+    return [end, kernel?.report.state];
   }
 
   const ends = 'action: accept, destination: 10.2.0.0/16';
@@ -138,8 +160,8 @@ describe('a kernel whose looks take long holds up no sidecar', () => {
   ])('%s before anybody looks', async (_, change) => {
     seed();
     look = 'unreadable';
-    const { result } = await run(Date.now() - 1000, { ...change, agreedAt: Date.now() - 60_000 });
-    expect([result.apply?.end, liveAtLook, simulator.rules().length]).toEqual(['converged', 1, 1]);
+    const { apply } = await run(clock.wallTime() - 1000, { ...change, agreedAt: clock.wallTime() - 60_000 });
+    expect([apply?.end, liveAtLook, simulator.rules().length]).toEqual(['converged', 1, 1]);
   });
 
   it.each([
@@ -148,27 +170,25 @@ describe('a kernel whose looks take long holds up no sidecar', () => {
   ])('what is taken back is written before anybody looks%s', async (_, repair) => {
     look = 'unreadable';
     const { options } = passOver({ simulator }, '', { repair, waitMs: null }).pass;
-    await run(Date.now() + 60_000, { options: { ...options, goesBack: true } }, repair);
+    await run(clock.wallTime() + 60_000, { options: { ...options, goesBack: true } }, repair);
     expect([liveAtLook, simulator.rules().length]).toEqual([2, 2]);
   });
 
   it('a look that hangs ends when a rule ends', async () => {
     seed();
-    const { result, ms } = await run(Date.now() + 1000);
-    expect([result.end, result.kernel?.report.state, ms < 2500]).toEqual(['in-sync', 'unreadable', true]);
+    expect(await endsAfter(1000, clock.wallTime() + 1000)).toEqual(['in-sync', 'unreadable']);
   });
 
   it('a look that hangs ends when it is time to go back, and is short once that is over', async () => {
     seed();
-    const never = Date.now() + 3_600_000;
-    expect((await run(never, { pendingUntil: Date.now() + 1000 })).ms).toBeLessThan(2500);
+    const never = clock.wallTime() + 3_600_000;
+    await endsAfter(1000, never, { pendingUntil: clock.wallTime() + 1000 });
     await close();
-    expect((await run(never, { pendingUntil: Date.now() - 1000 })).ms).toBeLessThan(1800);
+    await endsAfter(500, never, { pendingUntil: clock.wallTime() - 1000 });
   });
 
   it('the wait for the filter after an apply ends when a rule ends, with what was seen last', async () => {
     look = 'differs';
-    const { result, ms } = await run(Date.now() + 1500);
-    expect([result.end, result.kernel?.report.state, ms < 3500]).toEqual(['applied', 'differs', true]);
+    expect(await endsAfter(2000, clock.wallTime() + 2000)).toEqual(['applied', 'differs']);
   });
 });
