@@ -961,6 +961,19 @@ describe('secrets of the Configuration before', () => {
   });
 });
 
+it('confirm says of a revision of a sidecar that waits that only the command of `confirmWith` confirms it', async () => {
+  const record = join(world.folder, 'state/reconcile/record.json');
+  mkdirSync(join(world.folder, 'state/reconcile'), { recursive: true, mode: 0o700 });
+  const say = (pendingRevision: string | null): void =>
+    writeFileSync(record, JSON.stringify({ format_version: 1, pendingRevision }), { mode: 0o600 });
+  say(`sha256:${'a'.repeat(64)}`);
+  const { code, err } = await run('confirm');
+  expect([code, err]).toEqual([1, expect.stringContaining('only the command of `confirmWith` confirms the revision')]);
+  expect(err).toContain('remove `confirmWith` from its settings and send it SIGHUP');
+  say(null);
+  expect((await run('confirm')).err).toContain('no apply waits to be confirmed');
+});
+
 describe('a field that waits for its secret', () => {
   const rest = (): string => join(world.folder, 'state/reconcile/oneshot/wants-secret.json');
   const apply = async (secret: string) => {

@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
 import { escapeControls } from '../../model/printable.ts';
+import { isObject } from '../../model/result.ts';
 import { listWaiting } from '../../pass/go-back.ts';
 import { countChanges } from '../../pass/history.ts';
 import { renderDocument } from '../../report/json.ts';
@@ -15,6 +16,11 @@ export async function run(given: Invocation): Promise<Answer> {
   const files = openPending(given);
   const pending = await loadPending(given);
   if (pending === null) {
+    const record = await files.read('../record.json');
+    if (isObject(record) && record['pendingRevision']) {
+      const summary = 'only the command of `confirmWith` confirms the revision of a sidecar that waits here';
+      throw makeFailure('state', summary, 'to keep it, remove `confirmWith` from its settings and send it SIGHUP');
+    }
     const summary = `no apply waits to be confirmed in ${given.settings.stateDir ?? path.dirname(files.folder)}`;
     const places = 'check --base-url and --state-dir (of a fleet: DIR/targets/NAME)';
     throw makeFailure('state', summary, `${places}; or it was taken back: reconcile history`);
