@@ -91,7 +91,7 @@ export function viewPass(end: PassEnding, verdict: Verdict, clock: Clock) {
     result: verdict.kind,
     reason: verdict.reason,
     message: verdict.message,
-    steps: end.result?.plan?.steps.length ?? 0,
+    steps: Math.max(end.result?.plan?.steps.length ?? 0, end.outcomes?.length ?? 0),
     outcomes,
   };
 }

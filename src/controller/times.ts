@@ -3,6 +3,7 @@ import { formatRuleKey } from '../model/rule.ts';
 import { type Boundary, type DesiredState, findNextBoundary, listBoundaries } from '../model/state.ts';
 import type { PassResult, TimesPart } from '../pass/pass.ts';
 import type { SourceContent } from '../ports.ts';
+import { shortenRevision } from './conditions.ts';
 import type { PassOrder } from './gate.ts';
 import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
@@ -148,7 +149,7 @@ export async function runBack(lead: Leadership, revision: string): Promise<PassR
   const { desired = null, problems = [] } = first.result ?? {};
   const rest = await takeBack('rest', desired?.state);
   if (rest.result?.failure?.code === 'no-record') {
-    const summary = `What ${content.revision.slice(0, 12)} leaves alone may be as that revision left it: nothing here recorded it.`;
+    const summary = `What ${shortenRevision(content.revision)} leaves alone may be as that revision left it: nothing here recorded it.`;
     const left = makeError('not-gone-back', summary, 'Look at the server.');
     return { ...first, content, result: first.result && { ...first.result, problems: [...problems, left] } };
   }

@@ -635,6 +635,25 @@ describe('going back', () => {
     expect([written(), asked]).toEqual([['r2', 'r1'], new Set([null, saved().appliedDesired])]);
   });
 
+  it('counts in its pass all steps that it wrote, and says of which revision nothing is recorded', async () => {
+    await pushUnconfirmed();
+    await fake.clock.until(() => ready().reason === 'NotConfirmed');
+    const { passes } = fake.loop.status();
+    const [first] = passes.filter(({ reason }) => reason === 'NotConfirmed');
+    const { answer } = fake;
+    fake.answer = (request) => (request.back === 'rest' ? { kind: 'in-sync' } : answer(request));
+    await push('r3');
+    await fake.clock.until(() => ready().message.startsWith('r3 was not confirmed in time'));
+    const back = fake.loop
+      .status()
+      .passes.filter(({ reason, outcomes }) => reason === 'NotConfirmed' && outcomes.done > 0);
+    expect(back.map(({ steps, outcomes }) => [steps, outcomes.done])).toEqual([
+      [2, 2],
+      [2, 2],
+    ]);
+    expect(first?.message).toContain('but for this: What r1 leaves alone');
+  });
+
   it('an outage: it is tried again until the server answers', async () => {
     await pushUnconfirmed();
     const { answer } = fake;
