@@ -35,7 +35,7 @@ const connection = {
   caFile: { kind: 'path', help: 'PEM file with the authorities to trust' },
   allowHttp: { kind: 'switch', help: 'allow plain http beyond loopback' },
   proxy: { kind: 'choice', choices: ['env'], help: 'env: by the proxy that HTTPS_PROXY and NO_PROXY name' },
-  timeout: { kind: 'duration', default: 15_000, help: 'deadline of one request' },
+  timeout: { kind: 'duration', default: 15_000, help: 'deadline of a request; at least 40s for identity providers' },
 } as const satisfies OptionTable;
 
 const manifests = {

@@ -40,9 +40,12 @@ export interface ApiClient extends LiveApi {
   close(): Promise<void>;
 }
 
+/** Shortest deadline of OpenID Connect providers, ms: the server reads a document, then its keys, each for 15 s (facts, 5.1). */
+const providersTimeoutMs = 40_000;
+
 interface Connection extends Pick<ApiClientOptions, 'token'> {
   readonly base: BaseUrl;
-  readonly exchange: (request: Dispatcher.DispatchOptions, signal: AbortSignal) => ReturnType<typeof exchange>;
+  readonly exchange: (order: Omit<Parameters<typeof exchange>[1], 'maxBodyBytes'>) => ReturnType<typeof exchange>;
   readonly timeoutMs: number;
 }
 
@@ -85,9 +88,9 @@ export function createApiClient(options: ApiClientOptions): Result<ApiClient, st
     return fail('HTTPS_PROXY or HTTP_PROXY is not the address of a proxy; write it like http://proxy.example.com:3128');
   let [current, trusted] = [first, ca.value];
   /** Sends nothing where the certificate is not trusted: then it reads the CA file anew, and keeps that if the server answers. */
-  const exchangeTrusted: Connection['exchange'] = async (request, signal) => {
+  const exchangeTrusted: Connection['exchange'] = async (order) => {
     const used = current;
-    const send = (dispatcher: Dispatcher) => exchange(dispatcher, { request, timeoutMs, signal, maxBodyBytes });
+    const send = (dispatcher: Dispatcher) => exchange(dispatcher, { ...order, maxBodyBytes });
     const answer = await send(used);
     if (answer.ok || !/^(CERT|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO)_/.test(getErrorCode(answer.error.error))) return answer;
     if (current !== used) return send(current);
@@ -129,7 +132,9 @@ function methodsOf(connection: Connection): LiveApi {
     method: Request['method'],
     path: string,
     more: Pick<Request, 'body' | 'parse'> = {},
-  ): Promise<ApiResult> => send(connection, { signal, method, path, secrets: [...stored, ...sent], ...more });
+    timeoutMs = connection.timeoutMs,
+  ): Promise<ApiResult> =>
+    send({ ...connection, timeoutMs }, { signal, method, path, secrets: [...stored, ...sent], ...more });
   /** Secrets that the Configuration held when it was last read, and those last sent. */
   let stored: ReadonlySet<string> = new Set();
   let sent: ReadonlySet<string> = new Set();
@@ -152,7 +157,8 @@ function methodsOf(connection: Connection): LiveApi {
       const [path, because] = ['/v0/configuration', 'a secret that the request needs has no value here'];
       if (made === null) return neverSent('PATCH', path, 'unknown-secret', because);
       sent = made.secrets;
-      return call(signal, 'PATCH', path, { body: made.body });
+      const leastMs = 'openid_connect_providers' in configuration ? providersTimeoutMs : 0;
+      return call(signal, 'PATCH', path, { body: made.body }, Math.max(connection.timeoutMs, leastMs));
     },
   };
 }
@@ -195,7 +201,7 @@ async function send(connection: Connection, request: Request): Promise<ApiResult
   if (signal.aborted) return neverSent(method, path, 'aborted', 'the request was stopped before it was sent');
   const headers = { accept: 'application/json', 'content-type': 'application/json', authorization: `Bearer ${token}` };
   const dispatched = { origin: base.origin, path: base.prefix + path, method, headers, body: request.body ?? null };
-  const answer = await connection.exchange(dispatched, signal);
+  const answer = await connection.exchange({ request: dispatched, timeoutMs, signal });
   const where = `${method} ${path} to ${base.host}`;
   if (!answer.ok) return explainNoAnswer(where, answer.error, timeoutMs, signal.aborted);
   const { status, text } = answer.value;

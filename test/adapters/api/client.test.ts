@@ -348,6 +348,16 @@ describe('a request', () => {
     await api.close();
   });
 
+  test('the answer to providers is waited for longer than --timeout: the server reads their documents first', async () => {
+    const answers: (() => unknown)[] = [];
+    const url = await serve((_, response) => void answers.push(() => response.writeHead(422).end('{"errors":{}}')));
+    const api = client(url, { requestTimeoutMs: 200 });
+    const slow = api.updateConfiguration({ openid_connect_providers: [] }, signal);
+    expect(await api.updateConfiguration({ default_client_mtu: 1300 }, signal)).toMatchObject({ code: 'timeout' });
+    for (const answer of answers) answer();
+    expect(await slow).toMatchObject({ kind: 'answer', status: 422 });
+  });
+
   test('a redirect counts though its body never ends', async () => {
     const url = await serve((_, response) => {
       response.writeHead(302, { location: 'https://elsewhere.example/' }).write('<html>');
