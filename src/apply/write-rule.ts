@@ -1,9 +1,9 @@
 import { decodeLiveRule } from '../live/live-rules.ts';
 import { makeError } from '../model/problem.ts';
-import { ok } from '../model/result.ts';
+import { ok, type Result } from '../model/result.ts';
 import { compareRules, formatRuleKey, type Rule, toWire, type WireRule, wireFields } from '../model/rule.ts';
 import type { UpdateStep } from '../plan/plan.ts';
-import type { ApiAnswer } from '../ports.ts';
+import type { ApiAnswer, ApiResult } from '../ports.ts';
 import { isOverlap } from './answer-text.ts';
 import { isSuccess, type Settled } from './outcome.ts';
 import { computeBackoffMs } from './send.ts';
@@ -144,14 +144,15 @@ function patchRule(
 ): Promise<Settled> {
   const { session, priority } = order;
   const request = `PATCH /v0/rules/${id}`;
-  /** The live rule with that id, told apart by whether it is as it was asked for. */
-  const look = async () => {
+  const done = (status: number | null): Settled => ({ outcome: 'done', status, liveId: id });
+  /** How it ended by what is live; null: the rule is there, and not as it was asked for. */
+  const look = async (answer: ApiResult): Promise<Result<Settled | null, string>> => {
     const listed = await session.freshRules(priority);
     if (!listed.ok) return listed;
     const live = listed.value.find((one) => one.id === id);
-    return ok(live === undefined ? 'gone' : formatRuleKey(live.rule) === formatRuleKey(rule) ? 'done' : 'open');
+    if (live === undefined) return ok({ ...settleFailed(answer, request), surprise: true });
+    return ok(formatRuleKey(live.rule) === formatRuleKey(rule) ? done(answer.status) : null);
   };
-  const done = (status: number | null): Settled => ({ outcome: 'done', status, liveId: id });
   return sendWrite(order, {
     method: 'PATCH',
     path: `/v0/rules/${id}`,
@@ -163,18 +164,12 @@ function patchRule(
       const surprise = { ...settleFailed(answer, request), surprise: true };
       if (answer.status === 404) return surprise;
       if (!isOverlap(answer)) return null;
-      const seen = await look();
+      const seen = await look(answer);
       if (!seen.ok) return settleUnknown(answer, request, seen.error);
-      if (seen.value === 'done') return done(answer.status);
-      session.collisionsSeen ||= seen.value === 'open';
-      return surprise;
+      session.collisionsSeen ||= seen.value === null;
+      return seen.value ?? surprise;
     },
-    find: async (answer) => {
-      const seen = await look();
-      if (!seen.ok) return seen;
-      if (seen.value === 'gone') return ok({ ...settleFailed(answer, request), surprise: true });
-      return ok(seen.value === 'done' ? done(answer.status) : null);
-    },
+    find: look,
   });
 }
 
