@@ -95,13 +95,13 @@ async function maySend(rest: Plan, isLast: boolean, unseen: readonly string[], p
 function learn(progress: Progress, result: RoundResult, session: Session): void {
   progress.leftOpen = [...progress.leftOpen, ...result.leftOpen];
   for (const one of result.outcomes) {
-    const { step, outcome } = one;
+    const { step, outcome, mayLand } = one;
     progress.outcomes.push(one);
     const key = keyOf(step);
     if (outcome === 'done')
       for (const part of partsOf(step)) progress.done.set(part, (progress.done.get(part) ?? 0) + 1);
     // After a surprise a failed or dropped step may well work in the next plan.
-    if ((outcome === 'failed' || outcome === 'dropped') && !result.surprised) progress.givenUp.add(key);
+    if ((outcome === 'failed' || outcome === 'dropped' || mayLand) && !result.surprised) progress.givenUp.add(key);
   }
   session.context.logger.debug('round ended', { steps: result.outcomes.length, surprised: result.surprised });
 }

@@ -20,6 +20,8 @@ export interface Settled {
   readonly restored?: boolean;
   /** Another writer had deleted the rule before. */
   readonly byOther?: boolean;
+  /** An attempt without an answer was not seen carried out when none was left, and may be yet. */
+  readonly mayLand?: boolean;
   /** It was not sent, and no earlier attempt can have been carried out. */
   readonly unsent?: boolean;
   /** The server holds something the plan did not know of: worth planning again. */

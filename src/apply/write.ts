@@ -1,4 +1,4 @@
-import { ok, type Result } from '../model/result.ts';
+import type { Result } from '../model/result.ts';
 import type { ApiAnswer, ApiResult, JournalEntry } from '../ports.ts';
 import { describeAnswer } from './answer-text.ts';
 import type { Settled } from './outcome.ts';
@@ -66,7 +66,12 @@ function settle(write: Write, { session, priority }: WriteOrder): Promise<Settle
   const { clock } = session.context;
   const request = `${write.method} ${write.path}`;
   let sentAt = 0;
+  /** Whether an attempt may be carried out yet. A server that answers 500 itself is done with it, and was read since. */
   let sentBefore = false;
+  const giveUp = (answer: ApiResult): Settled =>
+    sentBefore
+      ? { ...settleUnknown(answer, request, 'it was not seen'), mayLand: true }
+      : settleFailed(answer, request);
   return send<Settled>({
     check: async () => {
       const unsent = (await write.check?.(sentBefore)) ?? null;
@@ -88,14 +93,15 @@ function settle(write: Write, { session, priority }: WriteOrder): Promise<Settle
         const accepted = await write.accept(judged.answer);
         if (accepted !== null) return accepted;
       }
-      if (kind === 'broken') return settleFailed(answer, request);
+      if (kind === 'broken') return giveUp(answer);
       if (kind === 'refused') return (await write.refuse?.(judged.answer, sentBefore)) ?? settleFailed(answer, request);
       if (kind === 'unauthorized') {
         session.stop('unauthorized');
-        return priority === 'normal' ? settleFailed(answer, request) : null;
+        return priority === 'normal' ? giveUp(answer) : null;
       }
-      const found = mayBeDone(judged) ? await write.find(answer, sentAt) : ok(null);
-      sentBefore ||= mayBeDone(judged);
+      if (!mayBeDone(judged)) return null;
+      const found = await write.find(answer, sentAt);
+      sentBefore ||= answer.status !== 500;
       session.wrote ||= !found.ok || found.value?.outcome === 'done';
       return found.ok ? found.value : settleUnknown(answer, request, found.error);
     },
@@ -104,7 +110,7 @@ function settle(write: Write, { session, priority }: WriteOrder): Promise<Settle
       if (isAway(answer)) await session.freshRules(priority);
       return session.retry(attempt, priority);
     },
-    giveUp: (answer) => settleFailed(answer, request),
+    giveUp,
   });
 }
 

@@ -193,6 +193,27 @@ describe('faults of the API', () => {
     expect(report.outcomes.map((each) => each.outcome)).toEqual([outcome, 'failed']);
   });
 
+  test.each([
+    ['POST', 504, 'unknown'],
+    ['POST', 500, 'failed'],
+    ['DELETE', 504, 'unknown'],
+    ['DELETE', 500, 'failed'],
+  ] as const)(
+    '4: a %s that is answered %i each time is %s, for only a proxy may answer before the server, and is not sent by the next plan',
+    async (method, status, outcome) => {
+      const simulator = await simulate();
+      simulator.seed([{ action: 'drop', destination: '10.0.0.0/8' }]);
+      simulator.faults.inject({ match: { method }, fault: { kind: 'status', status } });
+      const lines = method === 'POST' ? ['drop 10.0.0.0/8', 'accept 11.0.0.0/8'] : [];
+      const { report, requests } = await run(simulator, lines);
+      expect(report.outcomes.map((each) => [each.outcome, each.status])).toEqual([[outcome, status]]);
+      expect([report.end, requests.filter((one) => one.method === method)]).toEqual([
+        'not-converged',
+        expect.objectContaining({ length: 5 }),
+      ]);
+    },
+  );
+
   test('5: 404 to a PATCH leads to a new plan, which creates what is gone', async () => {
     const simulator = await simulate({ overlapConstraints: false });
     const [id] = simulator.seed([{ action: 'drop', destination: '10.0.0.0/8' }]);
