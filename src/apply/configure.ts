@@ -6,7 +6,7 @@ import { compareField, hasChanged } from '../plan/diff-configuration.ts';
 import type { ConfigureStep } from '../plan/plan.ts';
 import type { ApiAnswer } from '../ports.ts';
 import { describeAnswer, readErrors, readFieldMessages } from './answer-text.ts';
-import type { Settled } from './outcome.ts';
+import { isSuccess, type Settled } from './outcome.ts';
 import { readConfiguration } from './read.ts';
 import type { Session } from './session.ts';
 import { sendWrite, type WriteOrder } from './write.ts';
@@ -14,11 +14,29 @@ import { sendWrite, type WriteOrder } from './write.ts';
 const request = 'PATCH /v0/configuration';
 
 /**
- * PATCHes the Configuration with the fields that differ. When the server's environment pins some of them it refuses the whole
- * request (observed: recordings/configuration_env_override): then the others are sent alone, once the lock-out guard has
- * passed on what that would leave; else nothing is sent. A pinned field fails the step, with its own problem.
+ * PATCHes the Configuration with the fields that differ. While a provider's document cannot be read, new or stored, the server refuses all
+ * that comes with providers (observed: recordings/configuration_oidc): going back sends before what lets people sign in, and the rest.
  */
 export async function configure(step: ConfigureStep, order: WriteOrder): Promise<Settled> {
+  const { before, desired, fields } = step;
+  const isFirst = (field: ConfigurationField): boolean =>
+    field === 'local_auth_enabled' ? desired.fields[field] === true : !signInFields.some((one) => one === field);
+  const [first, last] = [fields.filter(isFirst), fields.filter((field) => !isFirst(field))];
+  const { goesBack } = order.session.context;
+  if (!goesBack || first.length === 0 || !last.includes('openid_connect_providers')) return sendUnpinned(step, order);
+  const begun = await sendUnpinned({ ...step, fields: first }, order);
+  const between = { ...before.fields, ...Object.fromEntries(first.map((field) => [field, desired.fields[field]])) };
+  const ended = await sendUnpinned({ ...step, fields: last, before: { ...before, fields: between } }, order);
+  if (isSuccess(ended)) return begun;
+  return isSuccess(begun) && ended.outcome === 'failed' ? { ...ended, fields: first } : ended;
+}
+
+/**
+ * When the server's environment pins some of the fields it refuses the whole request (observed: recordings/configuration_env_override):
+ * then the others are sent alone, once the lock-out guard has passed on what that would leave; else nothing is sent. A pinned field
+ * fails the step, with its own problem.
+ */
+async function sendUnpinned(step: ConfigureStep, order: WriteOrder): Promise<Settled> {
   const { session } = order;
   const { desired, before } = step;
   const [settled, pinned] = await patch(step, order);
@@ -39,9 +57,9 @@ export async function configure(step: ConfigureStep, order: WriteOrder): Promise
     return { ...failed, message: `${request}: nothing was sent, for without ${names} nobody could sign in` };
   }
   const [second] = await patch({ ...step, fields: rest }, order);
-  if (second.outcome !== 'done') return second;
+  if (second.outcome !== 'done') return { ...second, fields: second.outcome === 'failed' ? [] : rest };
   const message = `${request}: all but ${names}, pinned by the server's environment`;
-  return { ...failed, status: second.status, message };
+  return { ...failed, status: second.status, message, fields: rest };
 }
 
 /** Says why a step is planned again: others changed its fields, or the ways to sign in, since. Null: it is sent. */
@@ -59,9 +77,6 @@ function judge({ desired, before, fields }: ConfigureStep, now: LiveConfiguratio
   const message = `${request}: planned again, for others changed ${others.join(', ')} meanwhile`;
   return { outcome: 'failed', status: null, surprise: true, message } satisfies Settled;
 }
-
-/** An attempt that was sent may have been carried out after all. */
-const unsure = (one: Settled | null): Settled | null => one && { ...one, outcome: 'unknown' };
 
 /** Sends the fields; with the fields for which the server refused the request. */
 async function patch(step: ConfigureStep, order: WriteOrder) {
@@ -82,41 +97,49 @@ async function patch(step: ConfigureStep, order: WriteOrder) {
     accept: (answer) => acceptConfigured(step, answer),
     refuse: (answer) => {
       pinned = pinnedFields(answer, step.fields);
-      return pinned.length === 0 ? settleRefused(step, answer) : null;
+      return pinned.length === 0 ? settleRefused(step, answer, session.context.goesBack) : null;
     },
     find: async ({ status }) => {
       const read = await readConfiguration(session.reading);
       if (!read.ok) return fail(read.error.message);
-      return ok(
-        selectDiffering(step, read.value).length === 0
-          ? { outcome: 'done', status }
-          : unsure(judge(step, read.value, session)),
-      );
+      if (selectDiffering(step, read.value).length === 0) return ok({ outcome: 'done', status });
+      // An attempt that was sent may have been carried out after all.
+      const others = judge(step, read.value, session);
+      return ok(others && { ...others, outcome: 'unknown' });
     },
   });
   return [settled, pinned] as const;
 }
 
 /** The server counts providers from the first that it had (observed: recordings/configuration_oidc); the problem names ours. */
-function settleRefused({ desired }: ConfigureStep, answer: ApiAnswer): Settled | null {
+function settleRefused({ desired }: ConfigureStep, answer: ApiAnswer, goesBack = false): Settled {
   let place: Place | undefined;
   const nameField = (path: string): string => {
-    for (const field of providerFields) {
-      const [, counted, rest] = path.startsWith(field) ? (/\[(\d+)\](.*)$/.exec(path) ?? []) : [];
-      if (counted === undefined) continue;
-      const sent = desired.fields[field] ?? [];
-      const wrong = readErrors(answer.body)[field];
-      const index = Number(counted) - Math.max(0, (Array.isArray(wrong) ? wrong.length : 0) - sent.length);
-      place ??= desired.places[`${field}[${index}]`] ?? desired.places[field];
-      return `${field}[${index}]${rest} (id \`${sent[index]?.id ?? 'unknown'}\`)`;
-    }
-    return path;
+    const field = providerFields.find((one) => path.startsWith(one));
+    const [, counted, rest] = /\[(\d+)\](.*)$/.exec(path) ?? [];
+    if (field === undefined || counted === undefined) return path;
+    const sent = desired.fields[field] ?? [];
+    const wrong = readErrors(answer.body)[field];
+    const index = Number(counted) - Math.max(0, (Array.isArray(wrong) ? wrong.length : 0) - sent.length);
+    place ??= desired.places[`${field}[${index}]`] ?? desired.places[field];
+    return `${field}[${index}]${rest} (id \`${sent[index]?.id ?? 'unknown'}\`)`;
   };
   const message = describeAnswer(answer, request, nameField);
-  if (place === undefined) return null;
+  // Where nothing goes back, a document that can be read and is wrong stays so.
+  const unread = goesBack
+    ? /discovery_document_uri /
+    : /discovery_document_uri .*(%Mint\.TransportError|\{(429|5\d\d),)/;
+  const told = [...readFieldMessages(answer.body)].map(([field, texts]) => `${field} ${texts.join(' ')}`);
+  const atProvider = told.length > 0 && told.every((text) => unread.test(text));
   const hint = "mend this provider in the manifest; a discovery document must answer from the server's network";
-  const problem: Problem = { code: 'step-rejected', severity: 'error', summary: message, hint, place };
-  return { outcome: 'failed', status: answer.status, message, problem };
+  const problem: Problem | undefined = place && {
+    code: 'step-rejected',
+    severity: 'error',
+    summary: message,
+    hint,
+    place,
+  };
+  return { outcome: 'failed', status: answer.status, message, atProvider, ...(problem && { problem }) };
 }
 
 const providerFields = ['openid_connect_providers', 'saml_identity_providers'] as const;

@@ -61,6 +61,8 @@ export interface ApplyContext {
   readonly isOver?: (rule: DesiredRule) => boolean;
   /** The operator allows a Configuration that leaves no way to sign in. */
   readonly allowLockout: boolean;
+  /** An apply is taken back: what lets people sign in again goes first. */
+  readonly goesBack?: boolean | undefined;
   /** The server was seen down before this apply: writes first wait until its filter is expected to be rebuilt. */
   readonly afterOutage: boolean;
   /** Keys (`formatRuleKey`) of rules whose gap an earlier run left open: created before anything else. */

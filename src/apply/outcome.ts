@@ -1,3 +1,4 @@
+import type { ConfigurationField } from '../model/configuration.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
@@ -16,12 +17,16 @@ export interface Settled {
   readonly message?: string;
   /** The rule's id on the server after a create. */
   readonly liveId?: string;
+  /** Fields of the Configuration that were written, or may have been, where those are not all of the step's. */
+  readonly fields?: readonly ConfigurationField[];
   /** A deleted rule was created again because its gap could not be closed. */
   readonly restored?: boolean;
   /** Another writer had deleted the rule before. */
   readonly byOther?: boolean;
   /** An attempt without an answer was not seen carried out when none was left, and may be yet. */
   readonly mayLand?: boolean;
+  /** The server could not read the document of an identity provider, which may answer it later. */
+  readonly atProvider?: boolean;
   /** It was not sent, and no earlier attempt can have been carried out. */
   readonly unsent?: boolean;
   /** The server holds something the plan did not know of: worth planning again. */

@@ -162,7 +162,8 @@ function judgeApply(result: PassResult): Verdict {
 
 /** Whether the server looked at each request that failed and said no: asking again with the same bytes brings the same. */
 export function isRefusedForGood(outcomes: readonly Outcome[]): boolean {
-  const isNo = ({ outcome, status }: Outcome) => outcome === 'failed' && (status === 403 || status === 422);
+  const isNo = ({ outcome, status, atProvider }: Outcome) =>
+    outcome === 'failed' && (status === 403 || status === 422) && atProvider !== true;
   return findDecisive(outcomes).length > 0 && findDecisive(outcomes).every(isNo);
 }
 

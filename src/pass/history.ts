@@ -77,7 +77,9 @@ export function makeApplyRecord(origin: ApplyOrigin, plan: Plan, apply: Progress
       created: 'rule' in step ? [madeRule(step.rule, liveId, index)] : [],
     })),
   );
-  const configured = done.flatMap(({ step }) => (step.type === 'configure' ? [step] : []));
+  const configured = done.flatMap(({ step, fields }) =>
+    step.type === 'configure' ? [{ ...step, fields: fields ?? step.fields }] : [],
+  );
   const before = joinLooks(configured);
   return {
     ...origin,
@@ -99,7 +101,8 @@ function joinLooks(looks: readonly Pick<ApplyRecord, 'before' | 'fields'>[]): Li
 }
 
 /** What nobody knows counts: going back looks at what is live. So does a PATCH of the Configuration that the server took in part. */
-function mayBeDone({ outcome, status, byOther, unsent, step: { type } }: Outcome, end?: ApplyEnd): boolean {
+function mayBeDone({ outcome, status, byOther, unsent, fields, step: { type } }: Outcome, end?: ApplyEnd): boolean {
+  if (fields !== undefined) return fields.length > 0;
   // What others deleted first, or changed so that nothing was sent, is as they want it.
   if (byOther || unsent) return false;
   // Where all is live in the end, or nobody looked since, a proxy answered after the server did it; a refused rule was made by others.

@@ -218,6 +218,7 @@ export function makeApplyContext(
     journal: journal && { path: journal.path, write: (entry) => journal.write({ ...entry, ...origin }) },
     profile,
     allowLockout: pass.options.allowLockout && !pass.options.goesBack,
+    goesBack: pass.options.goesBack,
     afterOutage: reading.afterOutage || memory.serverWasDown,
     closeFirst: memory.openGaps,
     replan: async ({ plan, signal, refusesCollisions, knownRules }) => {

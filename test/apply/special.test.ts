@@ -9,6 +9,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import { openJournal } from '../../src/adapters/journal.ts';
 import { findOpenGaps } from '../../src/apply/open-gaps.ts';
+import { isRefusedForGood } from '../../src/controller/pass-ending.ts';
 import type { ConfigurationFields, OidcProvider } from '../../src/model/configuration.ts';
 import { findProfile } from '../../src/model/profile.ts';
 import { formatRuleKey } from '../../src/model/rule.ts';
@@ -87,7 +88,7 @@ describe('the Configuration', () => {
     expect(report.problems.map(({ code, summary }) => `${code} ${summary}`).join()).toMatch(
       /^field-pinned.*DEFAULT_CLIENT_MTU/,
     );
-    expect(report.outcomes).toMatchObject([{ outcome: 'failed' }]);
+    expect(report.outcomes).toMatchObject([{ outcome: 'failed', fields: ['default_client_dns'] }]);
     expect(report.end).toBe('not-converged');
   });
 
@@ -220,6 +221,77 @@ describe('the Configuration', () => {
     const { report } = await run(simulator, [], { default_client_mtu: 1300 }, { wrap });
     expect([report.end, report.outcomes.map(({ outcome }) => outcome), patches]).toEqual(['converged', ['done'], 1]);
   });
+
+  test('is unknown where each PATCH was answered by a proxy alone, for the server may carry it out yet', async () => {
+    const simulator = await simulate();
+    simulator.faults.inject({ match: { method: 'PATCH' }, fault: { kind: 'status', status: 504 } });
+    const { report } = await run(simulator, [], { default_client_mtu: 1300 });
+    expect(report.outcomes).toMatchObject([{ outcome: 'unknown', status: 504 }]);
+  });
+
+  /** A server that cannot read the document of any provider that it is sent. */
+  const unread =
+    (reason: string) =>
+    (api: LiveApi): LiveApi => ({
+      ...api,
+      updateConfiguration: async (fields, signal) => {
+        if (!('openid_connect_providers' in fields)) return await api.updateConfiguration(fields, signal);
+        const wrong = [{}, { discovery_document_uri: [`is invalid. Reason: ${reason}`] }];
+        const body = { errors: { openid_connect_providers: wrong } };
+        return { kind: 'answer', status: 422, body, retryAfterMs: null };
+      },
+    });
+  const silent = '%Mint.TransportError{reason: :timeout}';
+
+  test('going back sends before its providers what lets people sign in, and the rest', async () => {
+    const simulator = await simulate();
+    await run(simulator, [], { openid_connect_providers: [provider] });
+    await run(simulator, [], { local_auth_enabled: false });
+    const fields: Fields = {
+      local_auth_enabled: true,
+      default_client_mtu: 1300,
+      openid_connect_providers: [{ ...provider, label: 'Former' }],
+    };
+    const { report } = await run(simulator, [], fields, { goesBack: true, wrap: unread(silent) });
+    expect(simulator.configuration()).toMatchObject({ local_auth_enabled: true, default_client_mtu: 1300 });
+    expect(report.outcomes).toMatchObject([
+      { outcome: 'failed', status: 422, atProvider: true, fields: ['local_auth_enabled', 'default_client_mtu'] },
+    ]);
+    const done = await run(simulator, [], { ...fields, default_client_mtu: 1400 }, { goesBack: true });
+    expect(done.report.outcomes).toMatchObject([{ outcome: 'done' }]);
+    expect(simulator.configuration()).toMatchObject({ openid_connect_providers: [{ label: 'Former' }] });
+  });
+
+  test('going back turns local sign-in off with its providers, never before them', async () => {
+    const simulator = await simulate();
+    const fields: Fields = {
+      local_auth_enabled: false,
+      default_client_mtu: 1300,
+      openid_connect_providers: [provider],
+    };
+    await run(simulator, [], fields, { goesBack: true, wrap: unread(silent) });
+    expect(simulator.configuration()).toMatchObject({ local_auth_enabled: true, default_client_mtu: 1300 });
+  });
+
+  test.each([
+    [silent, undefined, true],
+    ['%Mint.TransportError{reason: :nxdomain}', undefined, true],
+    ['{503, ""}', undefined, true],
+    ['{404, ""}', undefined, false],
+    ['{404, ""}', true, true],
+  ])(
+    'may pass where the server could not read a document (%s, going back: %s): %s',
+    async (reason, goesBack, passes) => {
+      const simulator = await simulate();
+      const options = { wrap: unread(reason), ...(goesBack ? { goesBack } : {}) };
+      const { report } = await run(simulator, [], { openid_connect_providers: [provider] }, options);
+      const [outcome] = report.outcomes;
+      expect([outcome?.atProvider, isRefusedForGood(report.outcomes)]).toEqual([passes, !passes]);
+      // The server counts from the first that it had; nothing in a manifest is to be mended.
+      expect(outcome?.message).toContain('openid_connect_providers[0].discovery_document_uri (id `okta`) is invalid');
+      expect(outcome?.problem).toBeUndefined();
+    },
+  );
 
   for (const kind of ['reset-after', 'reset-before'] as const) {
     test(`is read again after a lost answer (${kind}) and sent twice only if it did not arrive`, async () => {

@@ -63,6 +63,7 @@ export interface TestOptions {
   readonly afterOutage?: boolean;
   readonly closeFirst?: ReadonlySet<string>;
   readonly allowLockout?: boolean;
+  readonly goesBack?: boolean;
   readonly configuration?: boolean;
   readonly enforcement?: Enforcement;
   readonly planOptions?: Partial<PlanOptions>;
@@ -118,6 +119,7 @@ export function testRun(url: string, desired: DesiredState, options: TestOptions
     limits,
     stop: options.stop ?? new AbortController().signal,
     allowLockout: options.allowLockout ?? false,
+    goesBack: options.goesBack,
     afterOutage: options.afterOutage ?? false,
     closeFirst: options.closeFirst ?? new Set(),
     replan: async ({ plan, signal, refusesCollisions, knownRules }) => {

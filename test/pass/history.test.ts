@@ -256,6 +256,23 @@ describe('the record of an apply that replaces a rule', () => {
   });
 });
 
+describe('the record of an apply that wrote the Configuration in part', () => {
+  const fields = ['default_client_mtu', 'vpn_session_duration'] as const;
+  const before = { fields: { default_client_mtu: 1280, vpn_session_duration: 0 } };
+  const step = { type: 'configure', id: 'a', change: 0, fields, before, desired: { fields: {} } } as unknown as Step;
+
+  it.each([
+    ['all where nobody knows', { outcome: 'unknown', status: null }, fields],
+    ['those that were sent beside a pinned one', { outcome: 'failed', status: 200, fields: [fields[1]] }, [fields[1]]],
+    ['those that went before a refused provider', { outcome: 'failed', status: 422, fields: [fields[0]] }, [fields[0]]],
+    ['none where none was taken', { outcome: 'failed', status: 422, fields: [] }, []],
+  ] as const)('names %s', (_, ended, expected) => {
+    const apply = { end: 'not-converged', outcomes: [{ step, ...ended }] } as unknown as ApplyReport;
+    const plan = { steps: [step], changes: [] } as unknown as Plan;
+    expect(makeRecord(origin, plan, apply, { lookUp: () => undefined, ends: new Map() }).fields).toEqual(expected);
+  });
+});
+
 describe('several applies, taken back together', () => {
   const keys = (rules: readonly Rule[]): readonly string[] => rules.map(formatRuleKey).sort();
 
