@@ -33,36 +33,60 @@ export async function takeBack(invocation: Invocation, pending: GoingBack, why: 
   let { journal } = settings;
   const back = { record: pending.record, known: pending.known, goesBack: true } as const;
   const request = { written: stateBefore, path: terminal.cwd, planOnly: false, saved: null, back };
-  for (let tries = 0; ; tries++) {
+  let seen: Answer | null = null;
+  for (let tries = 0; ; ) {
     const answer = await runPass({ ...forced, settings: { ...settings, journal } }, request).catch((error: unknown) => {
       if (error instanceof Failure) return answerError(error);
       throw error;
     });
-    const { plan, apply, problems } = answer.report?.() ?? makeProblemReport([]);
+    const report = answer.report?.() ?? makeProblemReport([]);
+    const { plan, problems } = report;
     if (problems.some(({ code }) => code === 'journal')) {
       terminal.stderr('The journal cannot be opened: going back goes on without it.\n');
       journal = null;
       continue;
     }
-    const isOver = systemClock.now() >= until || problems.some(({ code }) => code === 'bad-setting');
-    // What had no answer, what the server could not do just now, or with a token that it does not know, is tried again, as a read is.
-    // `aborted`: another replica may write, and goes on from here.
-    const out = findUnfinished(apply?.outcomes ?? []).find((one) => isPassing(one) && one.noAnswer !== 'aborted');
-    if ((plan !== null && out === undefined) || isOver || answer.exit === exitCodes.invalid)
-      return await settleBack(answer, pending, invocation);
-    if (tries === 0) {
+    const openMs = findOpenMs(report, pending);
+    if (openMs > 0)
+      terminal.stderr('A request of the apply had no answer, and may be carried out yet: one more look.\n');
+    else if (systemClock.now() >= until || !mayPass(report, answer.exit))
+      // One that could not read the server any more says less than the one before.
+      return await settleBack(plan === null && seen !== null ? seen : answer, pending, invocation);
+    else if (tries++ === 0) {
       const last = formatInstant(Math.ceil((systemClock.wallTime() + until - systemClock.now()) / 1000) * 1000);
-      const why = out?.message === undefined ? '' : `Not gone back yet: ${out.message}\n`;
+      const [why = ''] = listPassing(report).map(({ message }) => message && `Not gone back yet: ${message}\n`);
       terminal.stderr(`${renderProblems(problems, false)}${why}Going back is tried again and again, until ${last}.\n`);
     }
+    if (plan !== null && openMs <= 0) seen = answer;
     const silence = answerMore(terminal, () => 'the next try to read the server is waited for');
-    await systemClock.sleep(Math.min(againMs, until - systemClock.now()));
+    await systemClock.sleep(openMs > 0 ? openMs : Math.min(againMs, until - systemClock.now()));
     silence();
   }
 }
 
-function isPassing({ status, noAnswer }: Outcome): boolean {
-  return noAnswer !== undefined || /^(?:401|408|429|5..)$/.test(String(status));
+/** ms until requests of the apply without an answer have had their time, where nothing else is left to take back. */
+function findOpenMs(report: RunReport, { openUntil = 0 }: GoingBack): number {
+  return isBack(report) ? openUntil - systemClock.now() : 0;
+}
+
+function isBack({ plan, apply }: RunReport): boolean {
+  return plan?.steps.length === 0 || apply?.end === 'converged';
+}
+
+/** Whether the next try may come further. `aborted`: another replica may write, and goes on from here. */
+function mayPass(report: RunReport, exit: Answer['exit']): boolean {
+  if (exit === exitCodes.invalid || report.problems.some(({ code }) => code === 'bad-setting')) return false;
+  return report.plan === null || listPassing(report).some(({ noAnswer }) => noAnswer !== 'aborted');
+}
+
+/** What had no answer, what the server could not do just now or with a token that it does not know; all, where nobody knows the result. */
+function listPassing({ apply }: RunReport): readonly Outcome[] {
+  if (apply?.end === 'failed' || apply?.end === 'stopped') return apply.outcomes;
+  return findUnfinished(apply?.outcomes ?? []).filter(isPassing);
+}
+
+function isPassing({ status, noAnswer, atProvider }: Outcome): boolean {
+  return noAnswer !== undefined || atProvider === true || /^(?:401|408|429|5..)$/.test(String(status));
 }
 
 /** Settings that let a state of before come back: only scope and ownership hold. */
@@ -84,17 +108,16 @@ function forceBack({ settings, terminal, ...invocation }: Invocation): Invocatio
 /** How it was taken back, in part where fields want a secret. */
 async function settleBack(answer: Answer, pending: GoingBack, invocation: Invocation): Promise<Answer> {
   const report = answer.report?.() ?? makeProblemReport([]);
-  const { plan, apply, problems: noted } = report;
-  const isBack = plan?.steps.length === 0 || apply?.end === 'converged';
+  const { problems: noted } = report;
   const over = explainOver(report, pending);
   const left = noted.filter(isLeft).map((one) => ({ ...one, severity: 'error' as const }));
   const waits = left.some(({ code }) => code === 'waits-for-secret');
-  if (isBack || over !== null)
+  if (isBack(report) || over !== null)
     await openPending(invocation)
       .endGoingBack(waits ? pending : null)
       .catch(() => undefined);
   const isDone = answer.exit === exitCodes.ok;
-  const end = isBack ? describeBack(isDone, noted) : describeOpen(report, pending.record, over);
+  const end = isBack(report) ? describeBack(isDone, noted) : describeOpen(report, pending.record, over);
   const problems = [...left, end].map((one) => completeHint(one, invocation.settings));
   const all = [...noted.filter((one) => !isLeft(one)), ...problems];
   return {
@@ -107,11 +130,11 @@ async function settleBack(answer: Answer, pending: GoingBack, invocation: Invoca
 }
 
 /** Why nothing more is tried though not all is as before; null: the next run tries again. */
-function explainOver({ plan, apply }: RunReport, { isLast = false }: GoingBack): string | null {
+function explainOver(report: RunReport, { isLast = false }: GoingBack): string | null {
+  const { plan, apply } = report;
   // What the server refuses for good would keep every later apply from beginning.
-  const isRefused = apply !== null && apply.end !== 'stopped' && isRefusedForGood(apply.outcomes);
-  if (isRefused) return 'The server refused that for good';
-  const isHopeless = plan !== null && !findUnfinished(apply?.outcomes ?? []).some(isPassing);
+  if (apply?.end === 'not-converged' && isRefusedForGood(apply.outcomes)) return 'The server refused that for good';
+  const isHopeless = plan !== null && listPassing(report).every(({ atProvider }) => atProvider);
   return isLast && isHopeless ? 'That is given up' : null;
 }
 

@@ -28,6 +28,8 @@ export interface PendingApply extends ConfirmTerms, Required<Pick<BackOrder, 're
   readonly scope: string | null;
   /** When it is taken back (ms since 1970); null: it is still being written. */
   readonly until: number | null;
+  /** Until when a request of it without an answer may be carried out (ms, monotonic); absent: there is none. */
+  readonly openUntil?: number;
 }
 
 /** One that was read: `until` of one that was killed while it was written counts from its start. */

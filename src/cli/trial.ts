@@ -66,10 +66,12 @@ function makeTrial(
       if (pending !== null && changed === 0) await files.forget('waits');
       if (pending === null || changed === 0) return { isKept: true, answer: applied };
       const { settings, terminal } = invocation;
+      const isOpen = applied.report?.().apply?.outcomes.some(({ outcome }) => outcome === 'unknown');
+      const openUntil = isOpen ? systemClock.now() + settings.timeout : 0;
       await writeAnswer(applied, readOutputs(settings.output, terminal.cwd).filter(isScreen), settings, terminal);
       const { failed, filterMs } = judgeApplied(applied);
       if (failed === null) await systemClock.sleep(filterMs, terminal.stop);
-      const waiting = { ...pending, until: systemClock.wallTime() + (failed === null ? terms.withinMs : 0) };
+      const waiting = { ...pending, openUntil, until: systemClock.wallTime() + (failed === null ? terms.withinMs : 0) };
       await files.save(waiting);
       const back = await settleTrial(invocation, waiting, failed);
       if (back !== null) return { isKept: false, answer: back };

@@ -843,6 +843,84 @@ describe('going back', () => {
     expect([back.code, live()], back.err).toEqual([3, before]);
   });
 
+  it('takes back what the server carries out once all else is back, after it gave no answer', async () => {
+    await prepared();
+    manifests([...before, 'accept 10.30.0.0/16'], '{default_client_mtu: 1300, default_client_dns: [1.1.1.1]}');
+    const { faults } = world.simulator;
+    faults.inject({ match: { method: 'POST', times: 1 }, fault: { kind: 'reset-before' } });
+    // The look for it is refused, so that nobody knows; the server works it off after the first look of going back.
+    let [isSent, late] = [false, 0];
+    world.simulator.onCall(({ method, path }) => {
+      if (method === 'POST' && !isSent)
+        faults.inject({ match: { method: 'GET', times: 1 }, fault: { kind: 'status', status: 401 } });
+      isSent ||= method === 'POST';
+      if (method !== 'GET' || path !== '/v0/rules' || !isGoingBack() || ++late !== 3) return;
+      world.simulator.seed([{ action: 'accept', destination: '10.30.0.0/16' }]);
+    });
+    const back = await onTrial('y', '--timeout', '1s');
+    expect(late).toBeGreaterThanOrEqual(3);
+    expect([back.code, live(), isGoingBack()], back.err).toEqual([3, before, false]);
+    expect(back.err).toMatch(/may be carried out yet: one more look\.[^]*\[went-back\]/);
+  });
+
+  it('is tried again where the read that proves it fails', async () => {
+    manifests(['drop 10.1.0.0/16']);
+    expect((await run('m')).code).toBe(0);
+    manifests(['drop 10.1.0.0/16', 'accept 10.20.0.0/16']);
+    const answer = () => {
+      world.simulator.onCall(({ method }) => {
+        const fault = { kind: 'status', status: 401 } as const;
+        if (method === 'DELETE') world.simulator.faults.inject({ match: { method: 'GET', times: 1 }, fault });
+      });
+      return 'n';
+    };
+    const back = await onTrial(answer, '--total-timeout', '1s');
+    expect([back.code, live(), isGoingBack()], back.err).toEqual([3, ['drop 10.1.0.0/16'], false]);
+    expect(back.err).toContain('Going back is tried again and again');
+  });
+
+  it('is tried again where a token was refused in the middle, and what had begun was ended (long)', async () => {
+    manifests(['drop 10.1.0.0/16']);
+    expect((await run('m')).code).toBe(0);
+    manifests(['drop 10.1.1.0/24', 'accept 10.20.0.0/16', 'accept 10.21.0.0/16']);
+    const back = await onTrial(
+      () => {
+        const match = { method: 'DELETE', times: 1 };
+        world.simulator.faults.inject({ match, fault: { kind: 'status', status: 401 } });
+        return 'n';
+      },
+      '--concurrency',
+      '1',
+    );
+    expect([back.code, live()], back.err).toEqual([3, ['drop 10.1.0.0/16']]);
+  });
+
+  it('is tried again while the document of a provider cannot be read, with local sign-in back at once', async () => {
+    env = { ...env, RECONCILE_SECRET_X: 'canary-secret', PATH: process.env['PATH'] ?? '' };
+    manifests(before, `{local_auth_enabled: true, ${provider('Okta').slice(1)}`);
+    expect((await run('m', ...bound)).code).toBe(0);
+    manifests(before, `{local_auth_enabled: false, ${provider('Renamed').slice(1)}`);
+    const wrong = '[{},{"discovery_document_uri":["is invalid. Reason: %Mint.TransportError{reason: :timeout}"]}]';
+    const signIns: unknown[] = [];
+    const back = await onTrial(
+      () => {
+        const match = { method: 'PATCH', nth: 2, times: 1 };
+        const body = `{"errors":{"openid_connect_providers":${wrong}}}`;
+        world.simulator.faults.inject({ match, fault: { kind: 'status', status: 422, body } });
+        world.simulator.onCall(({ method }) => {
+          if (method === 'PATCH') signIns.push(world.simulator.configuration()['local_auth_enabled']);
+        });
+        return 'n';
+      },
+      '--total-timeout',
+      '1s',
+      ...bound,
+    );
+    expect([back.code, isGoingBack(), signIns], back.err).toEqual([3, false, [true, true, true]]);
+    expect(world.simulator.configuration()).toMatchObject({ openid_connect_providers: [{ label: 'Okta' }] });
+    expect(back.err).toContain('Not gone back yet: PATCH /v0/configuration: 422, openid_connect_providers[0].');
+  });
+
   it('is tried again while the server cannot be read, until its own deadline, and names what is left then (long)', async () => {
     await prepared();
     const back = await onTrial(
