@@ -860,7 +860,7 @@ describe('going back', () => {
     const back = await onTrial('y', '--timeout', '1s');
     expect(late).toBeGreaterThanOrEqual(3);
     expect([back.code, live(), isGoingBack()], back.err).toEqual([3, before, false]);
-    expect(back.err).toMatch(/may be carried out yet: one more look\.[^]*\[went-back\]/);
+    expect(back.err).toMatch(/may be carried out yet: one more look\.[\s\S]*\[went-back\]/);
   });
 
   it('is tried again where the read that proves it fails', async () => {
