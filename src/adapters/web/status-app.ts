@@ -38,8 +38,8 @@ export interface PageView {
   readonly version: () => string;
   page(asked: URLSearchParams, reader: Reader): string;
   signIn(problem: string | null): string;
-  /** JSON; null: there is no document of this name. */
-  document(name: string, asked: URLSearchParams, isSignedIn: boolean): string | null;
+  /** JSON, the same bytes where nothing changed since; null: there is no document of this name. */
+  document(name: string, asked: URLSearchParams, isSignedIn: boolean): Buffer<ArrayBuffer> | null;
 }
 
 interface App {
@@ -54,6 +54,9 @@ type Reader = Readonly<Record<'isSignedIn' | 'hasSession', boolean>>;
 const mostStreams = 20;
 const tickMs = 300;
 const keepAliveTicks = 50;
+/** From so many bytes on a document is large; so many different ones are on their way to slow readers at once. */
+const largeDocument = 1_000_000;
+const mostLarge = 3;
 /** Largest form with a token, bytes. */
 const largestForm = 4096;
 
@@ -137,9 +140,18 @@ function addPages(app: Hono<App>, settings: StatusAppSettings, door: ReturnType<
       }
     });
   });
+  const underWay = new Map<unknown, Uint8Array>();
   const makeDocument = (context: Context<App>, shown: PageView, name: string): Response => {
-    const text = shown.document(name, askedOf(context), context.get('reader').isSignedIn);
-    return text === null ? context.text('not found\n', 404) : context.body(text, 200, json);
+    const bytes = shown.document(name, askedOf(context), context.get('reader').isSignedIn);
+    if (bytes === null) return context.text('not found\n', 404);
+    const [outgoing, large] = [context.env?.outgoing, new Set(underWay.values())];
+    if (outgoing !== undefined && bytes.length >= largeDocument) {
+      if (large.size >= mostLarge && !large.has(bytes))
+        return context.text('too many large answers are on their way\n', 503, { 'retry-after': '10' });
+      underWay.set(outgoing, bytes);
+      outgoing.once('close', () => underWay.delete(outgoing));
+    }
+    return context.body(bytes, 200, json);
   };
   get('/api/v1/:name', (context, shown) => makeDocument(context, shown, context.req.param('name') ?? ''));
   get('/status', (context, shown) => makeDocument(context, shown, 'status'));

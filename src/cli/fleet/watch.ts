@@ -136,7 +136,7 @@ class FleetWatch implements WatchProcess {
         document: (name) => {
           if (name !== 'status') return null;
           const state = { at: systemClock.wallTime(), rollout: rollout(), targets: lines() };
-          return formatSafeJson({ format_version: formatVersion, ...state });
+          return Buffer.from(formatSafeJson({ format_version: formatVersion, ...state }));
         },
       },
       below: (name) => {

@@ -2,6 +2,7 @@ import { systemClock } from '../../adapters/clock.ts';
 import { liveScript } from '../../adapters/web/live-script.ts';
 import type { PageView } from '../../adapters/web/status-app.ts';
 import type { Status } from '../../controller/status.ts';
+import { getOrMake } from '../../model/group-by.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { toWire } from '../../model/rule.ts';
 import { listNextWindows } from '../../plan/guard/windows.ts';
@@ -51,11 +52,28 @@ export function createPages(sources: PageSources): PageView {
       return hideEmails(renderSidecar(seen.state, question), isSignedIn);
     },
     document: (name, asked, isSignedIn) => {
-      const seen = look(sources, isSignedIn);
-      const value = Object.hasOwn(documents, name) ? documents[name]?.(seen, asked) : undefined;
-      return value === undefined ? null : hideEmails(formatSafeJson(value), isSignedIn);
+      const make = Object.hasOwn(documents, name) ? documents[name] : undefined;
+      if (make === undefined) return null;
+      const write = () => Buffer.from(hideEmails(formatSafeJson(make(look(sources, isSignedIn), asked)), isSignedIn));
+      const isLarge = name === 'plan' || (name === 'rules' && !asked.get('q'));
+      return isLarge ? keepLast(sources, `${name} ${isSignedIn}`, write) : write();
     },
   };
+}
+
+/** The large documents as they were last written, so that many who ask at once share the work and the bytes. */
+const written = new WeakMap<
+  PageSources,
+  Map<string, { version: string; rules: unknown; bytes: Buffer<ArrayBuffer> }>
+>();
+
+function keepLast(sources: PageSources, name: string, write: () => Buffer<ArrayBuffer>): Buffer<ArrayBuffer> {
+  const [version, rules] = [JSON.stringify(sources.status()), sources.running?.sight?.rules];
+  const last = written.get(sources)?.get(name);
+  if (last?.version === version && last.rules === rules) return last.bytes;
+  const bytes = write();
+  getOrMake(written, sources, () => new Map()).set(name, { version, rules, bytes });
+  return bytes;
 }
 
 function readTyped(asked: URLSearchParams, name: string): string {

@@ -1,4 +1,4 @@
-import { request as httpRequest } from 'node:http';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, it } from 'vitest';
@@ -263,6 +263,38 @@ describe('the status server', () => {
     expect(await next()).toContain('event: state');
     await reader?.cancel();
     stop.abort();
+  });
+
+  it('writes a plan and the rules once for all who ask, until there is something else to show', () => {
+    let status = someStatus('one');
+    const sources = { status: () => status, running: null };
+    const write = (name: string, asked = '') => createPages(sources).document(name, new URLSearchParams(asked), false);
+    for (const name of ['plan', 'rules']) {
+      const first = write(name);
+      expect(write(name)).toBe(first);
+      status = someStatus(`two ${name}`);
+      expect(write(name)).not.toBe(first);
+    }
+    expect(write('rules', 'q=x')).not.toBe(write('rules', 'q=x'));
+  });
+
+  it('threat 24: holds three large answers for slow readers at once, and answers probes beside them', async () => {
+    const all = Array.from({ length: 4 }, () => Buffer.alloc(30_000_000, 0x20));
+    const view = { ...viewOf(), document: (name: string) => all[Number(name)] ?? null };
+    const where = parseListen('127.0.0.1:0');
+    const server = where.ok ? await listen(app({ view }), where.value) : where;
+    if (!server.ok) throw new Error(server.error);
+    const ask = (path: string): Promise<IncomingMessage> =>
+      new Promise((resolve) => httpRequest(`${server.value.url}${path}`, { agent: false }, resolve).end());
+    // None of them reads what it asked for.
+    const slow = await Promise.all(['0', '1', '2', '2'].map((name) => ask(`/api/v1/${name}`)));
+    expect(slow.map(({ statusCode }) => statusCode)).toEqual([200, 200, 200, 200]);
+    const refused = await ask('/api/v1/3');
+    expect([refused.statusCode, refused.headers['retry-after']]).toEqual([503, '10']);
+    expect((await ask('/healthz')).statusCode).toBe(200);
+    slow[0]?.destroy();
+    await expect.poll(async () => (await ask('/api/v1/3')).statusCode).toBe(200);
+    await server.value.close();
   });
 
   it('threat 24: begins no stream for a HEAD, which nobody would end', async () => {
