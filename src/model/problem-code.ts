@@ -135,6 +135,7 @@ export type ProblemCode =
   | 'not-a-time'
   | 'too-many-cases'
   | 'too-many-times'
+  | 'too-much-traffic'
   | 'no-source'
   | 'no-terminal'
   | 'no-token'

@@ -2,7 +2,7 @@ import { escapeControls, joinSome, shortenText } from '../model/printable.ts';
 import { compareProblems, makeNote, makeWarning, type Place, type Problem } from '../model/problem.ts';
 import { compareRules, isModifiedInPlace, type LiveRule, type Rule, sortByRule } from '../model/rule.ts';
 import { findNextBoundary, type LiveState } from '../model/state.ts';
-import { computeEffect } from '../policy/effect.ts';
+import { computeEffect, mostTraffic } from '../policy/effect.ts';
 import { decideRules } from './decide.ts';
 import { type ConfigurationDecision, decideConfiguration } from './decide-configuration.ts';
 import { compareTimes, findChanges, judgePlan } from './diff-desired.ts';
@@ -23,7 +23,7 @@ export function makePlan(input: PlanInput): Plan {
   const { kept, before, after } = listStates(rules);
   const order = orderOperations({ operations, kept, profile: input.profile });
   const steps = [...order.steps, ...configureSteps(configuration, order.steps.length, rules.length)];
-  const effect = operations.length === 0 ? { opens: [], closes: [] } : computeEffect(before, after);
+  const effect = operations.length === 0 ? { opens: [], closes: [] } : computeEffect(before, after, [], mostTraffic);
   const exposure = findExposure({ order, before, after, profile: input.profile });
   const unbound = warnOfUnbound(input, configuration);
   const read = { ...input.live, configuration: configuration && input.live.configuration };

@@ -11,7 +11,7 @@ import {
   toPortSet,
   touchesPorts,
 } from './port-set.ts';
-import { cutRegion, emptyRegion, joinRegions, type LaneRegions, noTraffic, type Slab } from './region.ts';
+import { emptyRegion, joinRegions, type LaneRegions, noTraffic, type Slab } from './region.ts';
 import { getLaneRules, type Lane, type LaneIndex, lanes, type Ruled, type RuleIndex } from './rule-index.ts';
 import { sweep } from './sweep.ts';
 
@@ -28,8 +28,11 @@ export interface TrafficQuestion<T extends Ruled, V, C> extends Fold<T, V> {
 
 export interface CollectedTraffic<C> {
   readonly nobody: ReadonlyMap<C, LaneRegions>;
-  /** Users with rules there; those who fare alike are one entry, with the classes in which they fare otherwise than nobody. */
-  readonly others: readonly { readonly users: readonly string[]; readonly traffic: ReadonlyMap<C, LaneRegions> }[];
+  /**
+   * Users with rules there; those who fare alike are one entry, with what to lay over the traffic of nobody in the classes in which they
+   * fare otherwise. Their own regions, made for all at once, would take as much memory as nobody's for each.
+   */
+  readonly others: readonly { readonly users: readonly string[]; readonly changes: ReadonlyMap<C, LaneRegions> }[];
 }
 
 /** The exact traffic of each class. Users are walked only at addresses of their own rules, and once for all with equal rules. */
@@ -55,38 +58,32 @@ export function collectTraffic<T extends Ruled, V, C>(question: TrafficQuestion<
   const nobody = new Map<C, LaneRegions>();
   for (const { lane, collect } of walks) {
     const found = collect([getLaneRules(index, null, lane)], areas[lane] ?? [], 'classes');
-    for (const [one, slabs] of found) setLane(nobody, one, lane, slabs);
+    for (const [one, slabs] of found) setLane(nobody, one, lane, joinRegions(emptyRegion, slabs));
   }
-  const others = new Map<string, { users: string[]; readonly traffic: ReadonlyMap<C, LaneRegions> | null }>();
+  const others = new Map<string, { users: string[]; readonly changes: ReadonlyMap<C, LaneRegions> }>();
   for (const user of index.users) {
     const key = index.scopes.get(user)?.map(keyOf).join() ?? '';
-    getOrMake(others, key, () => ({ users: [], traffic: ofUser(user) })).users.push(user);
+    getOrMake(others, key, () => ({ users: [], changes: ofUser(user) })).users.push(user);
   }
 
-  /** Null where no rule of the user touches the addresses asked about. */
-  function ofUser(user: string): ReadonlyMap<C, LaneRegions> | null {
+  function ofUser(user: string): ReadonlyMap<C, LaneRegions> {
     const [own, asking] = [index.lanesOf(user), areasOf(user)];
     const homes = own.map(({ named }, lane) =>
       named.length === 0 ? [] : intersectIntervals(named, unionIntervals(areas[lane] ?? [], asking[lane] ?? [])),
     );
-    if (homes.every(({ length }) => length === 0)) return null;
-    const traffic = new Map<C, LaneRegions>();
+    const changes = new Map<C, LaneRegions>();
     for (const { lane, collect } of walks) {
       const rules = [getLaneRules(index, user, lane), getLaneRules(index, null, lane)];
-      for (const [one, slabs] of collect(rules, homes[lane] ?? [], 'changes')) setLane(traffic, one, lane, slabs);
+      for (const [one, slabs] of collect(rules, homes[lane] ?? [], 'changes')) setLane(changes, one, lane, slabs);
     }
-    return traffic;
+    return changes;
   }
 
-  /** What the slabs do not cover is as for nobody. */
   function setLane(traffic: Map<C, LaneRegions>, one: C, lane: number, slabs: readonly Slab[]): void {
-    const theirs = nobody.get(one) ?? noTraffic;
-    const region = joinRegions(cutRegion(theirs[lane] ?? emptyRegion, slabs), slabs);
-    traffic.set(one, (traffic.get(one) ?? theirs).with(lane, region));
+    traffic.set(one, (traffic.get(one) ?? noTraffic).with(lane, slabs));
   }
 
-  const told = [...others.values()].flatMap(({ users, traffic }) => (traffic === null ? [] : [{ users, traffic }]));
-  return { nobody, others: told };
+  return { nobody, others: [...others.values()].filter(({ changes }) => changes.size > 0) };
 }
 
 /** The rules that reach into the lane. An index of them would take much memory. */

@@ -1,5 +1,5 @@
 import { collectTraffic } from './collect-traffic.ts';
-import { renderTraffic } from './render-traffic.ts';
+import { renderTraffic, type TrafficBudget } from './render-traffic.ts';
 import type { Ruled, RuleIndex } from './rule-index.ts';
 import type { Traffic } from './traffic.ts';
 import { getRank, getVerdict, noRank, type Rank } from './verdict.ts';
@@ -16,7 +16,9 @@ export interface Comparison<T extends Ruled, C> {
 }
 
 /** The exact traffic of each class, for nobody and every user with a rule in the index. */
-export function compareStates<T extends Ruled, C>(comparison: Comparison<T, C>): (one: C) => readonly Traffic[] {
+export function compareStates<T extends Ruled, C>(
+  comparison: Comparison<T, C>,
+): (one: C, budget?: TrafficBudget) => readonly Traffic[] {
   const { index, statesOf, within, classify } = comparison;
   const collected = collectTraffic<T, readonly (Rank | typeof noRank)[], C>({
     index,

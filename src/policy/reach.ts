@@ -26,7 +26,7 @@ export function computeReach(
     const theirs = traffic.filter(({ user }) => users?.has(user ?? '') ?? true);
     return part === undefined ? theirs : restrictTraffic(theirs, part);
   };
-  const asked = [...(users ?? [])];
+  const asked = users ?? [];
   const { opens } = computeEffect(dropAll, rules, asked);
   return { accepted: select(opens), dropped: select(computeEffect([], rules, asked).closes) };
 }

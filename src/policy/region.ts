@@ -57,3 +57,11 @@ export function cutRegion(region: Region, addresses: Intervals): Region {
 export type LaneRegions = readonly Region[];
 
 export const noTraffic: LaneRegions = lanes.map(() => emptyRegion);
+
+/** The regions with these slabs in place of what they have at the slabs' addresses. */
+export function layOver(regions: LaneRegions, changes: LaneRegions): LaneRegions {
+  return regions.map((region, lane) => {
+    const slabs = changes[lane] ?? emptyRegion;
+    return slabs.length === 0 ? region : joinRegions(cutRegion(region, slabs), slabs);
+  });
+}

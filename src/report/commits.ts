@@ -2,6 +2,7 @@ import { formatInstant } from '../model/instant.ts';
 import { escapeControls } from '../model/printable.ts';
 import { computeEffect } from '../policy/effect.ts';
 import { listDifferent, type Moment, type VerdictChange } from '../policy/timeline.ts';
+import type { Effect } from '../policy/traffic.ts';
 import type { Packet } from '../policy/verdict.ts';
 import { describePacket, type UserNames } from '../policy/words.ts';
 import { formatDecider, makeNamedMembers, makePacketDocument } from './explain.ts';
@@ -52,7 +53,7 @@ export function tellBlame(blame: {
 /** What a moment opened and closed; null: nothing. */
 export function tellTraffic({ cause, time, before, after, version, commitsOf }: Moment): Entry | null {
   const [then, now] = [before.map(({ rule }) => rule), after.map(({ rule }) => rule)];
-  const effect = computeEffect(then, now);
+  const effect: Effect = computeEffect(then, now);
   if (effect.opens.length === 0 && effect.closes.length === 0) return null;
   const users = [...then, ...now].flatMap(({ userId }) => userId ?? []);
   const people = makePeople(users, version);

@@ -97,6 +97,29 @@ describe('computeEffect', () => {
     expect(effect.opens.map(({ user }) => user)).toEqual([alice, alice, alice]);
     expect(effect.closes.map(({ user }) => user)).toEqual([bob, bob, bob]);
   });
+
+  describe('of a drop with ports of their own open, for users with a rule each', () => {
+    const ports = Array.from({ length: 20 }, (_, n) => n + 1);
+    const open = ports.map((port): Rule => {
+      return { ...rule('accept', `10.0.0.${port}`), ports: { type: 'tcp', low: port, high: port } };
+    });
+    const own = users.map((user, n) => rule('accept', `10.1.0.${n}`, user));
+    const rules = [rule('drop', '10.0.0.0/8'), ...open, ...own];
+
+    it('shares the networks of what users have as nobody has it: 1,000 users and ports would fill the memory', () => {
+      const { closes } = computeEffect([], rules);
+      const lists = closes.filter(({ protocol, destinations: { length } }) => protocol === 'tcp' && length === 1);
+      expect(lists.length).toBe(ports.length * sources.length);
+      expect(new Set(lists.map(({ destinations }) => destinations)).size).toBe(ports.length);
+    });
+
+    it('tells the first source alone where there is more than asked for', () => {
+      const { closes } = computeEffect([], rules);
+      const cut = computeEffect([], rules, [], closes.length - 1);
+      expect(cut).toEqual({ opens: [], closes: closes.filter(({ user }) => user === null), isCut: true });
+      expect(computeEffect([], rules, [], 10 * closes.length)).toEqual({ opens: [], closes });
+    });
+  });
 });
 
 function rule(action: 'accept' | 'drop', destination: string, userId: string | null = null): Rule {

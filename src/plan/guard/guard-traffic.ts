@@ -3,7 +3,7 @@ import { formatCount } from '../../model/printable.ts';
 import { everyPort, protocols } from '../../model/state.ts';
 import { findPacketInBoth, type Selection } from '../../policy/selection.ts';
 import { checkLasting, runPolicyTests, tellUnchecked } from '../../policy/tests.ts';
-import type { Effect } from '../../policy/traffic.ts';
+import type { Effect, FoundEffect } from '../../policy/traffic.ts';
 import { describeCase, describeFailure, describePacket } from '../../policy/words.ts';
 import type { ConfigurationDecision } from '../decide-configuration.ts';
 import type { PlanInput, Protected } from '../input.ts';
@@ -14,7 +14,7 @@ export interface Guarded {
   readonly input: PlanInput;
   readonly changes: readonly Change[];
   readonly configuration: ConfigurationDecision | null;
-  readonly effect: Effect;
+  readonly effect: FoundEffect;
   readonly later: readonly LaterEffect[];
   readonly exposure: readonly Exposure[];
 }

@@ -21,6 +21,7 @@ export function guardPlan(guarded: Guarded): readonly Refusal[] {
     ...refuseCollisions(guarded.input, guarded.changes),
     ...unless(deleteRefusals),
     ...unless(changeRefusals),
+    ...unless(trafficRefusals),
     ...unless(lockoutRefusals),
     ...refuseSecrets(guarded.input, guarded.configuration),
     ...unless(protectRefusals),
@@ -49,6 +50,16 @@ function deleteRefusals({ input, changes }: Guarded): readonly Refusal[] {
   if (summary === null) return refusals;
   const hint = `Check the deletes; \`--max-deletes ${counted}\` allows them.`;
   return [...refusals, { code: 'too-many-deletes', summary, hint }];
+}
+
+/** What is only listed in part cannot be reviewed, nor guarded. Ends of access never wait for that. */
+function trafficRefusals({ input, changes, effect }: Guarded): readonly Refusal[] {
+  const isEnd = (change: Change): boolean => change.action === 'keep' || closesAsApplied(change, input);
+  if (effect.isCut !== true || changes.every(isEnd)) return [];
+  const summary =
+    'More traffic opens or closes than can be listed: so many ports or networks apart, for so many users.';
+  const hint = 'Split the change: add or change the rules for a part of the networks first, then the others.';
+  return [{ code: 'too-much-traffic', summary, hint }];
 }
 
 /** Live rules that are deleted or get another content, but for what only goes back to a revision that was applied in full. */

@@ -2,6 +2,7 @@ import { getOrMake } from '../../model/group-by.ts';
 import { estimateRebuildMs, isLossless, type Profile } from '../../model/profile.ts';
 import type { Rule } from '../../model/rule.ts';
 import { compareStates } from '../../policy/compare-states.ts';
+import type { LaneRegions } from '../../policy/region.ts';
 import { renderTraffic } from '../../policy/render-traffic.ts';
 import { indexRules } from '../../policy/rule-index.ts';
 import type { Traffic } from '../../policy/traffic.ts';
@@ -111,10 +112,10 @@ function findExposed(input: ExposureInput): readonly Exposed[] {
   );
   const trafficOf = renderTraffic(collected, [...users].sort());
   const estimate = prepareEstimate(input);
-  const maps = [collected.nobody, ...collected.others.map(({ traffic }) => traffic)];
-  const told = new Set(
-    maps.flatMap((map) => [...map.keys()].filter((run) => map.get(run)?.some((lane) => lane.length > 0))),
-  );
+  const maps = [collected.nobody, ...collected.others.map(({ changes }) => changes)];
+  const isSome = ([, regions]: readonly [Run, LaneRegions]): boolean =>
+    regions.some((slabs) => slabs.some(({ ports }) => ports.length > 0));
+  const told = new Set(maps.flatMap((map) => [...map].filter(isSome).map(([run]) => run)));
   return [...runs.values()]
     .filter((run) => told.has(run))
     .map((run) => ({ ...run, listTraffic: () => trafficOf(run), expectedMs: estimate(run) }));

@@ -2,7 +2,7 @@ import { getOrMake } from '../../model/group-by.ts';
 import { createTouches } from '../../model/intervals.ts';
 import type { Rule } from '../../model/rule.ts';
 import { type CollectedTraffic, collectTraffic } from '../../policy/collect-traffic.ts';
-import type { LaneRegions } from '../../policy/region.ts';
+import { type LaneRegions, layOver, noTraffic } from '../../policy/region.ts';
 import { indexRules } from '../../policy/rule-index.ts';
 import { getRank, noRank } from '../../policy/verdict.ts';
 import { eachMeeting } from '../meeting.ts';
@@ -118,15 +118,16 @@ export function countRegions(surroundings: Surroundings, users: number): readonl
     getOrMake(classes, key, () => ({ weight: 0, kept, entries }));
     return [getOrMake(seen, `${matchSet} ${key}`, () => ({ key }))];
   });
-  const weigh = ({ key }: { readonly key: string }, sources: number, regions: LaneRegions = []): void => {
+  const weigh = ({ key }: { readonly key: string }, sources: number, regions: LaneRegions): void => {
     const found = classes.get(key);
     if (found !== undefined) found.weight += sources * regions.filter(({ length }) => length > 0).length;
   };
   for (const [one, regions] of nobody) weigh(one, 1 + users, regions);
-  for (const { users: alike, traffic } of others) {
-    for (const [one, regions] of traffic) {
-      weigh(one, alike.length, regions);
-      weigh(one, -alike.length, nobody.get(one));
+  for (const { users: alike, changes } of others) {
+    for (const [one, slabs] of changes) {
+      const theirs = nobody.get(one) ?? noTraffic;
+      weigh(one, alike.length, layOver(theirs, slabs));
+      weigh(one, -alike.length, theirs);
     }
   }
   return [...classes]

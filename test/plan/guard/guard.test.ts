@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { formatRuleKey } from '../../../src/model/rule.ts';
 import { Secret } from '../../../src/model/secret.ts';
 import type { PlanInput } from '../../../src/plan/input.ts';
 import { makePlan } from '../../../src/plan/make-plan.ts';
@@ -273,4 +274,21 @@ describe('guards on traffic', () => {
     expect(refusal?.code).toBe('protected-traffic');
     expect(refusal?.summary).toContain(user);
   });
+});
+
+it('refuses what opens or closes more traffic than can be listed, but neither going back nor an end as it was applied', () => {
+  const open = Array.from({ length: 1000 }, (_, n) => `accept 10.1.${n >> 8}.${n & 255} tcp/${n + 1}`);
+  const own = Array.from({ length: 1300 }, (_, n) => `accept 10.2.0.1 @u${n}`);
+  const all = [...open, ...own];
+  const [base = '', widest = ''] = ['drop 10.0.0.0/8', 'accept 10.0.0.0/8'];
+  const parts = { desired: desiredRules(base, ...all), live: liveRules(...all) };
+  expect(codes(parts)).toEqual(['too-much-traffic']);
+  expect(codes({ ...parts, options: { goesBack: true } })).toEqual([]);
+  const ended = desiredRules(widest).map((one) => ({ ...one, expires: 5 }));
+  const gone = { ...parts, live: liveRules(base, ...all, widest) };
+  const [state, key] = [planInput(gone).desired, formatRuleKey(rule(widest))];
+  const desired = { ...state, at: 10, expired: ended };
+  expect(makePlan(planInput(gone, { desired })).refusals.map(({ code }) => code)).toEqual(['too-much-traffic']);
+  const appliedRules = new Map(ended.map((one) => [key, one]));
+  expect(makePlan(planInput(gone, { desired, appliedRules })).refusals).toEqual([]);
 });
