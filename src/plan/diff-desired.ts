@@ -6,8 +6,8 @@ import { formatCount } from '../model/printable.ts';
 import { type DesiredRule, findDifferences, formatRuleKey, type Rule, selectRulesAt } from '../model/rule.ts';
 import { Secret } from '../model/secret.ts';
 import { type DesiredState, listBoundaries } from '../model/state.ts';
-import { computeEffect } from '../policy/effect.ts';
-import type { Effect } from '../policy/traffic.ts';
+import { computeEffect, mostTraffic } from '../policy/effect.ts';
+import type { FoundEffect } from '../policy/traffic.ts';
 import { decideRules } from './decide.ts';
 import { decideConfiguration } from './decide-configuration.ts';
 import { guardPlan } from './guard/guard.ts';
@@ -152,13 +152,13 @@ export function findChanges(before: DesiredState, after: DesiredState, stays: re
 export function compareTimes({ kept, left, changed, isNew }: ReturnType<typeof findChanges>, at: number) {
   const owners = [...kept, ...left, ...changed].map(({ rule }) => rule.userId);
   const users = new Set(owners.filter((user) => user !== null));
-  const all = { before: [...kept, ...left], after: [...kept, ...changed], users };
-  const sides = selectNear(all, [...left, ...changed]);
+  const all = { before: [...kept, ...left], after: [...kept, ...changed] };
+  const sides = { ...selectNear(all, [...left, ...changed]), users };
   const effect = computeEffectAt(sides, at);
-  if (!isNew) return { effect, later: findLaterEffects(sides, at, effect) };
+  if (!isNew) return { effect, later: findLaterEffects(sides, at) };
   // Without rules before everything passed, and nothing would open later.
   const inForce = selectRulesAt(sides.after, at).map(({ notBefore: _, expires: __, ...rule }) => rule);
-  return { effect, later: findLaterEffects({ ...sides, before: inForce }, at, { opens: [], closes: [] }) };
+  return { effect, later: findLaterEffects({ ...sides, before: inForce }, at) };
 }
 
 /** Rules of both sides that are in force now or later, and the users whom an answer tells apart at all times. */
@@ -168,32 +168,42 @@ interface Sides {
   readonly users: ReadonlySet<string>;
 }
 
-function computeEffectAt({ before, after, users }: Sides, time: number): Effect {
+function computeEffectAt({ before, after, users }: Sides, time: number, most = mostTraffic): FoundEffect {
   const rulesOf = (side: readonly DesiredRule[]): readonly Rule[] => selectRulesAt(side, time).map(({ rule }) => rule);
-  return computeEffect(rulesOf(before), rulesOf(after), [...users]);
+  return computeEffect(rulesOf(before), rulesOf(after), users, most);
 }
 
-/** Looks at rules for all times at which one begins or ends, at most; a rule's traffic counts as ten, as do 100 characters of it. */
+/**
+ * Looks at rules for all times at which one begins or ends, at most: a quarter to see whether it is near what turns, ten to compute the
+ * traffic of one, and what `measureEffect` says of that traffic.
+ */
 const mostLooks = 5_000_000;
 
 /** What differs later: an entry for each time after `at` from which the difference is another. Null: it takes too many looks at a rule. */
-function findLaterEffects(sides: Sides, at: number, now: Effect): readonly LaterEffect[] | null {
+function findLaterEffects(sides: Sides, at: number): readonly LaterEffect[] | null {
   const rules = [...sides.before, ...sides.after];
   const later: LaterEffect[] = [];
   const turns = groupBy(listBoundaries({ rules }, at), (one) => one.at);
-  let [then, last, looks] = [at, turns.size === 0 ? '' : JSON.stringify(now), 0];
+  let [then, last, looks]: [number, string | null, number] = [at, null, 0];
+  const readAt = (where: Sides, time: number) => {
+    // A part of traffic is text of a hundred characters, at least.
+    const effect = computeEffectAt(where, time, (mostLooks - looks) / 10);
+    const text = effect.isCut ? '' : JSON.stringify(effect);
+    looks += effect.isCut ? mostLooks : text.length / 10 + 10 * (where.before.length + where.after.length);
+    return { effect, text };
+  };
   for (const [from, turning] of [...turns].sort(([a], [b]) => a - b)) {
+    looks += rules.length / 4;
+    // What begins or ends changes nothing elsewhere, nor for users without rules there.
     const turned = turning.map(({ rule }) => rule);
     const near = selectNear(sides, turned);
-    // What begins or ends changes nothing elsewhere.
-    const [earlier = '', present = ''] = [then, from].map((time) => JSON.stringify(computeEffectAt(near, time)));
+    const [earlier, present] = [readAt(near, then), readAt(near, from)];
     then = from;
-    looks += rules.length + (earlier.length + present.length) / 10 + (earlier === present ? 0 : 10 * rules.length);
     if (looks > mostLooks) return null;
-    if (earlier === present) continue;
-    const effect = computeEffectAt(sides, from);
-    const text = JSON.stringify(effect);
-    looks += text.length / 10;
+    if (earlier.text === present.text) continue;
+    last ??= readAt(sides, at).text;
+    const { effect, text } = readAt(sides, from);
+    if (looks > mostLooks) return null;
     if (text !== last) later.push({ from, effect, users: sides.users });
     last = text;
   }
@@ -201,12 +211,13 @@ function findLaterEffects(sides: Sides, at: number, now: Effect): readonly Later
 }
 
 /** The rules that decide with these about the same packets: those that share addresses with one, of the same users or of everybody. */
-function selectNear({ before, after, users }: Sides, turning: readonly { readonly rule: Rule }[]): Sides {
+function selectNear({ before, after }: Omit<Sides, 'users'>, turning: readonly { readonly rule: Rule }[]): Sides {
   const touches = createTouches(turning.map(({ rule }) => rule.destination));
   const owners = new Set(turning.map(({ rule }) => rule.userId));
   const isNear = ({ rule: { userId, destination } }: DesiredRule): boolean =>
     (userId === null || owners.has(userId) || owners.has(null)) && touches(destination);
-  return { before: before.filter(isNear), after: after.filter(isNear), users };
+  const near = { before: before.filter(isNear), after: after.filter(isNear) };
+  return { ...near, users: new Set([...near.before, ...near.after].flatMap(({ rule }) => rule.userId ?? [])) };
 }
 
 /** Who asks for a refusal of traffic that opens must not be told that there is none where nobody looked. */

@@ -176,6 +176,22 @@ it('of thousands of rules that end at times of their own only those near one tha
   ]);
 });
 
+it('rules that end on a year of days, beside users with rules elsewhere, are compared with one for all networks', () => {
+  const own = desiredRules(
+    ...Array.from({ length: 300 }, (_, n) => `own${n}=accept 10.200.${n >> 8}.${n & 255} @u${n}`),
+  );
+  const texts = Array.from({ length: 2000 }, (_, n) => `accept 10.${n >> 8}.${n & 255}.1 tcp/${n + 1}`);
+  const ending = desiredRules(...texts).map((one, n) => ({ ...one, name: `r${n}`, expires: 10 + (n % 365) }));
+  const added = desiredRules('drop 0.0.0.0/0 udp/53').map((one) => ({ ...one, name: 'added' }));
+  const before = [...desiredRules('drop 10.0.0.0/8').map((one) => ({ ...one, name: 'base' })), ...own, ...ending];
+  const { refusals, later } = diffDesired({
+    before: stateOf(before),
+    after: stateOf([...before, ...added]),
+    ...options,
+  });
+  expect([refusals, later]).toEqual([[], undefined]);
+});
+
 it('rules that differ at more times than can be compared are refused after so many looks, in a plan too', () => {
   const texts = Array.from({ length: 700 }, (_, n) => `drop 10.${n >> 8}.${n & 255}.0/24`);
   const many = desiredRules(...texts).map((one, n) => ({ ...one, name: `r${n}`, expires: 10 + n }));
