@@ -150,11 +150,24 @@ function addPages(app: Hono<App>, settings: StatusAppSettings, door: ReturnType<
         return context.text('too many large answers are on their way\n', 503, { 'retry-after': '10' });
       underWay.set(outgoing, bytes);
       outgoing.once('close', () => underWay.delete(outgoing));
+      return context.body(streamPieces(bytes), 200, json);
     }
     return context.body(bytes, 200, json);
   };
   get('/api/v1/:name', (context, shown) => makeDocument(context, shown, context.req.param('name') ?? ''));
   get('/status', (context, shown) => makeDocument(context, shown, 'status'));
+}
+
+/** The bytes as they are read: a body of all of them would be a copy for each reader. */
+function streamPieces(bytes: Uint8Array<ArrayBuffer>): ReadableStream<Uint8Array> {
+  let at = 0;
+  return new ReadableStream({
+    pull(controller) {
+      controller.enqueue(bytes.subarray(at, at + 65_536));
+      at += 65_536;
+      if (at >= bytes.length) controller.close();
+    },
+  });
 }
 
 /** Lets in who brings the token, once for a session or with each request. */
