@@ -175,7 +175,7 @@ function computeEffectAt({ before, after, users }: Sides, time: number, most = m
 
 /**
  * Looks at rules for all times at which one begins or ends, at most: a quarter to see whether it is near what turns, ten to compute the
- * traffic of one, and what `measureEffect` says of that traffic.
+ * traffic of one, and a tenth of the characters that tell that traffic.
  */
 const mostLooks = 5_000_000;
 
