@@ -51,13 +51,13 @@ export function diffDesired(given: Comparison): Plan {
 
 /** The plan of these parts, with what guards say of it. `later`: as `compareTimes` has it. */
 export function judgePlan(
-  guarded: Omit<Guarded, 'later'>,
+  guarded: Omit<Guarded, 'later' | 'steps'>,
   later: readonly LaterEffect[] | null,
   { steps, problems }: Pick<Plan, 'steps' | 'problems'>,
 ): Plan {
   const { input, changes, effect, exposure } = guarded;
   const { at } = input.desired;
-  const refusals = guardPlan({ ...guarded, later: later ?? [] });
+  const refusals = guardPlan({ ...guarded, steps, later: later ?? [] });
   return {
     profile: input.profile.name,
     ruleUpdates: input.profile.ruleUpdates,

@@ -349,20 +349,50 @@ describe('rules that begin and end, in a sidecar', () => {
     expect(live()).toContain(opened);
   });
 
+  /** Changes a rule in place, and back. */
+  const modify = async (of: string): Promise<string | undefined> => {
+    const id = world.simulator.rules().find(({ destination }) => destination === of)?.id;
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    for (const [port_type, port_range] of [
+      ['tcp', '80'],
+      [null, null],
+    ]) {
+      vi.setSystemTime(Date.now() + 2000);
+      const body = JSON.stringify({ rule: { port_type, port_range } });
+      const path = `/v0/rules/${id}`;
+      expect((await fetch(world.simulator.url + path, { method: 'PATCH', headers, body })).ok).toBe(true);
+    }
+    return id;
+  };
+
   it('under --on-drift report no rule that others modified in place is replaced beside what ends', async () => {
     await start('--replace-modified');
     settings = { ...settings, onDrift: 'report' };
-    const modified = world.simulator.rules().find(({ destination }) => destination === '10.8.0.0/16');
-    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
-    for (const action of ['accept', 'drop']) {
-      vi.setSystemTime(Date.now() + 2000);
-      const body = JSON.stringify({ rule: { action } });
-      const path = `/v0/rules/${modified?.id}`;
-      expect((await fetch(world.simulator.url + path, { method: 'PATCH', headers, body })).ok).toBe(true);
-    }
+    const modified = await modify('10.8.0.0/16');
     expect([await passAt(now + 25 * hour), live()]).toEqual(['DriftReported', after]);
-    expect(world.simulator.rules().map(({ id }) => id)).toContain(modified?.id);
+    expect(world.simulator.rules().map(({ id }) => id)).toContain(modified);
   });
+
+  it.each([
+    ['a window is closed', 'Applied', ''],
+    ['a window is closed, and another rule waits for it', 'OutsideWindow', '10.9.1.0/24'],
+    ['--max-exposure is none', 'Applied', ''],
+  ])(
+    'end though others modified one in place, which exposes traffic as it ends, while %s',
+    async (when, reason, opens) => {
+      newest = contentOf(
+        timed('guest', '10.1.0.0/16', { expires: now + hour }) +
+          timed('wide', '10.8.0.0/20', { expires: now + hour }) +
+          timed('narrow', '10.8.1.0/24', { notBefore: now + hour }) +
+          (opens && timed('new', opens, { notBefore: now + hour })) +
+          others,
+      );
+      await start(...(when.startsWith('--') ? ['--max-exposure', 'none'] : []));
+      settings = { ...settings, windows: when.startsWith('--') ? [] : closed() };
+      await modify('10.8.0.0/20');
+      expect([await passAt(now + 2 * hour), live()]).toEqual([reason, ['10.8.0.0/16', '10.8.1.0/24', '10.9.0.0/16']]);
+    },
+  );
 
   const narrowAndWide = (more = ''): SourceContent =>
     contentOf(

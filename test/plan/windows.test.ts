@@ -177,7 +177,7 @@ function planOf(what: { opens?: boolean; closes?: boolean; configures?: boolean;
       opens: what.opens ? [traffic] : [],
       closes: what.closes ? [traffic, { ...traffic, protocol: 'udp' }] : [],
     },
-    exposure: what.exposes ? [{ direction: 'opened' }] : [],
+    exposure: what.exposes ? [{ direction: 'opened', fromStep: 's1', toStep: 's2' }] : [],
     steps: what.configures ? [{ type: 'configure' }] : [],
   } as unknown as Plan;
 }

@@ -7,16 +7,14 @@ import type { Effect, FoundEffect } from '../../policy/traffic.ts';
 import { describeCase, describeFailure, describePacket } from '../../policy/words.ts';
 import type { ConfigurationDecision } from '../decide-configuration.ts';
 import type { PlanInput, Protected } from '../input.ts';
-import type { Change, Exposure, LaterEffect, Refusal, RuleChange } from '../plan.ts';
+import type { Change, Exposure, LaterEffect, Plan, Refusal, RuleChange } from '../plan.ts';
 
 /** What guards judge. */
-export interface Guarded {
+export interface Guarded extends Pick<Plan, 'changes' | 'steps' | 'exposure'> {
   readonly input: PlanInput;
-  readonly changes: readonly Change[];
   readonly configuration: ConfigurationDecision | null;
   readonly effect: FoundEffect;
   readonly later: readonly LaterEffect[];
-  readonly exposure: readonly Exposure[];
 }
 
 /** Protected traffic that the plan opens or cuts off, for good or on the way: one refusal for each kind and protection. */

@@ -8,7 +8,8 @@ import type { Place } from '../../model/problem.ts';
 import { formatRuleKey } from '../../model/rule.ts';
 import { isInScope } from '../../model/state.ts';
 import type { DeleteLimit, PlanInput } from '../input.ts';
-import type { Change, Refusal } from '../plan.ts';
+import { mayRebuild } from '../operations.ts';
+import type { Change, Plan, Refusal } from '../plan.ts';
 import { refuseCollisions } from './guard-collisions.ts';
 import { refuseSecrets } from './guard-secrets.ts';
 import { type Guarded, protectRefusals, refuseFailedTests } from './guard-traffic.ts';
@@ -66,13 +67,11 @@ function trafficRefusals({ input, changes, effect }: Guarded): readonly Refusal[
 function changeRefusals({ input, changes }: Guarded): readonly Refusal[] {
   const live = input.live.rules.filter(({ rule }) => isInScope(rule, input.scope)).length;
   const changed = changes.filter((change) => {
-    if (change.kind !== 'Rule' || change.live === null) return false;
-    if (input.baseApplied === true && change.origin === 'drift') return false;
-    if (closesAsApplied(change, input)) return false;
-    const isUpdate = change.action === 'update' && change.desired !== null;
-    return (
-      change.action === 'delete' || (isUpdate && formatRuleKey(change.desired.rule) !== formatRuleKey(change.live.rule))
-    );
+    if (change.kind !== 'Rule' || change.live === null || closesAsApplied(change, input)) return false;
+    const { action, desired, origin } = change;
+    if (input.baseApplied === true && origin === 'drift') return false;
+    if (action !== 'update' || desired === null) return action === 'delete';
+    return formatRuleKey(desired.rule) !== formatRuleKey(change.live.rule);
   }).length;
   const summary = describeExcess(changed, live, input.options.maxChanges, 'be deleted or get another content');
   if (summary === null) return [];
@@ -88,7 +87,11 @@ function endsAsApplied(change: Change, { appliedRules }: PlanInput): boolean {
 
 /** The same of a rule that let traffic pass. Where drop rules end, what they closed is open: many at once are judged like any delete. */
 function closesAsApplied(change: Change, input: PlanInput): boolean {
-  return change.kind === 'Rule' && change.live?.rule.action === 'accept' && endsAsApplied(change, input);
+  return endsAccess(change) && endsAsApplied(change, input);
+}
+
+function endsAccess(change: Change | undefined): boolean {
+  return change?.kind === 'Rule' && change.origin === 'expired' && change.live?.rule.action === 'accept';
 }
 
 /** What befalls more live rules than the limit allows; null where it allows them. */
@@ -159,9 +162,16 @@ function findLostSessions(before: ConfigurationFields, after: ConfigurationField
   return { summary, keep: 'Use 0 (no end), or 300 and more, for `vpn_session_duration`' };
 }
 
-function exposureRefusals({ input, exposure }: Guarded): readonly Refusal[] {
-  const opened = exposure.filter(({ direction }) => direction === 'opened');
-  if (input.options.maxExposure !== 'none' || opened.length === 0) return [];
+/** What a plan opens on the way, but for a rebuild of the filter that only access that ends brings: to wait would leave more open. */
+export function listOpened({ changes, steps, exposure }: Pick<Plan, 'changes' | 'steps' | 'exposure'>) {
+  const isEnd = steps.filter(mayRebuild).every(({ change }) => endsAccess(changes[change]));
+  // A rebuild begins and ends with one step.
+  return exposure.filter((one) => one.direction === 'opened' && !(isEnd && one.fromStep === one.toStep));
+}
+
+function exposureRefusals(guarded: Guarded): readonly Refusal[] {
+  const opened = listOpened(guarded);
+  if (guarded.input.options.maxExposure !== 'none' || opened.length === 0) return [];
   const longest = opened.reduce((most, { expectedMs }) => Math.max(most, expectedMs), 0);
   const gaps = opened.length === 1 ? 'once' : `${opened.length} times`;
   const summary = `Traffic that is dropped before and after would pass ${gaps} on the way, for up to about ${longest} ms.`;

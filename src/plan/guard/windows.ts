@@ -4,6 +4,7 @@ import { joinSome } from '../../model/printable.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 import { formatRule } from '../../policy/words.ts';
 import type { Plan } from '../plan.ts';
+import { listOpened } from './guard.ts';
 
 /** When plans that open traffic or change the Configuration may be written (`allow`), or may not (`deny`). */
 export interface Window {
@@ -19,7 +20,7 @@ const mostLooks = 1000;
 /** Why a plan waits for a window at `now`, and until when (null: no time found); null: it may be written. A plan waits whole. */
 export function findClosedWindow(windows: readonly Window[], plan: Plan, now: number) {
   const opens = plan.effect.opens.length > 0;
-  const exposes = plan.exposure.some(({ direction }) => direction === 'opened');
+  const exposes = listOpened(plan).length > 0;
   const configures = plan.steps.some(({ type }) => type === 'configure');
   const needs = [
     ...(opens || exposes ? [{ scope: 'rules', does: `opens traffic${opens ? '' : ' on the way'}` } as const] : []),

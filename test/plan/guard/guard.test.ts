@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { formatRuleKey } from '../../../src/model/rule.ts';
 import { Secret } from '../../../src/model/secret.ts';
+import { findClosedWindow, parseSchedule } from '../../../src/plan/guard/windows.ts';
 import type { PlanInput } from '../../../src/plan/input.ts';
 import { makePlan } from '../../../src/plan/make-plan.ts';
 import type { Refusal } from '../../../src/plan/plan.ts';
@@ -248,6 +249,27 @@ describe('guards on traffic', () => {
     const [refusal] = refusals({ ...widened, options: { maxExposure: 'none' } });
     expect(refusal?.code).toBe('opens-on-the-way');
     expect(refusal?.summary).toContain('up to about 26 ms');
+  });
+  it.each([
+    ['ends access', '*accept 11.0.0.0/8', [], []],
+    ['ends access, beside another that is deleted', '*accept 11.0.0.0/8', ['accept 12.0.0.0/8'], []],
+    ['ends access, beside one that is not to end', '*accept 11.0.0.0/8', ['*accept 12.0.0.0/8'], ['opens-on-the-way']],
+    ['ends a drop rule', '*drop 11.0.0.0/8', [], ['opens-on-the-way']],
+  ])('refuse no rebuild of the filter on the way for a plan that %s', (_, ended, more, expected) => {
+    const kept = 'drop 10.0.0.0/8';
+    const [desired, expired] = [
+      desiredRules(kept),
+      desiredRules(ended.slice(1)).map((one) => ({ ...one, expires: 1 })),
+    ];
+    const input = planInput({ desired, live: liveRules(kept, ended, ...more), options: { maxExposure: 'none' } });
+    const plan = makePlan({ ...input, desired: { ...input.desired, expired, at: 2 } });
+    expect(plan.exposure).toMatchObject([{ direction: 'opened', expectedMs: 3000 }]);
+    expect(plan.refusals.map(({ code }) => code)).toEqual(expected);
+    const window = parseSchedule('* * * * *', 'UTC');
+    if (!window.ok) throw new Error(window.error);
+    const never = { kind: 'deny', schedule: window.value, durationMs: 3_600_000, scope: ['rules'] } as const;
+    const isHeld = expected.length > 0 || plan.effect.opens.length > 0;
+    expect(findClosedWindow([never], plan, 2) !== null).toBe(isHeld);
   });
   it('refuse what --fail-on names', () => {
     const opening = { live: liveRules('drop 10.0.0.0/8') };
