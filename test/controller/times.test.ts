@@ -1413,6 +1413,59 @@ describe('rules that end, in a sidecar that starts anew and reads a directory', 
     },
   );
 
+  it.each([
+    ['other values', 'SIGHUP', false],
+    ['other values', 'a restart', false],
+    ['another revision', 'SIGHUP', false],
+    ['another revision', 'SIGHUP', true],
+    ['another revision', 'a restart', true],
+  ])(
+    'end though the server took %s in part, and to take that back waits, after %s (where that was refused in part too: %s)',
+    async (what, how, isRefused) => {
+      const flags = ['--values', 'v.yaml'];
+      const go = () => (how === 'SIGHUP' ? reload(flags) : restart(...flags));
+      const make = (net: string, web: string) => {
+        const texts = [
+          timed('net', net, { expires: now + 24 * hour }),
+          rule('web', `action: accept, destination: ${web}`),
+        ];
+        return contentOf(texts.join('') + others);
+      };
+      const first = ['10.1.0.0/16', '10.8.3.0/24'] as const;
+      const turn = ([net, web]: readonly [string, string]): void => {
+        if (what === 'other values') world.write('v.yaml', `net: ${net}\nweb: ${web}\n`);
+        else newest = make(net, web);
+      };
+      historyIn = how === 'SIGHUP' && !isRefused ? null : world.folder;
+      world.write('v.yaml', '{}');
+      if (what === 'other values') newest = make(`"\${net}"`, `"\${web}"`);
+      turn(first);
+      await start(...flags);
+      const refuse = (method: string, nth: number): void => {
+        world.simulator.faults.inject({ match: { method, nth, times: 9 }, fault: { kind: 'status', status: 422 } });
+      };
+      refuse('POST', 2);
+      turn(['10.2.0.0/16', '10.9.4.0/24']);
+      await reload(flags);
+      expect([await passAt(now + hour), live()]).toEqual(['ApplyFailed', ['10.2.0.0/16', ...left]]);
+      world.simulator.faults.clear();
+      turn(first);
+      if (isRefused) {
+        refuse('POST', 2);
+        refuse('DELETE', 1);
+        expect(await passAt(now + 2 * hour)).toBe('ApplyFailed');
+        world.simulator.faults.clear();
+      }
+      settings = { ...settings, windows: always() };
+      await go();
+      const open = isRefused ? ['10.1.0.0/16', '10.2.0.0/16'] : ['10.2.0.0/16'];
+      // What the server refused is not tried again, without new settings.
+      const reason = isRefused && how === 'SIGHUP' ? 'ApplyFailed' : 'OutsideWindow';
+      expect([await passAt(now + 23 * hour), live()]).toEqual([reason, [...open, ...left]]);
+      expect([await passAt(now + 25 * hour), live()]).toEqual(['OutsideWindow', left]);
+    },
+  );
+
   it('are not spoken of where neither the history nor the content of before is there', async () => {
     isDirectory = true;
     await start();

@@ -182,10 +182,10 @@ async function parseEarly({ files }: SourceContent, { parse, desired }: Pick<Pas
 
 /** The newest record that counts for a pass, and when rules end by it; without one the base of the pass tells. */
 async function lookUpEnds({ invocation, recent }: PassWiring, { base, content, record }: LoopPassRequest) {
-  const { inForceRevision, appliedRevision } = record;
-  // In no base is what is in force and not applied (a revision that waits, or that the server took in part), and whose address has changed.
+  const { inForceRevision, appliedRevision, isPartly } = record;
+  // In no base is what is in force and not applied (it waits, or the server took it in part), and whose address has changed.
   const isWhole = base !== null && !listAllRules(base).some(({ rule }) => rule.userId?.includes('@'));
-  if (isWhole && inForceRevision === appliedRevision) return { newest: null, applied: {} };
+  if (isWhole && !isPartly && inForceRevision === appliedRevision) return { newest: null, applied: {} };
   // Beside a lease, another replica may have applied since.
   const known = invocation.settings.lease === 'none' ? null : record;
   const newest = await recent.loadNewest(findServer(invocation.settings), known);
