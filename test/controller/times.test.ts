@@ -1489,6 +1489,33 @@ describe('rules that end, in a sidecar that starts anew and reads a directory', 
     expect(record.inForceRevision).toBe(inForce);
   });
 
+  it('end not by a history that knows an earlier end, where another replica began a rule with the same content since', async () => {
+    [historyIn, isDirectory] = [world.folder, true];
+    const again = timed('again', '10.1.0.0/16', { notBefore: now + 26 * hour, expires: now + 99 * hour });
+    newest = contentOf(timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) + again + others);
+    await start('--lease', 'file:lease');
+    historyIn = join(world.folder, 'other');
+    vi.setSystemTime(now + 23 * hour);
+    await restart('--lease', 'file:lease');
+    expect([await passAt(now + 25 * hour), live()]).toEqual(['Applied', left]);
+    expect([await passAt(now + 27 * hour), live()]).toEqual(['Applied', all]);
+    [historyIn, isAway] = [world.folder, true];
+    await restart('--lease', 'file:lease');
+    expect([await passAt(now + 28 * hour), live()]).toEqual(['SourceFailed', all]);
+  });
+
+  it('end by the history beside a lease where the server refused that until the process ended', async () => {
+    [historyIn, isDirectory] = [world.folder, true];
+    await start('--lease', 'file:lease');
+    const fault = { kind: 'status' as const, status: 503 };
+    world.simulator.faults.inject({ match: { method: 'DELETE', times: 99 }, fault });
+    expect([await passAt(now + 25 * hour), live()]).toEqual(['ApplyFailed', ['10.1.0.0/16', '10.2.0.0/16', ...left]]);
+    world.simulator.faults.clear();
+    isAway = true;
+    await restart('--lease', 'file:lease');
+    await until(() => !live().includes('10.1.0.0/16'));
+  });
+
   it('end not by the history of a replica after which another one applied something else', async () => {
     [historyIn, isDirectory] = [world.folder, true];
     await start();

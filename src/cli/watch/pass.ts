@@ -57,10 +57,13 @@ export function createRecentApplies(stateFolder: string | null) {
       const newest = files === null ? mine.at(-1) : await loadNewest(files).catch(() => null);
       if (!newest || newest.server !== server) return null;
       if (known === null) return newest;
-      const { inForceRevision, confirmedRevision, givenUp } = known;
+      const { inForceRevision, confirmedRevision, givenUp, agreedAt } = known;
       const isBack = newest.by === sidecarNames.back && inForceRevision === confirmedRevision;
       const revisions = [inForceRevision, ...(isBack ? givenUp.slice(-1) : [])];
-      return (isBack || changeOf(newest) !== null) && revisions.includes(newest.revision) ? newest : null;
+      if (!(isBack || changeOf(newest) !== null) || !revisions.includes(newest.revision)) return null;
+      // Ends that came before all rules were sorted again have happened: what is live since is another rule with that content.
+      const over = agreedAt !== null && agreedAt > Date.parse(newest.at) ? agreedAt : 0;
+      return { ...newest, said: new Map([...newest.said].filter(([, { expires = over + 1 }]) => expires > over)) };
     },
     /** What this revision and those that it passed over changed together; null: nothing is recorded of it. */
     async join(revision: string, passedOver: readonly string[] = []): Promise<ApplyRecord | null> {
