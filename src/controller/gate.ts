@@ -123,9 +123,8 @@ export class Gate {
   }
 
   #listRecent(now: number): Map<string, readonly number[]> {
-    const recent = [...this.#corrections].map(([step, times]) => {
-      return [step, times.filter((at) => now - at < fightWindowMs)] as const;
-    });
+    const isRecent = (at: number): boolean => now - at < fightWindowMs;
+    const recent = [...this.#corrections].map(([step, times]) => [step, times.filter(isRecent)] as const);
     return new Map(recent.filter(([, times]) => times.length > 0));
   }
 

@@ -4,7 +4,6 @@ import {
   leavesNoSignIn,
   signInFields,
 } from '../../model/configuration.ts';
-import type { Place } from '../../model/problem.ts';
 import { formatRuleKey } from '../../model/rule.ts';
 import { isInScope } from '../../model/state.ts';
 import type { DeleteLimit, PlanInput } from '../input.ts';
@@ -40,8 +39,7 @@ function deleteRefusals({ input, changes }: Guarded): readonly Refusal[] {
   const vanishing = changes.filter((change) => change.action === 'delete' && !endsAsApplied(change, input)).length;
   const remaining = changes.some(({ kind, action }) => kind === 'Rule' && action !== 'delete' && action !== 'skip');
   const refusals: Refusal[] = [];
-  const all = live > 0 && vanishing === live;
-  if (all && !input.options.allowEmpty && (!remaining || live >= enoughRules)) {
+  if (live > 0 && vanishing === live && !input.options.allowEmpty && (!remaining || live >= enoughRules)) {
     const summary = `All ${live} live rules in scope would be deleted${remaining ? '' : ' and none would remain'}.`;
     const hint = 'Check the path of the manifests and the scope; `--allow-empty` allows it.';
     refusals.push({ code: 'deletes-everything', summary, hint });
@@ -117,8 +115,8 @@ function lockoutRefusals({ input, configuration }: Guarded): readonly Refusal[] 
   const judge = (fields: readonly ConfigurationField[], found: Lockout | null): readonly Refusal[] => {
     const written = sent.filter((field) => fields.includes(field));
     if (found === null || written.length === 0) return [];
-    const placeOf = (field: ConfigurationField): Place => change.desired.places[field] ?? change.desired.place;
-    const related = written.map((field) => ({ place: placeOf(field), note: `\`${field}\` is set here` }));
+    const { places, place } = change.desired;
+    const related = written.map((field) => ({ place: places[field] ?? place, note: `\`${field}\` is set here` }));
     const hint = `${found.keep}; \`--allow-lockout\` allows it.`;
     return [{ code: 'locks-out', summary: found.summary, hint, related }];
   };
@@ -153,10 +151,8 @@ function keepsWayIn(before: ConfigurationFields, after: ConfigurationFields): bo
 
 /** VPN sessions of a few minutes that only administrators can begin anew cut every device off. */
 function findLostSessions(before: ConfigurationFields, after: ConfigurationFields): Lockout | null {
-  const isLost = (fields: ConfigurationFields): boolean =>
-    fields.vpn_session_duration >= 1 &&
-    fields.vpn_session_duration <= 299 &&
-    fields.allow_unprivileged_device_management === false;
+  const isLost = ({ vpn_session_duration: seconds, ...fields }: ConfigurationFields): boolean =>
+    seconds >= 1 && seconds <= 299 && fields.allow_unprivileged_device_management === false;
   if (!isLost(after) || isLost(before)) return null;
   const summary = `VPN sessions would end after ${after.vpn_session_duration} s, and users may not manage their own devices.`;
   return { summary, keep: 'Use 0 (no end), or 300 and more, for `vpn_session_duration`' };
