@@ -8,7 +8,7 @@ import { heldUntried, notRecorded, type PassOrder, unconfirmedBefore } from './g
 import type { LoopParts } from './loop-parts.ts';
 import { countLiveRules, explainLeft, isInForce, type PassEnding, type PassRun, type Verdict } from './pass-ending.ts';
 import { logInternalError } from './pass-log.ts';
-import { PassRunner } from './pass-runner.ts';
+import { isAsApplied, PassRunner } from './pass-runner.ts';
 import {
   agreedAtOf,
   type LoopRecord,
@@ -226,7 +226,7 @@ export class Leadership {
     const pending = isNew ? notePending(this.record, revision) : {};
     // A rule that begins in a revision in force has begun once it is written: where the server fails it is tried again.
     const agreed = revision === inForceRevision ? {} : agreedAtOf(desired);
-    const begun = { inForceRevision: revision, isPartly: this.record.isPartly || revision !== inForceRevision };
+    const begun = { inForceRevision: revision, isPartly: !isAsApplied(this.order(content), desired) };
     if (!(await this.#update({ ...begun, ...pending, ...agreed }))) return notRecorded;
     if (isNew) {
       this.#trial.begin();

@@ -1,6 +1,7 @@
 import type { Outcome } from '../apply/outcome.ts';
 import type { Secret } from '../model/secret.ts';
 import type { DesiredState } from '../model/state.ts';
+import { stateAt } from '../pass/clock.ts';
 import type { PassPart, TimesPart } from '../pass/pass.ts';
 import { makeRequest, type Refusal } from '../plan/plan.ts';
 import { Gate, type PassOrder } from './gate.ts';
@@ -121,6 +122,14 @@ export function isDriftOf({ content, back, record, base }: PassOrder, desired: D
   // A record of an earlier version tells only of other revisions.
   if (record.isPartly || content.revision !== record.inForceRevision) return false;
   return desired === null || isInEffect(desired, record.appliedDesired, base);
+}
+
+/** Whether this is what was applied, now or as of its time then: other values of the same revision may come into effect in part too. */
+export function isAsApplied({ content, record, base }: PassOrder, desired: DesiredState | null): boolean {
+  const { isPartly, inForceRevision, appliedDesired: digest, agreedAt } = record;
+  if (isPartly || content.revision !== inForceRevision) return false;
+  if (desired === null || isInEffect(desired, digest, base)) return true;
+  return desired.at !== undefined && isInEffect(stateAt(desired, agreedAt ?? desired.at), digest, base);
 }
 
 /** Whether this is what was last brought into effect, secrets included: the same revision may ask for something else since. */

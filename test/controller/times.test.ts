@@ -1344,6 +1344,39 @@ describe('rules that end, in a sidecar that starts anew and reads a directory', 
     expect(await passAt(now + 5 * hour)).toBe('DriftReported');
   });
 
+  it.each([
+    ['SIGHUP, though a line ended since', 1],
+    ['a restart, though a line ended long ago', -24],
+  ])(
+    'under --on-drift report other values that the server took in part go again once they are taken back, after %s',
+    async (how, hours) => {
+      const flags = ['--values', 'v.yaml'];
+      const passWith = async (values: string, time: number): Promise<string> => {
+        world.write('v.yaml', values);
+        await (how.startsWith('SIGHUP') ? reload(flags) : restart(...flags));
+        return await passAt(time);
+      };
+      settings = { ...settings, onDrift: 'report' };
+      newest = contentOf(
+        ['net', 'web'].map((name) => rule(name, `action: accept, destination: "\${${name}}"`)).join('') +
+          timed('old', '10.5.0.0/16', { expires: now + hours * hour }) +
+          others,
+      );
+      const before = 'net: 10.1.0.0/16\nweb: 10.3.0.0/16\n';
+      world.write('v.yaml', before);
+      await start(...flags);
+      const fault = { kind: 'status' as const, status: 422 };
+      world.simulator.faults.inject({ match: { method: 'POST', nth: 2, times: 9 }, fault });
+      expect(await passWith('net: 10.2.0.0/16\nweb: 10.4.0.0/16\n', now + 2 * hour)).toBe('ApplyFailed');
+      expect(live()).toContain('10.2.0.0/16');
+      world.simulator.faults.clear();
+      await passWith(before, now + 3 * hour);
+      expect([await passAt(now + 4 * hour), live()]).toEqual(['InSync', ['10.1.0.0/16', '10.3.0.0/16', ...left]]);
+      await deleteRule('10.3.0.0/16');
+      expect(await passAt(now + 5 * hour)).toBe('DriftReported');
+    },
+  );
+
   it.each([1, 2, 3])(
     'under --on-drift report access that was narrowed by hand stays so after a restart in which users cannot be listed (%i times)',
     async (times) => {
