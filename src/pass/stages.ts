@@ -4,6 +4,7 @@ import type { Desired } from '../desired/context.ts';
 import { assemble } from '../desired/desired.ts';
 import { warnOfMovedNames } from '../desired/names.ts';
 import { listEnforcementProblems } from '../enforcement/problems.ts';
+import { applySuppressions } from '../manifest/suppressions.ts';
 import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
 import { compareProblems, hasErrors, raiseWarnings } from '../model/problem.ts';
 import { fail, ok, type Result } from '../model/result.ts';
@@ -67,7 +68,8 @@ async function listUsers(pass: Asking): Promise<Result<KnownUsers, ReadFailure>>
 /** Every caller's plan with its identity, a function of its input alone; no `state` when a rule is for a user whom the server lacks. */
 export function planStates(input: PlanInput, built: { readonly desired: Desired; readonly users: KnownUsers | null }) {
   const { desired, users } = built;
-  const plan = makePlan(input);
+  const made = makePlan(input);
+  const plan = { ...made, problems: applySuppressions(made.problems, desired.suppressions) };
   const digest = digestPlan(plan, { ...input, key: input.options.fingerprintKey });
   const written = plan.changes.flatMap((change) =>
     change.kind === 'Rule' && change.desired !== null && change.action !== 'keep' ? [change.desired] : [],

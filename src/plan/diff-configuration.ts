@@ -8,6 +8,7 @@ import {
   type OidcProvider,
   type SamlProvider,
 } from '../model/configuration.ts';
+import { isObject } from '../model/result.ts';
 import { type FingerprintKey, Secret, type SecretComparison } from '../model/secret.ts';
 import type { PlanInput } from './input.ts';
 import type { FieldValue } from './plan.ts';
@@ -90,9 +91,16 @@ function show(value: unknown, counterpart: unknown, key: FingerprintKey | null, 
     return { secret, fingerprint: key === null ? null : value.fingerprint(key), ...(source && { source }) };
   }
   if (typeof value !== 'object' || value === null) return value as FieldValue;
-  const [others, former] = [counterpart, base].map((from) => new Map<string, unknown>(Object.entries(from ?? {})));
-  const shown = Object.entries(value).map(([name, member]) => {
+  const [others, former] = [counterpart, base].map((from) => new Map(membersOf(from)));
+  const shown = membersOf(value).map(([name, member]) => {
     return [name, show(member, others?.get(name), key, former?.get(name))] as const;
   });
   return Array.isArray(value) ? shown.map(([, member]) => member) : Object.fromEntries(shown);
+}
+
+/** The members of a list or an object by their names: providers, whose order may differ, by their ids. */
+function membersOf(value: unknown): readonly (readonly [string, unknown])[] {
+  const members = Object.entries(value ?? {}) as [string, unknown][];
+  if (!Array.isArray(value)) return members;
+  return members.map(([name, one]) => [isObject(one) && typeof one['id'] === 'string' ? one['id'] : name, one]);
 }

@@ -1,10 +1,9 @@
-import { type ConfigurationFields, configurationFields, mapSecrets } from '../model/configuration.ts';
+import { type ConfigurationFields, configurationFields } from '../model/configuration.ts';
 import { groupBy } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { createTouches } from '../model/intervals.ts';
 import { formatCount } from '../model/printable.ts';
 import { type DesiredRule, findDifferences, formatRuleKey, type Rule, selectRulesAt } from '../model/rule.ts';
-import { Secret } from '../model/secret.ts';
 import { type DesiredState, listBoundaries } from '../model/state.ts';
 import { computeEffect, mostTraffic } from '../policy/effect.ts';
 import type { FoundEffect } from '../policy/traffic.ts';
@@ -26,8 +25,7 @@ import {
 type Comparison = Pick<PlanInput, 'profile' | 'scope' | 'options'> & Readonly<Record<'before' | 'after', DesiredState>>;
 
 /** The changes, effect and refusals between two desired states, without a server. Later times of rules are changes too. */
-export function diffDesired(given: Comparison): Plan {
-  const comparison = { ...given, before: fillSecrets(given.before), after: fillSecrets(given.after) };
+export function diffDesired(comparison: Comparison): Plan {
   const { before, after } = comparison;
   const rules = findChanges(before, after);
   const { kept, left, changed } = rules;
@@ -41,8 +39,13 @@ export function diffDesired(given: Comparison): Plan {
   const input = makeInput(comparison, { left: left.filter(isOther), changed: changed.filter(isOther) });
   const same = [...kept, ...retimed].map((desired) => ({ desired, live: liveOf(desired) }));
   const decided = decideConfiguration(input);
-  // No secret has to be bound to where it would go.
-  const configuration = decided && { ...decided, sent: [] };
+  // Nothing is sent: no secret has to be known, or bound to where it would go. What differs by secrets that a side lacks is not compared.
+  const made = { action: 'update', via: 'patch', reason: 'differs' } as const;
+  const isSame = decided?.change.action === 'keep';
+  const isHidden = decided === null || decided.change.reason === 'unknown-secret';
+  const configuration = isHidden
+    ? null
+    : { ...decided, sent: [], change: isSame ? decided.change : { ...decided.change, ...made } };
   const ofRules = decideRules(input, same).map((change) => tellChange(change, former.get(change.live?.id ?? '')));
   const changes: readonly Change[] = configuration === null ? ofRules : [...ofRules, configuration.change];
   const { effect, later } = compareTimes(rules, before.at ?? after.at ?? 0);
@@ -71,15 +74,6 @@ export function judgePlan(
     summary: summarise(changes, steps),
     ...(at === undefined ? {} : { at }),
   };
-}
-
-/** Secrets are never looked up, and nothing waits for one: of those that are not known here the references count. */
-function fillSecrets(state: DesiredState): DesiredState {
-  if (state.configuration === null) return state;
-  const fields = mapSecrets(state.configuration.fields, (secret) =>
-    secret.known ? secret : Secret.of(secret.source ?? '', secret.source),
-  );
-  return { ...state, configuration: { ...state.configuration, fields } };
 }
 
 /** A server that holds what differs of the rules before, under their names, and the managed part of the Configuration, the rest as null. */

@@ -14,11 +14,12 @@ export function listFieldLines(fields: Change['fields'], isBack = false): readon
 function linesOf(path: string, before: FieldValue, after: FieldValue): readonly FieldLine[] {
   if (isSecret(after) || isSecret(before)) return secretLine(path, before, after);
   if (isMembers(before) && isMembers(after)) return memberLines(path, before, after);
+  const areLists = Array.isArray(before) && Array.isArray(after);
+  if (areLists && [...before, ...after].every(isMembers)) return listLines(path, before, after);
   if (JSON.stringify(before) === JSON.stringify(after)) return [];
   const show = path === 'vpn_session_duration' ? formatSeconds : formatValue;
   const [from, to] = [show(before), show(after)];
-  if (Array.isArray(before) && Array.isArray(after))
-    if ([...before, ...after].every(isMembers) || from.length + to.length > long) return listLines(path, before, after);
+  if (areLists && from.length + to.length > long) return listLines(path, before, after);
   return [{ path, text: shortenPair(from, to) }];
 }
 

@@ -238,6 +238,19 @@ describe('two folders', () => {
     expect(document.summary).toMatchObject({ update: 1, skip: 0 });
   });
 
+  it('show no secret as changed because another provider comes before its own', async () => {
+    const provider = (id: string): string =>
+      `    - {id: ${id}, label: A, client_id: c, client_secret: {env: RECONCILE_SECRET_${id}}, discovery_document_uri: "https://idp.example.com/x", auto_create_users: false}\n`;
+    const configuration = (...ids: readonly string[]): string =>
+      `apiVersion: firezone/v0\nkind: Configuration\nmetadata: {name: main}\nspec:\n  openid_connect_providers:\n${ids.map(provider).join('')}`;
+    put('old/main.yaml', configuration('B', 'C'));
+    put('new/main.yaml', configuration('A', 'C', 'B'));
+    const { out } = await diff(['old', 'new']);
+    expect(out).toMatch(/openid_connect_providers +order: B, C → C, B$/m);
+    expect(out).toMatch(/\[A\] +added$/m);
+    expect(out).not.toMatch(/\[[BC]\]/);
+  });
+
   it('with errors end with 4, whichever has them, and say where', async () => {
     put('old/rules.yaml', rulesText('name: x, action: open, destination: 10.0.0.1'));
     const before = await diff(['old', 'new']);
@@ -268,6 +281,30 @@ describe('revisions', () => {
     expect((await diff(['main'], { cwd: join(folder, 'net') })).out).toContain('1 to delete, 1 unchanged.');
     expect((await diff(['main..', 'net'])).out).toContain('No differences');
     expect((await diff(['..feature', 'net'])).out).toContain('Changes from HEAD to feature');
+  });
+
+  it('have the secrets of files that lie beside the manifests, as the work tree and two folders have', async () => {
+    const metadata = (host: string): string =>
+      `<EntityDescriptor entityID="https://${host}" xmlns="urn:oasis:names:tc:SAML:2.0:metadata"><IDPSSODescriptor protocolSupportEnumeration="urn:oasis:names:tc:SAML:2.0:protocol"/></EntityDescriptor>`;
+    history();
+    put(
+      'net/sign-in.yaml',
+      'apiVersion: firezone/v0\nkind: Configuration\nmetadata: {name: main}\nspec:\n  saml_identity_providers:\n    - {id: s, label: S, metadata: {file: idp.xml}, auto_create_users: false}\n',
+    );
+    put('net/idp.xml', metadata('idp.example.com'));
+    git('add', '.');
+    git('commit', '-qm', 'sign-in');
+    expect((await diff(['HEAD', 'net'])).out).toMatch(/^No differences: 3 objects unchanged\.$/m);
+    put('old/main.yaml', readFileSync(join(folder, 'net/sign-in.yaml'), 'utf8'));
+    put('old/idp.xml', metadata('idp.example.com'));
+    put('net/idp.xml', metadata('evil.example.com'));
+    git('commit', '-qam', 'another provider');
+    for (const sides of [
+      ['HEAD~..HEAD', 'net'],
+      ['HEAD~', 'net'],
+      ['old', 'net'],
+    ])
+      expect((await diff(sides)).out).toMatch(/saml_identity_providers\[s\]\.metadata +\(changed\)$/m);
   });
 
   it('of a link are not those of the folder that it leads to now; one above the work tree is no part of it', async () => {

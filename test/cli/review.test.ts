@@ -202,6 +202,12 @@ describe('--base', () => {
     const run = await world.cli(['--plan', '--base', 'HEAD', '--max-deletes', '5', 'm']);
     expect(run.out + run.err).toMatch(/^a\.yaml\S+ warning \[expiry-opens\] `closed` is live, and ends at once/m);
     expect(run.out).toMatch(/^This revision: 1 change\. Drift on the server: 0\.$/m);
+    const reason = ['expired', 'expiry-opens']
+      .map((code) => `# reconcile-ignore: ${code} it is meant to end`)
+      .join('\n');
+    world.write('m/a.yaml', world.read('m/a.yaml').replace('spec: {action: drop', `${reason}\n$&`));
+    const meant = await world.cli(['--plan', '--base', 'HEAD', '--max-deletes', '5', '--strict', 'm']);
+    expect([meant.code, meant.out + meant.err]).toEqual([0, expect.not.stringContaining('expiry-opens')]);
   });
 
   it('says who is cut off by a commit that gives a name another UUID', async () => {

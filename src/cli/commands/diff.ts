@@ -1,4 +1,4 @@
-import { resolve } from 'node:path';
+import { isAbsolute, resolve } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { findWorkTree } from '../../adapters/source/work-tree.ts';
 import { assemble } from '../../desired/desired.ts';
@@ -97,8 +97,14 @@ async function build(invocation: Invocation, side: Side, { after }: Sides, plain
       : await readRevisionContent(invocation, { directory: folder, ref, parse });
   // A revision from before the manifests, or after they were removed.
   if (files.length === 0) return { state: nothingYet, problems: [], told: [], revision };
-  const context = { ...makeDesiredContext(invocation, folder), resolveSecret: () => ok(Secret.unknown()) };
-  const built = assemble(await parse(files), null, context);
+  const context = makeDesiredContext(invocation, folder);
+  // Files of a folder are its content, as those of a commit are. No other secret is looked up.
+  const resolveSecret: typeof context.resolveSecret = (reference, place) => {
+    const isOwn = ref === undefined && 'file' in reference && !isAbsolute(reference.file);
+    const found = isOwn ? context.resolveSecret(reference, place) : null;
+    return found?.ok ? found : ok(Secret.unknown());
+  };
+  const built = assemble(await parse(files), null, { ...context, resolveSecret });
   const [compared, written = '.'] = invocation.operands;
   if (written === '.') mustBeManifests(built.problems, files, (below) => `reconcile diff ${compared} ${below}`);
   return { ...built, told, revision };
