@@ -15,9 +15,6 @@ export const notRecorded = held(
 /** The same, where a revision has to be taken back before anything else. */
 export const unconfirmedBefore = held('AwaitingConfirmation', 'what was not confirmed is taken back first', 0);
 
-/** The same, where others carried out a new revision: to try it out may end in going back. */
-export const heldUntried = held('Suspended', 'suspended; others applied this revision, and nobody confirmed it yet');
-
 /** Passes with the same plan that may end without convergence. */
 const mostAttempts = 3;
 

@@ -4,7 +4,7 @@ import { listSentReferences } from '../plan/guard/guard-secrets.ts';
 import type { SourceContent, SourceReading } from '../ports.ts';
 import { Backoff } from './backoff.ts';
 import { shortenRevision } from './conditions.ts';
-import { heldUntried, notRecorded, type PassOrder, unconfirmedBefore } from './gate.ts';
+import { notRecorded, type PassOrder, unconfirmedBefore } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { countLiveRules, explainLeft, isInForce, type PassEnding, type PassRun, type Verdict } from './pass-ending.ts';
 import { logInternalError } from './pass-log.ts';
@@ -25,7 +25,7 @@ import {
 } from './record.ts';
 import { checkOrigin, type RevisionSelection, SourceHistory } from './revision-selection.ts';
 import type { StatusBoard } from './status-board.ts';
-import { isUntried, Trial } from './trial.ts';
+import { Trial } from './trial.ts';
 
 /** So long the source may take when a revision in force is taken up, and where it is late, each revision of the record. */
 const takeUpMs = 5000;
@@ -177,23 +177,23 @@ export class Leadership {
     return await this.history.choose(reading, appliedRevision, isLate && (pending === null || lastGood !== null));
   }
 
-  /** A new revision that is in effect though nobody here wrote it, such as by hand or in CI, is tried out as if it was written now. */
-  async #adopt(end: PassEnding): Promise<PassEnding> {
-    const { confirmWithinMs, suspended } = this.#parts.settings();
-    if (confirmWithinMs === null || end.content === null || !isUntried(this.record, end, this.base)) return end;
-    const held = suspended ? heldUntried : await this.#begin(end.content, end.result?.desired?.state ?? null);
-    return held === null ? end : { ...end, verdict: held };
+  /** The revision that this pass, or a turn without one, tries out; null: none. */
+  #findTried({ content, verdict }: PassEnding): string | null {
+    const { isLost, pendingRevision, confirmedRevision } = this.record;
+    const revision = content?.revision ?? null;
+    if (this.takenBack !== null || (revision !== null && revision === confirmedRevision)) return null;
+    // What was pending before the record was lost is not known: what is in effect has to be confirmed anew.
+    return pendingRevision ?? (isLost && isInForce(verdict) ? revision : null);
   }
 
   /** However well a pass over what waits to be confirmed went, it is not in effect before. */
   async #onTrial(end: PassEnding): Promise<PassEnding> {
     const { confirmWithinMs } = this.#parts.settings();
-    const { pendingRevision: pending, confirmedRevision } = this.record;
-    if (confirmWithinMs === null || pending === null || this.takenBack !== null) return end;
-    if (end.content?.revision === confirmedRevision) return end;
+    const pending = confirmWithinMs === null ? null : this.#findTried(end);
+    if (confirmWithinMs === null || pending === null) return end;
     const isDone = isInForce(end.verdict);
     const time = this.#trial.passEnded(pending, end, confirmWithinMs, this.record);
-    const isKept = await this.#update(time);
+    const isKept = await this.#update({ pendingRevision: pending, ...time });
     const word = this.#trial.wordOn(pending);
     if (word === 'lost') return { ...end, verdict: isKept ? unconfirmedBefore : notRecorded };
     this.#mayLeave = word === 'kept' && !isDone;
@@ -206,9 +206,10 @@ export class Leadership {
   /** A try to take back a revision has ended. Where it cannot be done, the next revision need not wait for it. */
   async triedBack(revision: string, { verdict, result }: PassRun): Promise<Verdict> {
     this.#mayLeave = verdict.kind === 'terminal';
-    const isBack = isInForce(verdict);
-    this.#trial.back = isBack ? `was taken back${explainLeft(result)}` : `is not taken back yet: ${verdict.message}`;
-    if (isBack) await this.#update({ ...nothingPending, isPartly: false });
+    this.#trial.back = isInForce(verdict)
+      ? `was taken back${explainLeft(result)}`
+      : `is not taken back yet: ${verdict.message}`;
+    if (isInForce(verdict)) await this.#update({ ...nothingPending, isPartly: false });
     return this.#trial.refuse(revision);
   }
 
@@ -239,7 +240,7 @@ export class Leadership {
 
   /** Judges what a pass came to, also as a trial, and remembers it as far as later ones depend on it. */
   async ended(pass: PassEnding): Promise<PassEnding> {
-    const end = await this.#onTrial(await this.#adopt(pass));
+    const end = await this.#onTrial(pass);
     const { content, verdict, result = null } = end;
     if (content !== null && isInForce(verdict)) await this.#applied(content, result);
     await this.#update(recordEnding(this.record, end));

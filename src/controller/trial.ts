@@ -1,10 +1,7 @@
-import { listKeys } from '../model/rule.ts';
-import type { DesiredState } from '../model/state.ts';
-import { stateAt } from '../pass/clock.ts';
 import type { Clock } from '../ports.ts';
 import { shortenRevision } from './conditions.ts';
 import type { LoopParts } from './loop-parts.ts';
-import { isInForce, type PassEnding, type Verdict } from './pass-ending.ts';
+import type { PassEnding, Verdict } from './pass-ending.ts';
 import type { LoopRecord } from './record.ts';
 
 /** How a revision stands. `kept`: the command ended with 0 after all that was written. `lost`: its time is over. */
@@ -105,20 +102,6 @@ export class Trial {
     current.word = wrong === null ? 'kept' : 'lost';
     triggers.wake('confirmation');
   }
-}
-
-/** Whether a revision is in effect that nobody here wrote, and asks for other rules or fields than what was last applied (`base`). */
-export function isUntried(record: LoopRecord, { content, verdict, result }: PassEnding, base: DesiredState | null) {
-  const { isLost, confirmedRevision, pendingRevision, appliedDesired, drift } = record;
-  const state = result?.desired?.state;
-  if (!state || !isInForce(verdict) || pendingRevision !== null || content?.revision === confirmedRevision)
-    return false;
-  // What was pending before the record was lost is not known. Drift that was only reported may be what the revision asks for: to go
-  // back would delete what somebody made by hand before.
-  if (isLost || confirmedRevision === null || drift > 0) return isLost;
-  const { at = base?.at ?? 0 } = state;
-  const format = (one: DesiredState) => JSON.stringify([[...listKeys(one.rules)], one.configuration?.fields]);
-  return base === null ? appliedDesired !== state.digest : format(stateAt(base, at)) !== format(state);
 }
 
 /** ms until the packet filter is expected to hold what was written; 0 where a look has shown it. */

@@ -46,7 +46,7 @@ const headlines: Partial<Readonly<Record<ConditionReason, Partial<Headline>>>> =
   OutsideWindow: {
     ...paused,
     text: 'Waiting for a window',
-    advice: 'In an emergency:',
+    advice: 'In an emergency, and without `confirmWith`:',
     command: 'reconcile apply --yes --override-window REASON PATH',
   },
   Waiting: { ...paused, text: 'Waiting for its turn' },

@@ -6,7 +6,6 @@ import { emptyRecord, type LoopRecord, lostRecord } from '../../src/controller/r
 import { askUntilConfirmed, Trial } from '../../src/controller/trial.ts';
 import { createTriggers } from '../../src/controller/trigger.ts';
 import { type EnforcementReport, type KernelState, reportUnreadable } from '../../src/enforcement/report.ts';
-import type { DesiredRule } from '../../src/model/rule.ts';
 import { parseSchedule } from '../../src/plan/guard/windows.ts';
 import type { Plan } from '../../src/plan/plan.ts';
 import type { Clock } from '../../src/ports.ts';
@@ -26,8 +25,6 @@ const written = () => fake.applied.map((plan) => aims.get(plan));
 const live = () => written().at(-1) ?? 'r1';
 const inEffect = (revision: string) => () =>
   ready().status === 'True' && fake.loop.status().revisions.applied === revision;
-
-const anotherRule = { ...planOf(['+10.0.0.1']).steps[0], name: 'another' } as unknown as DesiredRule;
 
 /** A last look at the packet filter that found this. */
 const seen = (state: EnforcementReport['state']): KernelState => ({
@@ -420,88 +417,6 @@ describe('a revision that has to be confirmed', () => {
       expect(live()).toBe(confirms === null ? 'r2' : 'before r2');
       await end();
     }
-  });
-
-  /** Somebody applies r2 by hand; with it comes another rule. */
-  async function applyByHand(confirms: string | null) {
-    await fake.clock.until(inEffect('r1'));
-    const command = vi.fn(() => confirms);
-    [fake.confirms, fake.asksFor, fake.rules] = [command, 'more', [anotherRule]];
-    holds('r2');
-    await push('r2');
-    return command;
-  }
-
-  it('and that somebody applied by hand is asked about, and taken back where nobody confirms it, also after a restart', async () => {
-    for (const restarts of [false, true]) {
-      await applyByHand('it ended with 7');
-      await fake.clock.until(() => ready().reason === 'AwaitingConfirmation');
-      expect(saved()).toMatchObject({ confirmedRevision: 'r1', pendingRevision: 'r2', appliedRevision: 'r1' });
-      if (restarts) await restart();
-      fake.confirms = () => 'it ended with 7';
-      await fake.clock.until(() => ready().reason === 'NotConfirmed');
-      expect(written()).toEqual(['r2', 'r1']);
-      expect(saved()).toMatchObject({ confirmedRevision: 'r1', pendingRevision: null, givenUp: ['r2'] });
-      await end();
-      begin();
-    }
-  });
-
-  it('and that somebody applied by hand counts as applied once the command ends with 0', async () => {
-    const command = await applyByHand(null);
-    await fake.clock.until(inEffect('r2'), 20_000);
-    expect([command.mock.calls.length, written()]).toEqual([1, ['r2']]);
-    expect(saved()).toMatchObject({ confirmedRevision: 'r2', pendingRevision: null });
-  });
-
-  it('and that somebody applied by hand is not asked about before the record has it', async () => {
-    fake.keepsRecord = false;
-    const command = await applyByHand(null);
-    await fake.clock.until(() => ready().reason === 'RecordFailed');
-    await fake.clock.pass(60_000);
-    expect([command.mock.calls.length, fake.loop.status().revisions.applied]).toEqual([0, 'r1']);
-    fake.keepsRecord = true;
-    await fake.clock.until(inEffect('r2'), 30_000);
-    expect(command).toHaveBeenCalledOnce();
-  });
-
-  it('and that somebody applied by hand while the sidecar is suspended is asked about once that is over', async () => {
-    fake.settings = { ...confirming, suspended: true };
-    const command = await applyByHand('it ended with 7');
-    await fake.clock.pass(600_000);
-    expect([ready().reason, command.mock.calls.length, written()]).toEqual(['Suspended', 0, ['r2']]);
-    expect(saved()).toMatchObject({ confirmedRevision: 'r1', pendingRevision: null });
-    fake.settings = confirming;
-    fake.triggers.wake('settings');
-    await fake.clock.until(() => ready().reason === 'NotConfirmed');
-    expect(written()).toEqual(['r2', 'r1']);
-  });
-
-  it('and asks for the same under other names is not asked about', async () => {
-    await end();
-    begin();
-    fake.rules = [anotherRule];
-    await fake.clock.until(inEffect('r1'));
-    const command = vi.fn(() => 'it ended with 7');
-    [fake.confirms, fake.asksFor, fake.rules] = [command, 'more', [{ ...anotherRule, name: 'renamed' }]];
-    holds('r2');
-    await push('r2');
-    await fake.clock.until(inEffect('r2'));
-    await fake.clock.pass(600_000);
-    expect([command.mock.calls.length, saved().confirmedRevision]).toEqual([0, 'r2']);
-  });
-
-  it('and takes over what somebody made by hand and was only reported is not asked about: that would be deleted', async () => {
-    await fake.clock.until(inEffect('r1'));
-    fake.settings = { ...confirming, onDrift: 'report' };
-    holds('r2');
-    await fake.clock.until(() => ready().reason === 'DriftReported');
-    const command = vi.fn(() => 'it ended with 7');
-    [fake.confirms, fake.asksFor, fake.rules] = [command, 'more', [anotherRule]];
-    await push('r2');
-    await fake.clock.until(inEffect('r2'));
-    await fake.clock.pass(600_000);
-    expect([command.mock.calls.length, written(), saved().confirmedRevision]).toEqual([0, ['r2'], 'r2']);
   });
 
   it('needs nothing once confirmWith is gone from the settings', async () => {

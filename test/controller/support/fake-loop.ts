@@ -15,7 +15,6 @@ import type { KernelState } from '../../../src/enforcement/report.ts';
 import { parseNetwork } from '../../../src/model/address.ts';
 import type { Problem } from '../../../src/model/problem.ts';
 import type { ProblemCode } from '../../../src/model/problem-code.ts';
-import type { DesiredState } from '../../../src/model/state.ts';
 import type { PassResult } from '../../../src/pass/pass.ts';
 import type { PlanDigest } from '../../../src/plan/digest.ts';
 import { type Change, type Plan, type Step, summarise } from '../../../src/plan/plan.ts';
@@ -48,9 +47,8 @@ export interface FakeLoop {
   foreign: string | null;
   /** The manifests hold a Configuration. */
   configuration: boolean;
-  /** What the manifests ask for, in a word, and the rules of it that count. */
+  /** What the manifests ask for, in a word. */
   asksFor: string;
-  rules: DesiredState['rules'];
   /** What the kernel's filter is seen to hold; undefined: nobody looks. */
   kernel: KernelState | undefined;
   /** Why a revision must wait. */
@@ -126,7 +124,6 @@ export function fakeLoop(
     foreign: null,
     configuration: false,
     asksFor: 'this',
-    rules: [],
     kernel: undefined,
     holds: () => null,
     whileSaving: () => undefined,
@@ -216,12 +213,12 @@ export function fakeLoop(
 }
 
 async function play(
-  fake: Pick<FakeLoop, 'answer' | 'applied' | 'configuration' | 'asksFor' | 'rules' | 'kernel' | 'enforcedInMs'>,
+  fake: Pick<FakeLoop, 'answer' | 'applied' | 'configuration' | 'asksFor' | 'kernel' | 'enforcedInMs'>,
   request: LoopPassRequest,
 ): Promise<PassResult> {
   const answer = fake.answer(request);
   const digest = createHash('sha256').update(fake.asksFor).digest('hex');
-  const state = { rules: fake.rules, tests: [], digest, configuration: fake.configuration ? { fields: {} } : null };
+  const state = { rules: [], digest, configuration: fake.configuration ? { fields: {} } : null };
   const desired = { state } as unknown as Desired;
   const base: PassResult = {
     end: 'in-sync',
