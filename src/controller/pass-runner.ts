@@ -43,7 +43,8 @@ export class PassRunner {
 
   /** Applies what began or ended by time. Where that waits, what accepted ends by itself, but for what a rule that waits gives too. */
   async runTimes(order: PassOrder, part: TimesPart): Promise<PassRun> {
-    const begin = part === 'boundaries' ? order.begin : null;
+    // A rule that begins brings no other values into effect.
+    const begin = part === 'boundaries' && order.begin ? async () => (await order.begin?.(null)) ?? null : null;
     const run = await this.#runOne({ ...order, begin, deleteWaitMs: () => 0 }, part);
     const steps = run.outcomes.map(({ step, outcome }) => ({ ...makeRequest(step), outcome }));
     logTimes(this.#parts.logger, steps);
