@@ -5,7 +5,7 @@ import { createExchanges } from './exchanges.ts';
 import { createFaults, type Faults, faultSetting } from './faults.ts';
 import type { PacketFilterView } from './filter/filter.ts';
 import { connectFilter } from './filter/rated.ts';
-import { listenHttp, stopListening } from './http/listener.ts';
+import { listenHttp } from './http/listener.ts';
 import type { RawRequest } from './http/request.ts';
 import { type HttpAnswer, json } from './http/response.ts';
 import type { SimulatorOptions } from './options.ts';
@@ -38,10 +38,14 @@ export async function startSimulator(options: SimulatorOptions) {
   });
   const host = options.host ?? '127.0.0.1';
   const server = await listenHttp(host, options.port ?? 0, (exchange) => void exchanges.take(exchange));
+  /** Resolves when no connection is left. */
   const stop = (): Promise<void> => {
     filter.close();
     tables.close();
-    return stopListening(server);
+    return new Promise((resolve) => {
+      server.close(() => resolve());
+      server.closeAllConnections();
+    });
   };
   const exited = new Promise<string>((resolve) => {
     exit = (reason) => void stop().then(() => resolve(reason));

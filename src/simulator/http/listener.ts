@@ -51,14 +51,6 @@ export async function listenHttp(host: string, port: number, take: (exchange: Ex
   return server;
 }
 
-/** Stops listening and cuts every connection; resolves when none is left. */
-export function stopListening(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    server.close(() => resolve());
-    server.closeAllConnections();
-  });
-}
-
 const bare = (line: string): string => `HTTP/1.1 ${line}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`;
 const bareAnswers = {
   400: bare('400 Bad Request'),
