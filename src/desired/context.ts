@@ -8,22 +8,6 @@ import type { DesiredState, RequiredNote, Scope } from '../model/state.ts';
 
 export type SecretReference = { readonly env: string } | { readonly file: string };
 
-/** Caps on what a source may cost; each is a problem when passed. */
-export interface Limits {
-  readonly fileBytes: number;
-  readonly totalBytes: number;
-  readonly files: number;
-  readonly depth: number;
-  readonly documents: number;
-  /** Of a Git source: bytes that one fetch may bring, and memory that git may take. */
-  readonly fetchBytes?: number;
-  /** Units of work that reading all manifests together may take, and those of one file: the same on every machine. */
-  readonly work: number;
-  readonly fileWork: number;
-  /** Memory (MB) of the threads that read large files. */
-  readonly parseMb: number;
-}
-
 /** What turning parsed manifests into a desired state depends on, beside the users that they name. */
 export interface DesiredContext {
   readonly profile: Profile;
@@ -52,14 +36,22 @@ export interface Desired {
   readonly suppressions: readonly Suppression[];
 }
 
+/** Caps on what a source may cost; each is a problem when passed. */
+export interface Limits extends Readonly<typeof defaultLimits> {
+  /** Of a Git source: bytes that one fetch may bring, and memory that git may take. */
+  readonly fetchBytes?: number;
+}
+
 /** The defaults of the command line. */
-export const defaultLimits: Limits = {
+export const defaultLimits = {
   fileBytes: 10_000_000,
   totalBytes: 200_000_000,
   files: 10_000,
   depth: 32,
   documents: 200_000,
+  /** Units of work that reading all manifests together may take, and those of one file: the same on every machine. */
   work: 12_000_000,
   fileWork: defaultFileWork,
+  /** Memory (MB) of the threads that read large files. */
   parseMb: 384,
 };
