@@ -58,10 +58,6 @@ interface Builder {
 }
 
 function build(builder: Builder, directory: string): Layer {
-  return getOrMake(builder.built, directory, () => buildOnce(builder, directory));
-}
-
-function buildOnce(builder: Builder, directory: string): Layer {
   const { byDirectory, problems } = builder;
   const overlay = byDirectory.get(directory);
   const files = filesBelow(builder, directory);
@@ -76,7 +72,7 @@ function buildOnce(builder: Builder, directory: string): Layer {
       problems.push(makeError('overlay-cycle', summary, 'Remove it from the bases.', place));
       continue;
     }
-    const layer = build({ ...builder, open }, base);
+    const layer = getOrMake(builder.built, base, () => build({ ...builder, open }, base));
     if (layer.size === 0) {
       const hint = 'Check the path: it is relative to this file.';
       problems.push(makeError('empty-base', `The base \`${base}\` has no manifests.`, hint, place));

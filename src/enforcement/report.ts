@@ -74,15 +74,13 @@ export const mendable: readonly FindingKind[] = ['table-missing', 'user-chain-mi
  * that a manifest asks for are replaced; a missing rule first, whose absence meanwhile changes nothing.
  */
 export function repairTargets(report: EnforcementReport): ReadonlySet<string> {
-  for (const kind of mendable) {
-    const ids = report.findings
-      // Replacing a rule does not wake a table.
-      .filter((finding) => finding.kind === kind && finding.dormant !== true)
-      .flatMap(({ rules }) => rules.filter(({ name }) => name !== null).map(({ id }) => id))
-      .sort();
-    if (ids[0] !== undefined) return new Set([ids[0]]);
-  }
-  return new Set();
+  // Replacing a rule does not wake a table.
+  const awake = report.findings.filter(({ dormant }) => dormant !== true);
+  const ids = mendable.flatMap((mended) => {
+    const rules = awake.flatMap((finding) => (finding.kind === mended ? finding.rules : []));
+    return rules.flatMap(({ name, id }) => (name === null ? [] : id)).sort();
+  });
+  return new Set(ids.slice(0, 1));
 }
 
 /** The kernel's packet filter, read-only: whether it holds the live rules. Never throws; `unreadable` says what to do. */

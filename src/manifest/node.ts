@@ -44,9 +44,7 @@ export type Plain = ScalarValue | readonly Plain[] | { readonly [key: string]: P
 export function toPlain(node: Node): Plain {
   if (node.type === 'scalar') return node.value;
   if (node.type === 'seq') return node.items.map(toPlain);
-  const value: Record<string, Plain> = {};
-  for (const entry of node.entries) value[entry.key] = toPlain(entry.value);
-  return value;
+  return Object.fromEntries(node.entries.map(({ key, value }) => [key, toPlain(value)]));
 }
 
 /** The entry under `key`, if the node is a map that has one. */

@@ -13,7 +13,10 @@ export function listFieldLines(fields: Change['fields'], isBack = false): readon
 
 function linesOf(path: string, before: FieldValue, after: FieldValue): readonly FieldLine[] {
   if (isSecret(after) || isSecret(before)) return secretLine(path, before, after);
-  if (isMembers(before) && isMembers(after)) return memberLines(path, before, after);
+  if (isMembers(before) && isMembers(after))
+    return Object.keys({ ...before, ...after }).flatMap((name) =>
+      linesOf(`${path}.${name}`, before[name] ?? null, after[name] ?? null),
+    );
   const areLists = Array.isArray(before) && Array.isArray(after);
   if (areLists && [...before, ...after].every(isMembers)) return listLines(path, before, after);
   if (JSON.stringify(before) === JSON.stringify(after)) return [];
@@ -56,12 +59,6 @@ function addedLines(path: string, item: FieldValue): readonly FieldLine[] {
   return Object.entries(isMembers(item) ? item : {})
     .filter(([name, value]) => name !== 'id' && value !== null && value !== '')
     .map(([name, value]) => ({ path: `${path}.${name}`, text: shorten(formatValue(value)) }));
-}
-
-function memberLines(path: string, before: Members, after: Members): readonly FieldLine[] {
-  return Object.keys({ ...before, ...after }).flatMap((name) =>
-    linesOf(`${path}.${name}`, before[name] ?? null, after[name] ?? null),
-  );
 }
 
 function secretLine(path: string, before: FieldValue, after: FieldValue): readonly FieldLine[] {

@@ -39,7 +39,10 @@ export function describeNetworks(pieces: readonly Piece[]): readonly Term[] {
   return ([4, 6] as const).flatMap((family) => {
     const own = pieces.filter((piece) => piece.family === family);
     if (own.length === 0) return [];
-    return termsOf(own.length > mostCompressed ? splitPieces(own) : choosePrefixes(family, own));
+    if (own.length <= mostCompressed) return termsOf(choosePrefixes(family, own));
+    const prefixesOf = ({ first, last, protocols }: Piece): readonly Prefix[] =>
+      coverRange(family, first, last).map((network) => ({ ...network, protocols }));
+    return termsOf(own.flatMap(prefixesOf));
   });
 }
 
@@ -77,12 +80,6 @@ function termsOf(prefixes: readonly Prefix[]): readonly Term[] {
     stack.push({ prefix, terms });
   }
   return all;
-}
-
-function splitPieces(pieces: readonly Piece[]): readonly Prefix[] {
-  return pieces.flatMap(({ family, first, last, protocols }) =>
-    coverRange(family, first, last).map((network) => ({ ...network, protocols })),
-  );
 }
 
 /** One node of the tree of prefixes: which traffics may stand here at the least cost, and the halves (none: a leaf). */
