@@ -1,8 +1,8 @@
-import { getOrMake } from '../model/group-by.ts';
+import { groupBy } from '../model/group-by.ts';
 import type { Exposure, Plan } from '../plan/plan.ts';
 import { formatLabel } from './change-words.ts';
 import { takeWorst } from './summary.ts';
-import { describeTraffic, formatTrafficLine, type TrafficLine } from './traffic/describe.ts';
+import { describeTraffic, formatTrafficLine } from './traffic/describe.ts';
 import type { People } from './traffic/people.ts';
 
 /** A headline that is true if nothing else is read, lines that each begin with a word, and what was left out, in words. */
@@ -14,14 +14,6 @@ export interface PagePart<L = { readonly label: 'open' | 'cut off'; readonly tex
 
 /** Exposures put into words at most. */
 const mostExposures = 2000;
-
-interface Alike {
-  readonly label: 'open' | 'cut off';
-  readonly line: TrafficLine;
-  readonly networks: Set<string>;
-  readonly during: string;
-  expectedMs: number;
-}
 
 /** What is open or cut off while a plan with exposures is carried out: at most `lines` of them. */
 export function describeExposures(plan: Plan, people: People, lines: number): PagePart {
@@ -43,21 +35,21 @@ export function describeExposures(plan: Plan, people: People, lines: number): Pa
 }
 
 /** Exposures of the same kind while the same thing happens: one entry for 45 addresses. */
-function alikeExposures(plan: Plan, people: People): readonly Alike[] {
-  const alike = new Map<string, Alike>();
+function alikeExposures(plan: Plan, people: People) {
   const rankOf = ({ direction }: Exposure): number => Number(direction !== 'opened');
-  for (const exposure of takeWorst(plan.exposure, mostExposures, rankOf).lines) {
-    const label = exposure.direction === 'opened' ? 'open' : 'cut off';
-    const during = duringText(plan, exposure);
-    for (const line of describeTraffic(exposure.traffic, people)) {
-      const own = line.networks.length === 0 ? line.what : line.words;
-      const key = [label, during, line.who, own].join('\n');
-      const same = getOrMake(alike, key, () => ({ label, line, networks: new Set(), during, expectedMs: 0 }));
-      for (const network of line.networks) same.networks.add(network);
-      same.expectedMs = Math.max(same.expectedMs, exposure.expectedMs);
-    }
-  }
-  return [...alike.values()];
+  const told = takeWorst(plan.exposure, mostExposures, rankOf).lines.flatMap((exposure) => {
+    const label = exposure.direction === 'opened' ? ('open' as const) : ('cut off' as const);
+    const one = { label, during: duringText(plan, exposure), expectedMs: exposure.expectedMs };
+    return describeTraffic(exposure.traffic, people).map((line) => ({ ...one, line }));
+  });
+  const alike = groupBy(told, ({ label, during, line }) => {
+    return [label, during, line.who, line.networks.length === 0 ? line.what : line.words].join('\n');
+  });
+  return [...alike.values()].flatMap((same) => {
+    const networks = new Set(same.flatMap(({ line }) => line.networks));
+    const expectedMs = same.reduce((most, one) => Math.max(most, one.expectedMs), 0);
+    return same.slice(0, 1).map((first) => ({ ...first, networks, expectedMs }));
+  });
 }
 
 /** `while office/web is replaced`. */
