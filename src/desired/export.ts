@@ -63,12 +63,9 @@ export function exportRules(live: readonly LiveRule[], users: ExportUsers): read
 /** E-mail addresses by user id that a manifest can name: with an `@`, no space around it, and one user only. */
 export function findNameableEmails(users: readonly { readonly id: string; readonly email: string }[]) {
   const byEmail = groupBy(users, ({ email }) => email.toLowerCase());
-  return new Map(
-    users
-      .filter(({ email }) => email.includes('@') && email === email.trim())
-      .filter(({ email }) => byEmail.get(email.toLowerCase())?.length === 1)
-      .map(({ id, email }) => [id, email]),
-  );
+  const single = [...byEmail.values()].flatMap((same) => (same.length === 1 ? same : []));
+  const named = single.filter(({ email }) => email.includes('@') && email === email.trim());
+  return new Map(named.map(({ id, email }) => [id, email]));
 }
 
 type UserField = { readonly user: string } | { readonly user_id: string } | null;

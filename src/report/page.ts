@@ -1,4 +1,4 @@
-import { getOrMake } from '../model/group-by.ts';
+import { groupBy } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { escapeControls, joinSome } from '../model/printable.ts';
 import { formatRuleKey, type Rule } from '../model/rule.ts';
@@ -139,17 +139,13 @@ const byName = new Intl.Collator('en', { numeric: true });
 const isOther = (title: string): boolean => / |^Configuration$/.test(title);
 
 function setsOf(changes: readonly Change[], names: UserNames, at: number | undefined): readonly SetOfChanges[] {
-  const sets = new Map<string, { total: number; changes: ShownChange[] }>();
-  for (const change of changes) {
-    const [title, name] = setAndName(change);
-    const set = getOrMake(sets, title, () => ({ total: 0, changes: [] }));
-    set.total++;
-    if (change.action !== 'keep') set.changes.push(showChange(change, escapeControls(name), names, at));
-  }
-  return [...sets]
-    .filter(([, { changes }]) => changes.length > 0)
+  return [...groupBy(changes, (change) => setAndName(change)[0])]
     .sort(([a], [b]) => Number(isOther(a)) - Number(isOther(b)) || (isOther(a) ? 0 : byName.compare(a, b)))
-    .map(([title, { total, changes }]) => ({ title: escapeControls(title), total, changes }));
+    .map(([title, all]) => {
+      const shown = all.filter(({ action }) => action !== 'keep').map((change) => showChange(change, names, at));
+      return { title: escapeControls(title), total: all.length, changes: shown };
+    })
+    .filter((set) => set.changes.length > 0);
 }
 
 /** So many changes, the Configuration first, then those that can open most where they leave others out, and what that is. */
@@ -187,14 +183,14 @@ function setAndName(change: Change): readonly [set: string, name: string] {
     : [change.name.slice(0, slash), change.name.slice(slash + 1)];
 }
 
-function showChange(change: Change, name: string, names: UserNames, at: number | undefined): ShownChange {
+function showChange(change: Change, names: UserNames, at: number | undefined): ShownChange {
   const [symbol, tone] = chooseSymbol(change);
   const withFields = change.kind === 'Configuration' && (change.action === 'update' || change.action === 'skip');
   return {
     change,
     symbol,
     tone,
-    name,
+    name: escapeControls(setAndName(change)[1]),
     what: change.kind === 'Configuration' ? '' : describeChange(change, names),
     why: formatWhy(change, at),
     fields: withFields ? listFieldLines(change.fields) : [],
