@@ -47,7 +47,13 @@ export function checkEnforcement(live: readonly LiveRule[], names: RuleNames, ta
       const own = { opens: restrictAll(effect.opens, parts), closes: restrictAll(effect.closes, parts) };
       return { ...draft, effect: own };
     })
-    .sort(compareFindings);
+    // By kind, then by text.
+    .sort(
+      (a, b) =>
+        findingKinds.indexOf(a.kind) - findingKinds.indexOf(b.kind) ||
+        compareText(a.elements[0] ?? '', b.elements[0] ?? '') ||
+        compareText(a.summary, b.summary),
+    );
   return {
     state: findings.length === 0 ? 'enforced' : 'differs',
     message: null,
@@ -58,15 +64,6 @@ export function checkEnforcement(live: readonly LiveRule[], names: RuleNames, ta
     elements: [...table.sets.values()].reduce((sum, { elements }) => sum + elements.length, 0),
     ...(table.handle === undefined ? {} : { tableHandle: table.handle }),
   };
-}
-
-/** The one order of findings: by kind, then by text. */
-function compareFindings(a: Finding, b: Finding): number {
-  return (
-    findingKinds.indexOf(a.kind) - findingKinds.indexOf(b.kind) ||
-    compareText(a.elements[0] ?? '', b.elements[0] ?? '') ||
-    compareText(a.summary, b.summary)
-  );
 }
 
 function countFindings(findings: readonly Finding[]): FindingCounts {

@@ -49,10 +49,13 @@ export function decodeSnapshot(value: unknown): Result<Snapshot, string> {
   // A snapshot may come from a stranger's branch, and this text is shown: `Date.parse` alone takes comments too.
   if (typeof takenAt !== 'string' || !isoTime.test(takenAt) || Number.isNaN(Date.parse(takenAt)))
     return fail('it does not say when it was taken');
-  const bodies = { rules: { data: value['rules'] }, configuration: { data: withSecrets(value['configuration']) } };
+  const fields = value['configuration'];
+  // With a secret of unknown value for each provider. What is no configuration stays as it is, for the decoder to refuse.
+  const known = isObject(fields) ? attempt(() => mapSecrets(fields, () => Secret.unknown()), fields) : fields;
+  const bodies = { rules: { data: value['rules'] }, configuration: { data: known } };
   const rules = decodeLiveRules(bodies.rules);
   if (!rules.ok) return rules;
-  const configuration = value['configuration'] === null ? ok(null) : decodeLiveConfiguration(bodies.configuration);
+  const configuration = fields === null ? ok(null) : decodeLiveConfiguration(bodies.configuration);
   if (!configuration.ok) return configuration;
   const live = { rules: rules.value, configuration: configuration.value };
   return ok({ takenAt, bodies, live, users: hashedUsers(value['users']) });
@@ -67,9 +70,4 @@ function hashedUsers(users: unknown): KnownUsers {
 
 function hashEmail(email: string): string {
   return createHash('sha256').update(email.toLowerCase()).digest('hex');
-}
-
-/** With a secret of unknown value for each provider. What is no configuration stays as it is, for the decoder to refuse. */
-function withSecrets(fields: unknown): unknown {
-  return isObject(fields) ? attempt(() => mapSecrets(fields, () => Secret.unknown()), fields) : fields;
 }
