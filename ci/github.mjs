@@ -19,7 +19,10 @@ async function main() {
     ? prepared.held
     : `${env.GITHUB_REF || 'A commit without a branch'} is not the default branch`;
   const mode = auto ? (review || held !== '' ? 'plan' : 'apply') : input('mode');
-  if (auto && mode === 'plan' && !review) say(`::notice::${held}, so it is only planned; \`mode: apply\` applies it.`);
+  // What the default branch asks for should be applied; elsewhere a plan is meant.
+  const level = onMain(event) ? 'warning' : 'notice';
+  if (auto && mode === 'plan' && !review)
+    say(`::${level}::${held}, so it is only planned; \`mode: apply\` applies it.`);
   if (mode !== 'plan' && mode !== 'apply') return fail(`mode must be auto, plan or apply, not ${mode}`);
   if (review && mode === 'apply') return fail('a pull request is never applied: run on a push to the main branch');
   const fromFork = review && event.pull_request.head?.repo?.full_name !== env.GITHUB_REPOSITORY;

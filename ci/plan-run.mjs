@@ -221,7 +221,7 @@ function tellUnused({ own, say }) {
  * `run` of the same `head`, which may be merged with an older target branch, unless `isNewest` finds its merge to be that of now.
  */
 export async function writeComment(
-  { markdown, run },
+  { markdown, run, code },
   { url, change, method, headers, isOurs, where, most, say, ...asked },
 ) {
   try {
@@ -236,7 +236,8 @@ export async function writeComment(
         : 'that of a later run stands';
       return say(`The comment was not written: ${why}. The plan is in ${where}.`);
     }
-    const stamp = asked.run ? `<!-- run ${asked.run} of ${asked.head} -->` : '';
+    // One without a plan says nothing that is newer.
+    const stamp = asked.run && [0, 2, 3].includes(code) ? `<!-- run ${asked.run} of ${asked.head} -->` : '';
     for (const text of listBodies(markdown, run, where, most)) {
       const body = text.replace('\n', `${stamp}\n`);
       const [at, how] = before === null ? [url, 'POST'] : [change(before.id), method];

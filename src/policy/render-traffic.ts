@@ -13,7 +13,7 @@ export type TrafficBudget = Record<'parts', number>;
 
 /**
  * The traffic of a class in the canonical rendering, for nobody and these users, who are sorted: the fewest CIDRs with equal ports are one
- * `Traffic`; sorted by user, lowest destination, protocol. Of traffic beyond the budget, which is then below zero, only the first source's.
+ * `Traffic`; sorted by user, lowest destination, protocol. Of traffic beyond the budget, which is then below zero, only that of the first who has any.
  */
 export function renderTraffic<C>({ nobody, others }: CollectedTraffic<C>, users: readonly string[]) {
   const render = prepareRendering();
@@ -34,8 +34,10 @@ export function renderTraffic<C>({ nobody, others }: CollectedTraffic<C>, users:
     const sources = common.length > 0 ? [null, ...users] : [...own.keys()].sort(compareSources);
     // Those who are not among the others have what nobody has.
     if (budget.parts - common.length * (1 + users.length - own.size) < 0) budget.parts = -1;
-    return (budget.parts < 0 ? sources.slice(0, 1) : sources).flatMap((user) =>
-      (own.get(user) ?? common).map(({ destinations, protocol, ports }) => ({ user, destinations, protocol, ports })),
+    const piecesOf = (user: string | null): readonly Piece[] => own.get(user) ?? common;
+    const first = sources.filter((user) => piecesOf(user).length > 0).slice(0, 1);
+    return (budget.parts < 0 ? first : sources).flatMap((user) =>
+      piecesOf(user).map(({ destinations, protocol, ports }) => ({ user, destinations, protocol, ports })),
     );
   };
 }

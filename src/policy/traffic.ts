@@ -12,5 +12,5 @@ export interface Traffic {
 /** The traffic that a plan opens (dropped before, accepted after) and closes; sorted; both empty when no traffic changes. */
 export type Effect = Readonly<Record<'opens' | 'closes', readonly Traffic[]>>;
 
-/** An effect that is cut holds of each kind what its first source has: all of it was too much to list. */
+/** An effect that is cut may hold of each kind only what the first who has any has: all of it was too much to list. */
 export type FoundEffect = Effect & { readonly isCut?: true };

@@ -3,7 +3,7 @@ import { formatInstant } from '../model/instant.ts';
 import { escapeControls, joinSome } from '../model/printable.ts';
 import { formatRuleKey, type Rule } from '../model/rule.ts';
 import { listBoundaries } from '../model/state.ts';
-import type { Change, LaterEffect, Plan } from '../plan/plan.ts';
+import type { Change, LaterEffect, Plan, Refusal } from '../plan/plan.ts';
 import type { Effect, Traffic } from '../policy/traffic.ts';
 import type { UserNames } from '../policy/words.ts';
 import { chooseSymbol, describeChange, formatLabel, formatWhy } from './change-words.ts';
@@ -200,8 +200,10 @@ function showChange(change: Change, names: UserNames, at: number | undefined): S
 /** What is opened and closed now, and from later times on: of many those at which most other traffic opens, and all the others as one. */
 function listTraffic(plan: Plan, people: People, lines: number): readonly TrafficPart[] {
   const { effect, later = [], refusals } = plan;
-  const isCut = refusals.some(({ code }) => code === 'too-many-times');
-  const now = isCut ? 'Now (later times were not compared): ' : later.length === 0 ? '' : 'Now: ';
+  const isRefused = (as: Refusal['code']): boolean => refusals.some(({ code }) => code === as);
+  const isCut = isRefused('too-many-times') && 'Now (later times were not compared): ';
+  const inPart = isRefused('too-much-traffic') && 'Now, in part (there is more than can be listed): ';
+  const now = inPart || isCut || (later.length === 0 ? '' : 'Now: ');
   const opening = findTurns(plan)
     .map(({ entry, opens }) => ({ entry, size: opens.reduce((sum, one) => sum + one.size, 0) }))
     .filter(({ size }) => size > 0)

@@ -635,7 +635,7 @@ describe('the Action', () => {
       const ran = await run('github', variables, checkOut(ref, 'whole'));
       expect([ran.code, ran.output]).toEqual([
         0,
-        expect.stringMatching(/::notice::The checkout, \w+, is not in the history of origin\/main, so/),
+        expect.stringMatching(/::warning::The checkout, \w+, is not in the history of origin\/main, so/),
       ]);
       expect([ran.output.includes('(main)'), world.live()]).toEqual([false, []]);
     }
@@ -662,7 +662,7 @@ describe('the Action', () => {
       const clone = checkOutAgain(commit, how);
       const ran = await run('github', { ...environment(event, inputs), ...job(commit) }, clone);
       const back = 'to go back, revert those since';
-      const why = `::notice::${commit} is not the newest commit of origin/main, which has other manifests (${back}), so it is only`;
+      const why = `::warning::${commit} is not the newest commit of origin/main, which has other manifests (${back}), so it is only`;
       expect([ran.code, ran.output, world.live()]).toEqual([0, expect.stringContaining(why), []]);
     }
     const given = { RECONCILE_TOKEN: apiToken, RECONCILE_PATH: 'p_1', CI_DEFAULT_BRANCH: 'main' };
@@ -716,7 +716,7 @@ describe('the Action', () => {
       for (const name of ['workflow_run', 'issue_comment', 'repository_dispatch', 'workflow_dispatch']) {
         const variables = { ...environment(event, { INPUT_PATH: 'p_1' }), ...job, GITHUB_EVENT_NAME: name };
         const ran = await run('github', variables, clone);
-        const said = expect.stringContaining(`::notice::${why}, so it is only`);
+        const said = expect.stringContaining(`::warning::${why}, so it is only`);
         expect([ran.code, ran.output, world.live()]).toEqual([0, said, []]);
       }
       const inputs = { INPUT_PATH: 'p_1', INPUT_CONFIG: 'settings.yaml', INPUT_BASE_URL: '' };
@@ -814,7 +814,7 @@ describe('the Action', () => {
       const said = expect.stringMatching(`^::error::${why}.*keep the credentials`);
       expect([settled.code, settled.output, world.live()]).toEqual([1, said, []]);
       const held = await start();
-      const only = expect.stringMatching(`^::notice::${why}.*, so it is only planned`);
+      const only = expect.stringMatching(`^::warning::${why}.*, so it is only planned`);
       expect([held.code, held.output, world.live()]).toEqual([0, only, []]);
     }
     gitAt(clone, 'config', `url.file://${origin}.insteadOf`, url);
@@ -862,7 +862,7 @@ describe('the Action', () => {
       { ...environment({}, { INPUT_PATH: 'p' }), ...{ GITHUB_REF: 'refs/heads/main', GITHUB_SHA: 'f'.repeat(40) } },
       clone,
     );
-    const why = '::notice::The checkout has no commit, so it is only planned';
+    const why = '::warning::The checkout has no commit, so it is only planned';
     expect([ran.code, ran.output, world.live()]).toEqual([0, expect.stringContaining(why), []]);
   });
 
@@ -875,7 +875,7 @@ describe('the Action', () => {
     const job = { GITHUB_REF: 'refs/heads/main', GITHUB_REF_NAME: 'main', GITHUB_SHA: target };
     const event = { repository: { default_branch: 'main' } };
     const ran = await run('github', { ...environment(event, { INPUT_PATH: 'p_1' }), ...job }, clone);
-    const why = '::notice::origin/main is no branch of the repository any more, so it is only planned';
+    const why = '::warning::origin/main is no branch of the repository any more, so it is only planned';
     expect([ran.code, ran.output, world.live()]).toEqual([0, expect.stringContaining(why), []]);
   });
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { lstatSync, readFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import type { Limits } from '../../desired/context.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
@@ -130,8 +130,17 @@ export function unlockFiles(files: readonly SourceFile[], head: readonly SourceF
     const here = same.find(({ path }) => path === file.path) ?? same[0];
     // Another one that is locked is another secret; metadata of SAML has to be a document.
     const own = isLocked(file) ? Buffer.from(`<EntityDescriptor entityID="${file.hash}"/>`) : file.bytes;
-    return { ...file, bytes: here ? attempt(() => readFileSync(posix.join(directory, here.path)), own) : own };
+    return { ...file, bytes: (here && readPlain(posix.join(directory, here.path))) ?? own };
   });
+}
+
+/** Most bytes of a file that a key unlocks, as of any file of a secret. */
+const largestPlain = 1_000_000;
+
+/** A file of the checkout in place of a locked one; null: it is a pipe, a link, a store's large object, or not there. */
+function readPlain(path: string): Uint8Array | null {
+  const stat = lstatSync(path, { throwIfNoEntry: false });
+  return stat?.isFile() && stat.size <= largestPlain ? attempt(() => readFileSync(path), null) : null;
 }
 
 /** Files from the contents of their entries; a problem for a manifest that is encrypted, in Git LFS, or behind a link. */

@@ -53,8 +53,9 @@ function deleteRefusals({ input, changes }: Guarded): readonly Refusal[] {
 
 /** What is only listed in part cannot be reviewed, nor guarded. Ends of access never wait for that. */
 function trafficRefusals({ input, changes, effect }: Guarded): readonly Refusal[] {
-  const isEnd = (change: Change): boolean => change.action === 'keep' || closesAsApplied(change, input);
-  if (effect.isCut !== true || changes.every(isEnd)) return [];
+  const isOther = (change: Change): boolean =>
+    change.action !== 'keep' && change.action !== 'skip' && !closesAsApplied(change, input);
+  if (effect.isCut !== true || !changes.some(isOther)) return [];
   const summary =
     'More traffic opens or closes than can be listed: so many ports or networks apart, for so many users.';
   const hint = 'Split the change: add or change the rules for a part of the networks first, then the others.';
