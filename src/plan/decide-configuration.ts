@@ -2,7 +2,6 @@ import { type ConfigurationField, losesSignIn, signInFields } from '../model/con
 import { makeWarning, type Place, type Problem } from '../model/problem.ts';
 import { diffConfiguration, type FieldState } from './diff-configuration.ts';
 import type { PlanInput } from './input.ts';
-import { findDriftedFields } from './origin.ts';
 import type { ConfigurationChange } from './plan.ts';
 
 export interface ConfigurationDecision {
@@ -36,8 +35,8 @@ export function decideConfiguration(input: PlanInput): ConfigurationDecision | n
   const kept: readonly ConfigurationField[] = isKept ? signInFields.filter((field) => known.includes(field)) : [];
   const diffs = all.filter(({ field }) => !kept.includes(field));
   const sent = known.filter((field) => !kept.includes(field));
-  const differing = diffs.filter(({ state, isMoved }) => state !== 'hidden' || isMoved).map(({ field }) => field);
-  const drifted = findDriftedFields(desired, input.base, differing);
+  const differing = diffs.filter(({ state, isMoved }) => state !== 'hidden' || isMoved === true);
+  const drifted = differing.filter(({ isMoved }) => isMoved === false).map(({ field }) => field);
   // One word for the whole; fields that drifted beside others that this revision changes are named in problems.
   const origin = drifted.length === differing.length ? 'drift' : 'this-revision';
   const change: ConfigurationChange = {

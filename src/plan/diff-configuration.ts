@@ -16,7 +16,7 @@ import type { FieldValue } from './plan.ts';
 /** How a managed field compares. `hidden`: at most secrets unknown here differ; `blocked`: more differs, and one is unknown. */
 export type FieldState = 'same' | 'differs' | 'hidden' | 'blocked';
 
-/** Every managed field that is not `same`, in the order of `configurationFields`; `isMoved`: a base gives it another value or reference. */
+/** Every managed field that is not `same`, in the order of `configurationFields`. `isMoved`: a base has it otherwise; null: has it not. */
 export function diffConfiguration(desired: DesiredConfiguration, live: LiveConfiguration, input: PlanInput) {
   const [key, former] = [input.options.fingerprintKey, input.base?.configuration?.fields ?? {}];
   return configurationFields.flatMap((field) => {
@@ -25,7 +25,8 @@ export function diffConfiguration(desired: DesiredConfiguration, live: LiveConfi
     const state = compareField(field, wanted, held);
     if (state === 'same') return [];
     const change = { before: show(held, wanted, key, former[field]), after: show(wanted, held, key) };
-    return [{ field, state, isMoved: hasChanged(field, desired, { fields: former }), change }];
+    const isMoved = former[field] === undefined ? null : hasChanged(field, desired, { fields: former });
+    return [{ field, state, isMoved, change }];
   });
 }
 

@@ -1,23 +1,7 @@
-import type { ConfigurationField, DesiredConfiguration } from '../model/configuration.ts';
 import { findFirstPosition, getOrMake } from '../model/group-by.ts';
 import { compareText } from '../model/problem.ts';
 import { compareRules, type DesiredRule, type Rule, sortByRule } from '../model/rule.ts';
 import type { DesiredState } from '../model/state.ts';
-import { compareField } from './diff-configuration.ts';
-
-/** Which of the fields that differ this revision does not change against the base: they drifted. Empty without a base. */
-export function findDriftedFields(
-  desired: DesiredConfiguration,
-  base: DesiredState | null,
-  differing: readonly ConfigurationField[],
-): readonly ConfigurationField[] {
-  return differing.filter((field) => {
-    const [wanted, before] = [desired.fields[field], base?.configuration?.fields[field]];
-    if (wanted === undefined || before === undefined) return false;
-    const state = compareField(field, wanted, before);
-    return state === 'same' || state === 'hidden';
-  });
-}
 
 export type BaseRules = ReturnType<typeof indexRules>;
 

@@ -17,7 +17,7 @@ import type { Plan, Refusal } from '../plan.ts';
  * | anything else                                                | yes             |
  */
 function findUnbound(input: PlanInput, configuration: ConfigurationDecision | null) {
-  if (configuration === null || configuration.change.live === null) return [];
+  if (configuration === null) return [];
   const { desired, live } = configuration.change;
   return desired.references.flatMap((reference) => {
     const { provider, host } = reference;

@@ -110,7 +110,6 @@ function percent(share: number): string {
 function lockoutRefusals({ input, configuration }: Guarded): readonly Refusal[] {
   if (configuration === null || input.options.allowLockout) return [];
   const { change, sent } = configuration;
-  if (change.live === null) return [];
   const before = change.live.fields;
   const after = { ...before, ...Object.fromEntries(sent.map((field) => [field, change.desired.fields[field]])) };
   const judge = (fields: readonly ConfigurationField[], found: Lockout | null): readonly Refusal[] => {
