@@ -1,12 +1,11 @@
 import type { Profile } from '../model/profile.ts';
-import { isModifiedInPlace, type Rule } from '../model/rule.ts';
-import type { Change, CreateStep, DeleteStep, StepPlace, UpdateStep } from './plan.ts';
+import { isModifiedInPlace } from '../model/rule.ts';
+import type { Change, RuleStep, StepPlace } from './plan.ts';
 
 /** One write to the rules, before it has a place in the order. */
-export type Operation =
-  | Omit<CreateStep, keyof StepPlace>
-  | Omit<DeleteStep, keyof StepPlace>
-  | Omit<UpdateStep, keyof StepPlace>;
+export type Operation = WithoutPlace<RuleStep>;
+
+type WithoutPlace<S> = S extends RuleStep ? Omit<S, keyof StepPlace> : never;
 
 /** The writes that the changes need, in the order of the changes; a replaced rule is a delete and a create. */
 export function listOperations(changes: readonly Change[], profile: Profile): readonly Operation[] {
@@ -28,13 +27,10 @@ export function listOperations(changes: readonly Change[], profile: Profile): re
 
 /** The rules that operations, by their places in the list, remove or add; of each operation the removed one first. */
 export function listRules(operations: readonly Operation[]) {
-  const changed: { readonly rule: Rule; readonly operation: number; readonly added: boolean }[] = [];
-  for (let operation = 0; operation < operations.length; operation++) {
-    const one = operations[operation] as Operation;
-    if (one.type !== 'create') changed.push({ rule: one.live.rule, operation, added: false });
-    if (one.type !== 'delete') changed.push({ rule: one.rule, operation, added: true });
-  }
-  return changed;
+  return operations.flatMap((one, operation) => [
+    ...(one.type === 'create' ? [] : [{ rule: one.live.rule, operation, added: false }]),
+    ...(one.type === 'delete' ? [] : [{ rule: one.rule, operation, added: true }]),
+  ]);
 }
 
 /** By the place of an operation in a list, or by a position in the order: others, such as those that must be done before. */

@@ -1,12 +1,4 @@
-import {
-  type Cost,
-  compareCosts,
-  type GapGroup,
-  indexRegions,
-  isOpen,
-  type Ordering,
-  type RegionClass,
-} from './ordering.ts';
+import { type Cost, compareCosts, indexRegions, isOpen, type Ordering, type RegionClass } from './ordering.ts';
 
 /** Operations are bits of a 32-bit number. */
 const exactLimit = 30;
@@ -54,7 +46,6 @@ function reachable({ size, needs }: Ordering, limit: number) {
 function stateCosts({ regions, gaps }: Ordering, sets: readonly number[]) {
   const opened = new Float64Array(sets.length);
   const cutOff = new Float64Array(sets.length);
-  const isOpenIn = (gap: GapGroup, set: number): boolean => isOpen(gap, (operation) => ((set >>> operation) & 1) === 1);
   const verdicts = regions.map((region) => {
     const accepted = listVerdicts(region, sets);
     const { before, after, weight } = region;
@@ -65,10 +56,9 @@ function stateCosts({ regions, gaps }: Ordering, sets: readonly number[]) {
     }
     return accepted;
   });
-  const openGaps = new Float64Array(sets.length);
-  for (const gap of gaps)
-    for (let s = 0; s < sets.length; s++)
-      if (isOpenIn(gap, sets[s] as number)) openGaps[s] = (openGaps[s] as number) + 1;
+  const openGaps = sets.map((set) => {
+    return gaps.filter((gap) => isOpen(gap, (operation) => ((set >>> operation) & 1) === 1)).length;
+  });
   return { opened, cutOff, openGaps, verdicts };
 }
 

@@ -123,7 +123,7 @@ function findExposed(input: ExposureInput): readonly Exposed[] {
 
 /** When the verdict of a region is wrong, as operations are done in their order. */
 function findRuns(kept: number, entries: readonly Entry[]): readonly Run[] {
-  const region = { weight: 1, kept, before: true, after: true, entries };
+  const region = { kept, entries };
   const before = getVerdictIn(region, () => false);
   if (before !== getVerdictIn(region, () => true)) return [];
   const direction = before ? 'cut_off' : 'opened';

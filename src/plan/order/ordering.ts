@@ -44,10 +44,12 @@ export function compareCosts(a: Cost, b: Cost): number {
   return a.opened - b.opened || a.cutOff - b.cutOff || a.changes - b.changes || a.openGaps - b.openGaps;
 }
 
+type Decided = Pick<RegionClass, 'kept' | 'entries'>;
+
 /** The region's verdict when exactly the operations for which `done` holds are done. */
-export function getVerdictIn(region: RegionClass, done: (operation: number) => boolean): boolean {
-  for (const { operation, rank, added } of region.entries) if (done(operation) === added) return rank % 2 === 0;
-  return region.kept % 2 === 0;
+export function getVerdictIn({ kept, entries }: Decided, done: (operation: number) => boolean): boolean {
+  for (const { operation, rank, added } of entries) if (done(operation) === added) return rank % 2 === 0;
+  return kept % 2 === 0;
 }
 
 /** Whether the gap is open when exactly the operations for which `done` holds are done. */

@@ -135,7 +135,7 @@ export function countRegions(surroundings: Surroundings, users: number): readonl
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([, { weight, kept, entries: items }]) => {
       const entries = items.map(({ operation, rank, added }) => ({ operation, rank, added }));
-      const region = { weight, kept, entries, before: true, after: true };
-      return { ...region, before: getVerdictIn(region, () => false), after: getVerdictIn(region, () => true) };
+      const verdictWhen = (isDone: boolean): boolean => getVerdictIn({ kept, entries }, () => isDone);
+      return { weight, kept, entries, before: verdictWhen(false), after: verdictWhen(true) };
     });
 }

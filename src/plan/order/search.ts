@@ -48,10 +48,10 @@ export function searchOrder(ordering: Ordering, canonical: readonly number[], ef
     return improve(inner, current, cost)?.map((index) => window[index] as number) ?? null;
   };
   /** Whether any window got a better order. */
-  const run = (pass: Pass): boolean => {
-    const done = new Set(order.slice(0, pass.first));
+  const run = (pass: Pass, first: number): boolean => {
+    const done = new Set(order.slice(0, first));
     let improved = false;
-    for (let from = pass.first; from + 1 < order.length && left > 0; from += pass.stride) {
+    for (let from = first; from + 1 < order.length && left > 0; from += pass.stride) {
       const now = order.slice(from, from + pass.width);
       const place = `${from} ${now.join()}`;
       if (!settled.has(place)) {
@@ -65,7 +65,7 @@ export function searchOrder(ordering: Ordering, canonical: readonly number[], ef
     return improved;
   };
   for (let pass = 0, idle = 0; idle < 2 && left > 0; pass++) {
-    const better = run({ ...reordering, first: 2 * (pass % 2) }) || run(moves);
+    const better = run(reordering, 2 * (pass % 2)) || run(moves, 0);
     idle = better ? 0 : idle + 1;
   }
   return order;
@@ -73,7 +73,6 @@ export function searchOrder(ordering: Ordering, canonical: readonly number[], ef
 
 /** Looks at windows of `width` operations, `stride` apart, for a better order of each. */
 interface Pass {
-  readonly first: number;
   readonly width: number;
   readonly stride: number;
   /** A cheaper order than `now`, which costs `cost`; null without one. */
@@ -82,8 +81,8 @@ interface Pass {
   readonly weighs: number;
 }
 
-const reordering: Pass = { first: 0, width: 8, stride: 4, improve: reorderExactly, weighs: 2 ** 8 };
-const moves: Pass = { first: 0, width: 16, stride: 1, improve: moveOne, weighs: 2 * 15 };
+const reordering: Pass = { width: 8, stride: 4, improve: reorderExactly, weighs: 2 ** 8 };
+const moves: Pass = { width: 16, stride: 1, improve: moveOne, weighs: 2 * 15 };
 
 function reorderExactly(inner: Ordering, _: readonly number[], cost: Cost): readonly number[] | null {
   const best = solveExactly(inner, mostStates);

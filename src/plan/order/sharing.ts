@@ -2,15 +2,12 @@ import { getOrMake } from '../../model/group-by.ts';
 import type { Profile } from '../../model/profile.ts';
 import { collides } from '../../model/rule.ts';
 import { eachMeeting } from '../meeting.ts';
-import { listOperations, listRules, type Operation } from '../operations.ts';
+import { type Links, listOperations, listRules, type Operation } from '../operations.ts';
 import type { RuleChange } from '../plan.ts';
-
-const none: readonly number[] = [];
 
 /** Which operations share a packet (`sharing`: pairs, even and odd), and, with collisions, which come before which (`blockers`). */
 export function relate(operations: readonly Operation[], refusesCollisions: boolean) {
   const sharing: number[] = [];
-  const blockers = new Array<readonly number[]>(operations.length).fill(none);
   const found = new Map<number, number[]>();
   eachMeeting(
     listRules(operations),
@@ -23,7 +20,7 @@ export function relate(operations: readonly Operation[], refusesCollisions: bool
       getOrMake(found, adding.operation, () => []).push(removing.operation);
     },
   );
-  for (const [operation, removing] of found) blockers[operation] = [...new Set(removing)].sort((a, b) => a - b);
+  const blockers: Links = operations.map((_, operation) => [...new Set(found.get(operation))].sort((a, b) => a - b));
   return { sharing, blockers };
 }
 
