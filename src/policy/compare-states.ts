@@ -1,7 +1,6 @@
 import { collectTraffic } from './collect-traffic.ts';
-import { renderTraffic, type TrafficBudget } from './render-traffic.ts';
+import { renderTraffic } from './render-traffic.ts';
 import type { Ruled, RuleIndex } from './rule-index.ts';
-import type { Traffic } from './traffic.ts';
 import { getRank, getVerdict, noRank, type Rank } from './verdict.ts';
 
 /** A question about two states of the rules at once. The index holds every rule that is in either of them. */
@@ -16,9 +15,7 @@ export interface Comparison<T extends Ruled, C> {
 }
 
 /** The exact traffic of each class, for nobody and every user with a rule in the index. */
-export function compareStates<T extends Ruled, C>(
-  comparison: Comparison<T, C>,
-): (one: C, budget?: TrafficBudget) => readonly Traffic[] {
+export function compareStates<T extends Ruled, C>(comparison: Comparison<T, C>) {
   const { index, statesOf, within, classify } = comparison;
   const collected = collectTraffic<T, readonly (Rank | typeof noRank)[], C>({
     index,
@@ -26,15 +23,11 @@ export function compareStates<T extends Ruled, C>(
     nothing: [noRank, noRank],
     keyOf: ({ rule }) => getRank(rule),
     add: (outer, items) => {
-      let ranks: (Rank | typeof noRank)[] | null = null;
-      for (let i = 0; i < 2; i++) {
+      const ranks = outer.map((rank, i) => {
         const item = items.find((one) => (statesOf(one) >>> i) & 1);
-        const rank = item === undefined ? noRank : getRank(item.rule);
-        if (rank >= (outer[i] as number)) continue;
-        ranks ??= [...outer];
-        ranks[i] = rank;
-      }
-      return ranks ?? outer;
+        return item === undefined ? rank : (Math.min(rank, getRank(item.rule)) as typeof rank);
+      });
+      return ranks.every((rank, i) => rank === outer[i]) ? outer : ranks;
     },
     describe: (item) => `${statesOf(item)} ${getRank(item.rule)}`,
     classesOf: (ranks) => {

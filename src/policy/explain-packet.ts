@@ -16,15 +16,8 @@ export interface RuleKind {
   readonly withPorts: boolean;
 }
 
-export interface Explanation<T extends Ruled> extends Decision<T> {
-  /** The fewest rules without which the verdict is the other one; null when no removal can do that. */
-  readonly removals: readonly T[] | null;
-  /** The kinds of rule for this packet that would turn the verdict, the least powerful first. */
-  readonly additions: readonly RuleKind[];
-}
-
 /** Explains one packet. `bounds` are the ports that the server accepts in a rule. */
-export function explainPacket<T extends Ruled>(index: RuleIndex<T>, packet: Packet, bounds: PortRange): Explanation<T> {
+export function explainPacket<T extends Ruled>(index: RuleIndex<T>, packet: Packet, bounds: PortRange) {
   const decision = decide(index, packet);
   return { ...decision, removals: removalsOf(decision), additions: additionsOf(decision, packet, bounds) };
 }
@@ -70,6 +63,7 @@ export function explainRule<T extends Ruled>(index: RuleIndex<T>, rule: T): Rule
   return { decides: trafficOf('decides'), alone: trafficOf('alone'), users: index.users };
 }
 
+/** The fewest rules without which the verdict is the other one; null when no removal can do that. */
 function removalsOf<T extends Ruled>({ verdict, rule, overridden }: Decision<T>): readonly T[] | null {
   if (rule === null) return null;
   const matching = [rule, ...overridden];
@@ -78,6 +72,7 @@ function removalsOf<T extends Ruled>({ verdict, rule, overridden }: Decision<T>)
   return verdict === 'drop' ? matching : null;
 }
 
+/** The kinds of rule for this packet that would turn the verdict, the least powerful first. */
 function additionsOf({ verdict, rule }: Decision<Ruled>, { user, protocol, port }: Packet, bounds: PortRange) {
   const decided = rule === null ? noRank : getRank(rule.rule);
   const canNamePort = protocol !== 'other' && bounds.low <= port && port <= bounds.high;
