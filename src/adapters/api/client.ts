@@ -46,10 +46,10 @@ const providersTimeoutMs = 40_000;
 interface Connection extends Pick<ApiClientOptions, 'token'> {
   readonly base: BaseUrl;
   readonly exchange: (order: Omit<Parameters<typeof exchange>[1], 'maxBodyBytes'>) => ReturnType<typeof exchange>;
-  readonly timeoutMs: number;
 }
 
 interface Request {
+  readonly timeoutMs: number;
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   readonly path: string;
   readonly signal: AbortSignal;
@@ -102,9 +102,9 @@ export function createApiClient(options: ApiClientOptions): Result<ApiClient, st
     else [current, trusted] = [renewed, read.value]; // the old connections end when they are idle
     return second;
   };
-  const connection = { base: base.value, exchange: exchangeTrusted, token: options.token, timeoutMs };
+  const connection = { base: base.value, exchange: exchangeTrusted, token: options.token };
   // Not `close`, which waits for the connections of requests that ended long ago: behind a silent proxy for ever.
-  return ok({ ...methodsOf(connection), close: () => current.destroy() });
+  return ok({ ...methodsOf(connection, timeoutMs), close: () => current.destroy() });
 }
 
 /** The connections to a proxy, whose errors are marked: else they look like those of the server. */
@@ -126,15 +126,14 @@ function readAuthorities(path: string | undefined): Result<string | undefined, s
   }
 }
 
-function methodsOf(connection: Connection): LiveApi {
+function methodsOf(connection: Connection, timeoutMs: number): LiveApi {
   const call = (
     signal: AbortSignal,
     method: Request['method'],
     path: string,
-    more: Pick<Request, 'body' | 'parse'> = {},
-    timeoutMs = connection.timeoutMs,
+    more: Partial<Pick<Request, 'body' | 'parse' | 'timeoutMs'>> = {},
   ): Promise<ApiResult> =>
-    send({ ...connection, timeoutMs }, { signal, method, path, secrets: [...stored, ...sent], ...more });
+    send(connection, { signal, method, path, secrets: [...stored, ...sent], timeoutMs, ...more });
   /** Secrets that the Configuration held when it was last read, and those last sent. */
   let stored: ReadonlySet<string> = new Set();
   let sent: ReadonlySet<string> = new Set();
@@ -158,7 +157,7 @@ function methodsOf(connection: Connection): LiveApi {
       if (made === null) return neverSent('PATCH', path, 'unknown-secret', because);
       sent = made.secrets;
       const leastMs = 'openid_connect_providers' in configuration ? providersTimeoutMs : 0;
-      return call(signal, 'PATCH', path, { body: made.body }, Math.max(connection.timeoutMs, leastMs));
+      return call(signal, 'PATCH', path, { body: made.body, timeoutMs: Math.max(timeoutMs, leastMs) });
     },
   };
 }
@@ -192,8 +191,8 @@ function parseSecrets(text: string) {
 }
 
 async function send(connection: Connection, request: Request): Promise<ApiResult> {
-  const { base, timeoutMs } = connection;
-  const { method, path, signal, secrets, parse = parseBody } = request;
+  const { base } = connection;
+  const { method, path, signal, timeoutMs, secrets, parse = parseBody } = request;
   const token = attempt(() => connection.token(), null);
   if (token === null) return neverSent(method, path, 'token', 'the API token cannot be read; check --token-file');
   if (!/^[\x21-\x7e]+$/.test(token))
