@@ -12,15 +12,7 @@ import { decideConfiguration } from './decide-configuration.ts';
 import { guardPlan } from './guard/guard.ts';
 import type { Guarded } from './guard/guard-traffic.ts';
 import type { PlanInput } from './input.ts';
-import {
-  type Change,
-  type FieldChange,
-  type LaterEffect,
-  type Plan,
-  type Refusal,
-  type RuleChange,
-  summarise,
-} from './plan.ts';
+import { type Change, type LaterEffect, type Plan, type Refusal, type RuleChange, summarise } from './plan.ts';
 
 type Comparison = Pick<PlanInput, 'profile' | 'scope' | 'options'> & Readonly<Record<'before' | 'after', DesiredState>>;
 
@@ -110,11 +102,10 @@ function tellChange(decided: RuleChange, former: DesiredRule | undefined): RuleC
   const own = { origin: 'this-revision' } as const;
   const change = { ...decided, ...(origin && own), reason: reason === 'duplicate' ? ('not-desired' as const) : reason };
   if (former === undefined || desired === null) return change;
-  const fields = timeFields.flatMap(([name, key]): readonly (readonly [string, FieldChange])[] => {
-    const [before = null, after = null] = [former[key], desired[key]];
-    const formatTime = (time: number | null): string | null => (time === null ? null : formatInstant(time));
-    return before === after ? [] : [[name, { before: formatTime(before), after: formatTime(after) }]];
-  });
+  const formatTime = (time: number | undefined): string | null => (time === undefined ? null : formatInstant(time));
+  const fields = timeFields
+    .filter(([, key]) => former[key] !== desired[key])
+    .map(([name, key]) => [name, { before: formatTime(former[key]), after: formatTime(desired[key]) }] as const);
   if (fields.length === 0) return change;
   const all = { ...change.fields, ...Object.fromEntries(fields) };
   return { ...change, ...own, action: 'update', via: 'patch', reason: 'differs', fields: all };

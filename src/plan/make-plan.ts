@@ -12,7 +12,7 @@ import { listOperations } from './operations.ts';
 import { findExposure } from './order/exposure.ts';
 import { orderOperations } from './order/order.ts';
 import { breakCircles } from './order/sharing.ts';
-import { type Change, type ConfigureStep, formatStepId, type Plan, type RuleChange } from './plan.ts';
+import { type Change, formatStepId, type Plan, type RuleChange } from './plan.ts';
 
 /** The plan from live to desired: changes, ordered writes, traffic, refusals. A function of its input alone, in any order. */
 export function makePlan(input: PlanInput): Plan {
@@ -59,15 +59,11 @@ function listStates(changes: readonly RuleChange[]): Readonly<Record<'kept' | 'b
 }
 
 /** The Configuration is written last. */
-function configureSteps(
-  configuration: ConfigurationDecision | null,
-  position: number,
-  change: number,
-): readonly ConfigureStep[] {
+function configureSteps(configuration: ConfigurationDecision | null, position: number, change: number) {
   if (configuration === null || configuration.sent.length === 0) return [];
   const { sent: fields, change: decided } = configuration;
   const place = { id: formatStepId(position), change, after: [], gap: null };
-  return [{ type: 'configure', ...place, desired: decided.desired, before: decided.live, fields }];
+  return [{ type: 'configure', ...place, desired: decided.desired, before: decided.live, fields } as const];
 }
 
 /**

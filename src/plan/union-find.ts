@@ -1,10 +1,7 @@
 import { getOrMake } from '../model/group-by.ts';
 
 /** The groups of two and more among 0..size-1 that `eachPair` connects, directly or by others; their members ascend. */
-export function groupConnected(
-  size: number,
-  eachPair: (connect: (a: number, b: number) => void) => void,
-): readonly (readonly number[])[] {
+export function groupConnected(size: number, eachPair: (connect: (a: number, b: number) => void) => void) {
   const parent = new Int32Array(size).map((_, item) => item);
   const find = (item: number): number => {
     for (let at = item; ; at = parent[at] as number) {

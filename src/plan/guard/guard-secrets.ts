@@ -35,11 +35,7 @@ function findUnbound(input: PlanInput, configuration: ConfigurationDecision | nu
 }
 
 /** References whose secrets were sent, now or before (`former`). Providers are sent all or none; what was not sent binds nothing. */
-export function listSentReferences(
-  state: DesiredState | null,
-  plan: Plan | null,
-  former: readonly SecretBinding[],
-): readonly SecretBinding[] {
+export function listSentReferences(state: DesiredState | null, plan: Plan | null, former: readonly SecretBinding[]) {
   const isPlanned = plan?.changes.some(({ kind }) => kind === 'Configuration') === true;
   const { references = [], fields } = state?.configuration ?? {};
   const isKnown = fields?.openid_connect_providers?.every(({ client_secret: secret }) => secret.known) === true;

@@ -45,12 +45,19 @@ export function findExposure(input: ExposureInput): readonly Exposure[] {
 }
 
 /** One rebuild mends what every rule modified in place left behind, so it is listed once: with the first of their deletes. */
-function unfilteredOf(input: ExposureInput): readonly Exposed[] {
-  const { filter } = input.profile;
-  const from = input.order.steps.findIndex(mayRebuild);
-  const traffic = from < 0 || filter === null ? [] : droppedThroughout(input);
-  if (filter === null || traffic.length === 0) return [];
-  const expectedMs = estimateRebuildMs(filter, input.before.length);
+function unfilteredOf({ order, profile: { filter }, before, after }: ExposureInput): readonly Exposed[] {
+  const from = order.steps.findIndex(mayRebuild);
+  if (from < 0 || filter === null) return [];
+  const items = [...before.map((rule) => ({ rule, states: 0b01 })), ...after.map((rule) => ({ rule, states: 0b10 }))];
+  // While the filter is rebuilt all passes that is dropped before and after.
+  const traffic = compareStates({
+    index: indexRules(items),
+    statesOf: ({ states }) => states,
+    within: items,
+    classify: (accepts) => (accepts === 0 ? 'dropped' : null),
+  })('dropped');
+  if (traffic.length === 0) return [];
+  const expectedMs = estimateRebuildMs(filter, before.length);
   return [{ direction: 'opened', from, to: from, listTraffic: () => traffic, expectedMs }];
 }
 
@@ -80,18 +87,6 @@ function prepareEstimate({ order: { steps }, profile: { filter }, before }: Expo
     const waits = isLossless(filter, before.length) ? 1 : rebuilds;
     return ms + waits * estimateRebuildMs(filter, before.length) + backlogMs;
   };
-}
-
-/** What passes while the filter is rebuilt: all traffic that is dropped before and after. */
-function droppedThroughout({ before, after }: ExposureInput): readonly Traffic[] {
-  const items = [...before.map((rule) => ({ rule, states: 0b01 })), ...after.map((rule) => ({ rule, states: 0b10 }))];
-  const trafficOf = compareStates({
-    index: indexRules(items),
-    statesOf: ({ states }) => states,
-    within: items,
-    classify: (accepts) => (accepts === 0 ? 'dropped' : null),
-  });
-  return trafficOf('dropped');
 }
 
 /** Exactly the traffic that the order exposes: one entry for each pair of steps between which something is. Components share none. */

@@ -81,16 +81,15 @@ function listed(
   { baseline, found }: { readonly baseline: readonly number[]; readonly found: readonly number[] },
   late: ReadonlySet<number>,
 ): readonly number[] {
-  const isFound = new Uint8Array(operations.length);
-  for (const operation of found) isFound[operation] = 1;
-  const free = baseline.filter((operation) => isFound[operation] === 0 && !late.has(operation));
+  const taken = new Set(found);
+  const free = baseline.filter((operation) => !taken.has(operation) && !late.has(operation));
   const isDelete = (operation: number): boolean => operations[operation]?.type === 'delete';
   return [
     ...free.filter((operation) => !isDelete(operation)),
     ...found.filter((operation) => !late.has(operation)),
     ...free.filter(isDelete),
     ...found.filter((operation) => late.has(operation)),
-    ...baseline.filter((operation) => isFound[operation] === 0 && late.has(operation)),
+    ...baseline.filter((operation) => !taken.has(operation) && late.has(operation)),
   ];
 }
 

@@ -53,10 +53,7 @@ export function getVerdictIn({ kept, entries }: Decided, done: (operation: numbe
 }
 
 /** Whether the gap is open when exactly the operations for which `done` holds are done. */
-export function isOpen(
-  { startsOpen, staysOpen, openers, closers }: GapGroup,
-  done: (operation: number) => boolean,
-): boolean {
+export function isOpen({ startsOpen, staysOpen, openers, closers }: GapGroup, done: (operation: number) => boolean) {
   return (startsOpen || openers.some(done)) && (staysOpen || !closers.every(done));
 }
 
