@@ -93,13 +93,9 @@ export function runProcess(command: ProcessCommand): Promise<ProcessRun> {
 export const proxyVariables = ['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy', 'NO_PROXY', 'no_proxy'];
 
 /** The variables of these names that the environment has. */
-export function pickVariables(
-  environment: Readonly<Record<string, string | undefined>>,
-  names: readonly string[],
-): Record<string, string> {
-  return Object.fromEntries(
-    names.flatMap((name) => (environment[name] === undefined ? [] : [[name, environment[name]]])),
-  );
+export function pickVariables(environment: Readonly<Record<string, string | undefined>>, names: readonly string[]) {
+  const picked = names.flatMap((name) => (environment[name] === undefined ? [] : [[name, environment[name]] as const]));
+  return Object.fromEntries(picked);
 }
 
 /** Keeps chunks as long as they are not too many bytes together. */

@@ -99,20 +99,14 @@ export function findNodesCovering<T extends Ruled>(lane: LaneIndex<T>, address: 
 }
 
 /** The nodes that hold the address for a source: the user's before the global ones. */
-export function findNodesReached<T extends Ruled>(
-  index: RuleIndex<T>,
-  { user, address, protocol }: Portless,
-): readonly LaneNode<T>[] {
+export function findNodesReached<T extends Ruled>(index: RuleIndex<T>, { user, address, protocol }: Portless) {
   const lane = getLane(address.family, protocol);
   const scopes = user === null ? [null] : [user, null];
   return scopes.flatMap((scope) => findNodesCovering(getLaneRules(index, scope, lane), address.first));
 }
 
 /** The nodes whose network holds an address of the interval, sorted by network, wider first. */
-export function findNodesReaching<T extends Ruled>(
-  lane: LaneIndex<T>,
-  { first, last }: Interval,
-): readonly LaneNode<T>[] {
+export function findNodesReaching<T extends Ruled>(lane: LaneIndex<T>, { first, last }: Interval) {
   const start = countStartingBy(lane, first - 1n);
   const from = chainFrom(lane, start - 1, first).reverse();
   return from.concat(lane.nodes.slice(start, countStartingBy(lane, last)));
