@@ -118,7 +118,7 @@ function prepareWalks<T extends Ruled, V, C>(question: TrafficQuestion<T, V, C>)
     const empty: Place<V, C> = { profile: makeFlatProfile(nothing), nobody: null, inner: new Map() };
     const selectFrom = (all: readonly T[]) => {
       const items = all.filter(({ rule }) => rule.ports === null || touchesPorts(ports, rule.ports));
-      const text = items.map((one) => `${formatPorts(one)} ${describe(one)}`).join();
+      const text = items.map((one) => `${one.rule.ports?.low}-${one.rule.ports?.high} ${describe(one)}`).join();
       return { items, text: all[0]?.rule.userId === null ? text : `own ${text}` };
     };
     const extend = (outer: Place<V, C>, all: readonly T[]): Place<V, C> => {
@@ -159,8 +159,4 @@ function prepareWalks<T extends Ruled, V, C>(question: TrafficQuestion<T, V, C>)
       return slabs;
     };
   };
-}
-
-function formatPorts({ rule: { ports } }: Ruled): string {
-  return ports === null ? '' : `${ports.low}-${ports.high}`;
 }

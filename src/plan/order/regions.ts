@@ -83,7 +83,9 @@ export function collectRegions<C>(
     keyOf: ({ rank }) => rank,
     add: (outer, items) => addItems(outer, items, matchSets),
     describe: ({ rank, operation, added, mark }) => `${rank} ${operation} ${added} ${mark}`,
-    classesOf: (region) => (areSeveral(region.entries) ? classesOf(region) : []),
+    // Where all items are of one operation, order cannot matter.
+    classesOf: (region) =>
+      new Set(region.entries.map(({ operation }) => operation)).size > 1 ? classesOf(region) : [],
   });
 }
 
@@ -99,11 +101,6 @@ function addItems(outer: Region, items: readonly Item[], matchSets: Map<number, 
   const relevant = entries.filter(({ rank }) => rank <= kept);
   relevant.sort((a, b) => a.rank - b.rank || a.operation - b.operation || Number(a.added) - Number(b.added));
   return { matchSet, kept, entries: relevant };
-}
-
-/** Whether items of more than one operation are among them: else their order cannot matter. */
-function areSeveral([first, ...rest]: readonly Item[]): boolean {
-  return rest.some(({ operation }) => operation !== first?.operation);
 }
 
 /**
