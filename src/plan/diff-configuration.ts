@@ -16,7 +16,7 @@ import type { FieldValue } from './plan.ts';
 /** How a managed field compares. `hidden`: at most secrets unknown here differ; `blocked`: more differs, and one is unknown. */
 export type FieldState = 'same' | 'differs' | 'hidden' | 'blocked';
 
-/** Every managed field that is not `same`, in the order of `configurationFields`. `isMoved`: a base has it otherwise; null: has it not. */
+/** Every managed field that is not `same`, in the order of `configurationFields`. `isMoved`: the base differs; null: it lacks the field. */
 export function diffConfiguration(desired: DesiredConfiguration, live: LiveConfiguration, input: PlanInput) {
   const [key, former] = [input.options.fingerprintKey, input.base?.configuration?.fields ?? {}];
   return configurationFields.flatMap((field) => {

@@ -49,7 +49,7 @@ function unfilteredOf({ order, profile: { filter }, before, after }: ExposureInp
   const from = order.steps.findIndex(mayRebuild);
   if (from < 0 || filter === null) return [];
   const items = [...before.map((rule) => ({ rule, states: 0b01 })), ...after.map((rule) => ({ rule, states: 0b10 }))];
-  // While the filter is rebuilt all passes that is dropped before and after.
+  // While the filter is rebuilt, all traffic that is dropped before and after passes.
   const traffic = compareStates({
     index: indexRules(items),
     statesOf: ({ states }) => states,
