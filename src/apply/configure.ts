@@ -132,14 +132,8 @@ function settleRefused({ desired }: ConfigureStep, answer: ApiAnswer, goesBack =
   const told = [...readFieldMessages(answer.body)].map(([field, texts]) => `${field} ${texts.join(' ')}`);
   const atProvider = told.length > 0 && told.every((text) => unread.test(text));
   const hint = "mend this provider in the manifest; a discovery document must answer from the server's network";
-  const problem: Problem | undefined = place && {
-    code: 'step-rejected',
-    severity: 'error',
-    summary: message,
-    hint,
-    place,
-  };
-  return { outcome: 'failed', status: answer.status, message, atProvider, ...(problem && { problem }) };
+  const problem = place && { problem: makeError('step-rejected', message, hint, place) };
+  return { outcome: 'failed', status: answer.status, message, atProvider, ...problem };
 }
 
 const providerFields = ['openid_connect_providers', 'saml_identity_providers'] as const;

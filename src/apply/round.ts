@@ -197,19 +197,15 @@ class Round {
 
   async #endUnit(): Promise<void> {
     const [schedule, members, failed] = [this.#schedule, this.#unit, this.#unitFailed];
-    this.#unit = [];
-    if (failed) {
-      const restored = await restore(members, this.#plan, this.#session, (step) => this.#noteOf(step));
-      for (const [index, one] of restored.members.entries()) {
-        this.#report(one);
-        if (one !== members[index])
-          this.#reportDropped(schedule.undone(one.step), `not attempted: it needs ${one.step.id}, which was undone`);
-      }
-      for (const one of restored.leftOpen) this.#leftOpen.push(one);
-    } else {
-      for (const one of members) this.#report(one);
+    [this.#unit, this.#unitFailed] = [[], false];
+    const undo = () => restore(members, this.#plan, this.#session, (step) => this.#noteOf(step));
+    const ended = failed ? await undo() : { members, leftOpen: [] };
+    for (const [index, one] of ended.members.entries()) {
+      this.#report(one);
+      if (one !== members[index])
+        this.#reportDropped(schedule.undone(one.step), `not attempted: it needs ${one.step.id}, which was undone`);
     }
-    this.#unitFailed = false;
+    for (const one of ended.leftOpen) this.#leftOpen.push(one);
     schedule.closed();
   }
 
