@@ -6,17 +6,8 @@ import type { Problem } from '../model/problem.ts';
 import { fail, getErrorCode, ok, type Result } from '../model/result.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import type { BackOrder } from '../pass/go-back.ts';
-import {
-  type ApplyOrigin,
-  type ApplyRecord,
-  countChanges,
-  decodeApplyRecord,
-  encodeApplyRecord,
-  type LookUpFormer,
-  listEnds,
-  makeApplyRecord,
-  type Progress,
-} from '../pass/history.ts';
+import type { ApplyOrigin, ApplyRecord, LookUpFormer, Progress } from '../pass/history.ts';
+import { countChanges, decodeApplyRecord, encodeApplyRecord, listEnds, makeApplyRecord } from '../pass/history.ts';
 import type { Approve, PassDependencies, PassResult } from '../pass/pass.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Logger } from '../ports.ts';
