@@ -68,29 +68,18 @@ export function findServer({ baseUrl }: Pick<Settings, 'baseUrl'>): string | nul
   return origin === 'null' ? null : `${origin}${pathname.replace(/\/+$/, '')}`;
 }
 
-/** What a plan warns of is what an apply did not do. */
-export function markLeftOut(problem: Problem): Problem {
-  return problem.code === 'unsent-field' ? { ...problem, severity: 'error' } : problem;
-}
-
-export const approvesAnother = makeNote(
-  'approves-another',
-  '--approve is for a different plan',
-  'the server or the manifests changed after that plan was made: review the new plan and approve its digest',
-);
-
-/** That no policy test had a say in what an undo opens. */
-export function announceOpening(plan: Plan | null, back: BackOrder | undefined): readonly Problem[] {
-  if (back === undefined || back.goesBack || !plan?.effect.opens.length) return [];
-  const summary =
-    'This opens traffic, and no policy test was run: an undo does not read the manifests, where they are.';
-  return [makeNote('tests-not-run', summary, '`protect` in the settings is a guard of an undo too.')];
-}
-
-/** On the first apply to a server, rules that are in no manifest may be somebody's only copy. */
-export function announceDeletes(plan: Plan | null): readonly Problem[] {
+/**
+ * That no policy test had a say in what an undo (`back`) opens. On the first apply to a server, that rules which are in no manifest are
+ * deleted: they may be somebody's only copy.
+ */
+export function announce(plan: Plan | null, back: BackOrder | undefined, isFirst: boolean): readonly Problem[] {
+  if (back !== undefined && !back.goesBack && plan?.effect.opens.length) {
+    const summary =
+      'This opens traffic, and no policy test was run: an undo does not read the manifests, where they are.';
+    return [makeNote('tests-not-run', summary, '`protect` in the settings is a guard of an undo too.')];
+  }
   const unknown = plan?.changes.filter(({ reason, name }) => reason === 'not-desired' && name === null) ?? [];
-  if (unknown.length === 0) return [];
+  if (!isFirst || unknown.length === 0) return [];
   const verb = unknown.length === 1 ? 'is in no manifest and will' : 'are in no manifest and will';
   const hint = 'To keep them, take them over first: reconcile export --out DIR writes them as manifests.';
   return [makeNote('unknown-live-rules', `${count(unknown.length, 'live rule')} ${verb} be deleted`, hint)];

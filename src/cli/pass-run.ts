@@ -2,7 +2,7 @@ import type { Desired } from '../desired/context.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { mergeNames, nameAcross } from '../model/known-users.ts';
 import { escapeControls } from '../model/printable.ts';
-import { compareProblems, type Problem } from '../model/problem.ts';
+import { compareProblems, makeNote, type Problem } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import type { BackOrder } from '../pass/go-back.ts';
 import type { ApplyRecord, SaidOfRule } from '../pass/history.ts';
@@ -10,17 +10,7 @@ import type { Approve, PassResult } from '../pass/pass.ts';
 import { holdsBack, type Plan } from '../plan/plan.ts';
 import type { SourceContent } from '../ports.ts';
 import { type FormerRule, makeProblemReport, type RunReport } from '../report/run-report.ts';
-import {
-  announceDeletes,
-  announceOpening,
-  approvesAnother,
-  askToApply,
-  askToBind,
-  explainWindow,
-  findObstacle,
-  findServer,
-  markLeftOut,
-} from './approval.ts';
+import { announce, askToApply, askToBind, explainWindow, findObstacle, findServer } from './approval.ts';
 import { loadBase } from './base.ts';
 import { type Answer, chooseExitCode, type Invocation } from './command.ts';
 import { createHistoryWriter, describeUser, loadEnds, type OnRecord } from './history.ts';
@@ -219,7 +209,7 @@ function describePlan(
   const called = nameAcross(base?.state ?? null, state);
   const fromServer = settings.showEmails ? (names?.serverNames ?? []) : [];
   return {
-    ...makeProblemReport([...(isFirst ? announceDeletes(plan) : announceOpening(plan, request.back)), ...problems]),
+    ...makeProblemReport([...announce(plan, request.back, isFirst), ...problems]),
     ...names,
     ...called,
     userNames: mergeNames(fromServer, called.userNames),
@@ -232,6 +222,12 @@ function describePlan(
     base: settings.base,
   };
 }
+
+const approvesAnother = makeNote(
+  'approves-another',
+  '--approve is for a different plan',
+  'the server or the manifests changed after that plan was made: review the new plan and approve its digest',
+);
 
 function reportOf(result: PassResult, run: Run, stale: readonly Problem[]): RunReport {
   const { invocation, request, base, obstacle, wired } = run;
@@ -255,6 +251,11 @@ function reportOf(result: PassResult, run: Run, stale: readonly Problem[]): RunR
     snapshot: wired.snapshot,
     ...(result.kernel === undefined ? {} : { kernel: result.kernel }),
   };
+}
+
+/** What a plan warns of is what an apply did not do. */
+function markLeftOut(problem: Problem): Problem {
+  return problem.code === 'unsent-field' ? { ...problem, severity: 'error' } : problem;
 }
 
 /** The exit code of a pass, the same in every output mode. */
