@@ -66,12 +66,7 @@ async function findLanded(rule: Rule, sentAt: number, { session, priority }: Wri
 }
 
 /** An overlap may be the rule of an earlier attempt; or another writer may have made the same rule. */
-async function settleOverlap(
-  rule: Rule,
-  answer: ApiAnswer,
-  sentBefore: boolean,
-  { session, priority }: WriteOrder,
-): Promise<Settled> {
+async function settleOverlap(rule: Rule, answer: ApiAnswer, sentBefore: boolean, { session, priority }: WriteOrder) {
   const listed = await session.freshRules(priority);
   if (!listed.ok && sentBefore) return settleUnknown(answer, createRequest, listed.error);
   const live = listed.ok ? session.known.claim(formatRuleKey(rule), listed.value) : null;
@@ -80,8 +75,9 @@ async function settleOverlap(
     return { ...settleFailed(answer, createRequest), surprise: true };
   }
   const { status } = answer;
-  if (sentBefore) return { outcome: 'done', status, liveId: live.id };
-  return { outcome: 'skipped', status, liveId: live.id, message: 'another writer made the same rule' };
+  if (sentBefore) return { outcome: 'done', status, liveId: live.id } satisfies Settled;
+  const message = 'another writer made the same rule';
+  return { outcome: 'skipped', status, liveId: live.id, message } satisfies Settled;
 }
 
 /** Deletes a rule. 404 is done; after an empty 500 (observed: recordings/concurrency) the list decides. */
@@ -137,11 +133,7 @@ export async function setBack({ live }: UpdateStep, order: WriteOrder): Promise<
 }
 
 /** A rule that is gone, or an overlap that the plan did not know of, is a surprise: the plan is made again. */
-function patchRule(
-  { id, fields, rule, ...checks }: Patch,
-  order: WriteOrder,
-  undo: () => Promise<string>,
-): Promise<Settled> {
+function patchRule({ id, fields, rule, ...checks }: Patch, order: WriteOrder, undo: () => Promise<string>) {
   const { session, priority } = order;
   const request = `PATCH /v0/rules/${id}`;
   const done = (status: number | null): Settled => ({ outcome: 'done', status, liveId: id });
