@@ -9,7 +9,7 @@ import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from '.
 import { takeBack } from './go-back.ts';
 import { isScreen, readOutputs } from './output.ts';
 import { type PassRequest, runPass } from './pass-run.ts';
-import type { ConfirmTerms, EarlierApply, PendingApply, PendingFiles } from './pending.ts';
+import type { ConfirmTerms, EarlierApply, PendingApply } from './pending.ts';
 import { isOfOtherScope, loadPending, openPending } from './pending.ts';
 import { describeScope } from './plan-settings.ts';
 import { lookAtLease } from './watch/lease-settings.ts';
@@ -21,7 +21,7 @@ export async function applyOnTrial(invocation: Invocation, request: PassRequest)
   if (earlier !== null) return earlier;
   if (terms === null) return runPass(invocation, request);
   const alone = { ...invocation, mayWrite: await watchLease(invocation) };
-  return await runPass(alone, { ...request, trial: makeTrial(alone, openPending(invocation), terms) });
+  return await runPass(alone, { ...request, trial: makeTrial(alone, terms) });
 }
 
 /** Asks before each write whether a holder of the lease, unless suspended, would write too; throws a `Failure` where one does now. */
@@ -45,11 +45,8 @@ async function watchLease(invocation: Invocation, goesBack = false): Promise<() 
 }
 
 /** One apply and the wait for its confirmation. What was before, with its secrets, is held here in memory alone. */
-function makeTrial(
-  invocation: Invocation,
-  files: PendingFiles,
-  terms: ConfirmTerms,
-): NonNullable<PassRequest['trial']> {
+function makeTrial(invocation: Invocation, terms: ConfirmTerms): NonNullable<PassRequest['trial']> {
+  const files = openPending(invocation);
   let pending: PendingApply | null = null;
   return {
     async onRecord(record, plan) {
