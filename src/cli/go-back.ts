@@ -82,11 +82,9 @@ function mayPass(report: RunReport, exit: Answer['exit']): boolean {
 /** What had no answer, what the server could not do just now or with a token that it does not know; all, where nobody knows the result. */
 function listPassing({ apply }: RunReport): readonly Outcome[] {
   if (apply?.end === 'failed' || apply?.end === 'stopped') return apply.outcomes;
+  const isPassing = ({ status, noAnswer, atProvider }: Outcome) =>
+    noAnswer !== undefined || atProvider === true || /^(?:401|408|429|5..)$/.test(String(status));
   return findUnfinished(apply?.outcomes ?? []).filter(isPassing);
-}
-
-function isPassing({ status, noAnswer, atProvider }: Outcome): boolean {
-  return noAnswer !== undefined || atProvider === true || /^(?:401|408|429|5..)$/.test(String(status));
 }
 
 /** Settings that let a state of before come back: only scope and ownership hold. */

@@ -194,8 +194,6 @@ function knownProblems({ base }: Run, desired: Desired | null, plan: Plan | null
   return [...(base?.problems ?? []), ...(desired?.problems ?? []), ...(plan?.problems ?? [])];
 }
 
-const nameSource = ({ back, written }: PassRequest) => (back ? { planned: written } : { root: written });
-
 /** What is known of a plan, before it is applied and after. */
 function describePlan(
   { names, lastApply, request, invocation, base }: Run,
@@ -213,7 +211,7 @@ function describePlan(
     ...names,
     ...called,
     userNames: mergeNames(fromServer, called.userNames),
-    ...nameSource(request),
+    ...(request.back ? { planned: request.written } : { root: request.written }),
     server: findServer(settings),
     plan,
     digest: digest?.plan ?? null,
