@@ -62,10 +62,8 @@ export function createPages(sources: PageSources): PageView {
 }
 
 /** The large documents as they were last written, so that many who ask at once share the work and the bytes. */
-const written = new WeakMap<
-  PageSources,
-  Map<string, { version: string; rules: unknown; bytes: Buffer<ArrayBuffer> }>
->();
+const written = new WeakMap<PageSources, Map<string, Written>>();
+type Written = { readonly version: string; readonly rules: unknown; readonly bytes: Buffer<ArrayBuffer> };
 
 function keepLast(sources: PageSources, name: string, write: () => Buffer<ArrayBuffer>): Buffer<ArrayBuffer> {
   const [version, rules] = [JSON.stringify(sources.status()), sources.running?.sight?.rules];

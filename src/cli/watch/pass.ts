@@ -34,8 +34,6 @@ export const sidecarNames = {
 
 const notTakenBack: ReadonlySet<string> = new Set(['changed-since', 'waits-for-secret', 'locks-out']);
 
-export type RecentApplies = ReturnType<typeof createRecentApplies>;
-
 /**
  * The applies of the newest revision, and of those that it passed over: with their secrets, those of this process. `stateFolder`: where
  * the history lies; null: there is none.
@@ -93,7 +91,7 @@ function changeOf(record: ApplyRecord): ApplyRecord | null {
 /** What the controller's passes share. */
 export interface PassWiring extends Pick<PassDependencies, 'api' | 'logger'>, Pick<PassMemory, 'openGaps'> {
   readonly invocation: Invocation;
-  readonly recent: RecentApplies;
+  readonly recent: ReturnType<typeof createRecentApplies>;
   /** The directory of the manifests; null when they come from Git. */
   readonly root: string | null;
   readonly fingerprintKey: () => FingerprintKey;
