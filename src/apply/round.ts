@@ -1,5 +1,6 @@
 import { getOrMake } from '../model/group-by.ts';
 import type { Problem } from '../model/problem.ts';
+import { omitUndefined } from '../model/result.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { mayRebuild } from '../plan/operations.ts';
 import type { Change, CreateStep, Plan, Step } from '../plan/plan.ts';
@@ -111,29 +112,17 @@ class Round {
       await this.#endUnit();
       return true;
     }
+    const { throttle, stopped } = this.#session;
+    const idle = this.#inFlight === 0;
     const waitMs = this.#waitMs();
-    if (waitMs === 0) {
-      const step = schedule.take({
-        idle: this.#inFlight === 0,
-        gapMayOpen: this.#session.throttle.gapWaitMs() === 0,
-        gapsFirst: this.#session.throttle.backlogRising(),
-      });
-      if (step !== null) {
-        this.#start(step);
-        return true;
-      }
-    }
-    if (this.#inFlight > 0) {
-      await this.#changed(waitMs === 0 ? Number.POSITIVE_INFINITY : waitMs);
-      return true;
-    }
-    if (schedule.gapOpen()) {
-      if (waitMs > 0) await this.#changed(waitMs);
-      else this.#abandon();
-      return true;
-    }
-    if (schedule.unfinished === 0 || this.#session.stopped !== null) return false;
-    await this.#changed(Math.max(waitMs, this.#session.throttle.gapWaitMs()));
+    const allowed = { idle, gapMayOpen: throttle.gapWaitMs() === 0, gapsFirst: throttle.backlogRising() };
+    const step = waitMs === 0 ? schedule.take(allowed) : null;
+    if (step !== null) this.#start(step);
+    else if (!idle) await this.#changed(waitMs === 0 ? Number.POSITIVE_INFINITY : waitMs);
+    else if (schedule.gapOpen() && waitMs === 0) this.#abandon();
+    else if (schedule.gapOpen()) await this.#changed(waitMs);
+    else if (schedule.unfinished === 0 || stopped !== null) return false;
+    else await this.#changed(Math.max(waitMs, throttle.gapWaitMs()));
     return true;
   }
 
@@ -220,17 +209,12 @@ class Round {
 
   /** What the journal says of a step; with the first of a group, the rules whose creation ends it. */
   #noteOf(step: Step): WriteOrder['note'] {
-    const group = this.#groups.get(step.id);
-    const { name = null, source = null } = this.#plan.changes[step.change] ?? {};
-    const note = {
-      step: step.id,
-      ...(name === null ? {} : { name }),
-      ...(source === null ? {} : { place: `${source.file}:${source.line}` }),
-    };
-    if (group === undefined) return note;
-    const owes = this.#owes.get(group);
-    this.#owes.delete(group);
-    return { ...note, gap: group, ...(owes === undefined ? {} : { owes }) };
+    const gap = this.#groups.get(step.id);
+    const { name, source } = this.#plan.changes[step.change] ?? {};
+    const place = source ? `${source.file}:${source.line}` : undefined;
+    const owes = this.#owes.get(gap ?? '');
+    this.#owes.delete(gap ?? '');
+    return { step: step.id, ...omitUndefined({ name: name ?? undefined, place, gap, owes }) };
   }
 }
 
