@@ -63,15 +63,13 @@ async function sendUnpinned(step: ConfigureStep, order: WriteOrder): Promise<Set
 }
 
 /** Says why a step is planned again: others changed its fields, or the ways to sign in, since. Null: it is sent. */
-function judge({ desired, before, fields }: ConfigureStep, now: LiveConfiguration, { problems }: Session) {
+function judge(step: ConfigureStep, now: LiveConfiguration, { problems }: Session) {
+  const { desired, before, fields } = step;
   const others = [...new Set([...signInFields, ...fields])].filter((field) => hasChanged(field, before, now));
   if (others.length === 0) return null;
-  const isPutBack = (field: ConfigurationField) => {
-    const wanted = desired.fields[field];
-    return wanted !== undefined && compareField(field, wanted, now.fields[field]) === 'same';
-  };
-  const changed = fields.filter((field) => desired.place.line === 0 && others.includes(field) && !isPutBack(field));
-  const left = changed.join(', ');
+  const putBack = select(step, 'same', now);
+  const isLeft = (field: ConfigurationField) => others.includes(field) && !putBack.includes(field);
+  const left = desired.place.line === 0 ? fields.filter(isLeft).join(', ') : '';
   const summary = `Not undone: ${left} was changed again meanwhile.`;
   if (left !== '') problems.push({ code: 'changed-since', severity: 'note', summary });
   const message = `${request}: planned again, for others changed ${others.join(', ')} meanwhile`;
@@ -90,7 +88,7 @@ async function patch(step: ConfigureStep, order: WriteOrder) {
     check: async (sentBefore) => {
       const read = await readConfiguration({ ...session.reading, signal: session.soft });
       if (!read.ok) return { ...read.error, outcome: 'failed', noAnswer: read.error.code, surprise: true };
-      if (selectDiffering(step, read.value).length === 0 && sentBefore) return { outcome: 'done', status: null };
+      if (select(step, 'differs', read.value).length === 0 && sentBefore) return { outcome: 'done', status: null };
       return judge(step, read.value, session);
     },
     call: (signal) => session.context.api.updateConfiguration(body, signal),
@@ -102,7 +100,7 @@ async function patch(step: ConfigureStep, order: WriteOrder) {
     find: async ({ status }) => {
       const read = await readConfiguration(session.reading);
       if (!read.ok) return fail(read.error.message);
-      if (selectDiffering(step, read.value).length === 0) return ok({ outcome: 'done', status });
+      if (select(step, 'differs', read.value).length === 0) return ok({ outcome: 'done', status });
       // An attempt that was sent may have been carried out after all.
       const others = judge(step, read.value, session);
       return ok(others && { ...others, outcome: 'unknown' });
@@ -142,17 +140,18 @@ const providerFields = ['openid_connect_providers', 'saml_identity_providers'] a
 function acceptConfigured(step: ConfigureStep, answer: ApiAnswer): Settled | null {
   const decoded = decodeLiveConfiguration(answer.body);
   if (!decoded.ok) return null;
-  const wrong = selectDiffering(step, decoded.value);
+  const wrong = select(step, 'differs', decoded.value);
   if (wrong.length === 0) return { outcome: 'done', status: answer.status };
   const message = `${request}: answered ${answer.status}, but the server did not take ${wrong.join(', ')}`;
   const problem: Problem = { code: 'answer-differs', severity: 'error', summary: message };
   return { outcome: 'failed', status: answer.status, message, problem };
 }
 
-function selectDiffering({ desired, fields }: ConfigureStep, live: LiveConfiguration): readonly ConfigurationField[] {
+/** The fields that are known to be as desired, or not to be. */
+function select({ desired, fields }: ConfigureStep, how: 'same' | 'differs', live: LiveConfiguration) {
   return fields.filter((field) => {
     const wanted = desired.fields[field];
-    return wanted !== undefined && compareField(field, wanted, live.fields[field]) === 'differs';
+    return wanted !== undefined && compareField(field, wanted, live.fields[field]) === how;
   });
 }
 
