@@ -1,14 +1,11 @@
 import type { Clock } from '../ports.ts';
 import type { Verdict } from './pass-ending.ts';
-import type { Trigger } from './trigger.ts';
+import { patientTriggers, type Trigger } from './trigger.ts';
 
 /** First and longest wait after a transient failure, ms. */
 const [backoffMs, maxBackoffMs] = [1000, 300_000];
 /** A server that asks for more than this is asked again all the same. */
 const longestAskedMs = 3_600_000;
-
-/** Nobody asks for a look; of any other trigger somebody does. */
-const patient: ReadonlySet<Trigger> = new Set<Trigger>(['interval', 'retry', 'file', 'released', 'stop']);
 
 /** How long the loop waits after transient failures. It holds for what was tried: another revision is tried at once. */
 export class Backoff {
@@ -31,7 +28,7 @@ export class Backoff {
   begin(revision: string, complained: boolean, triggers: ReadonlySet<Trigger>): boolean {
     const before = this.#tried;
     const isSame = before?.revision === revision;
-    const isAsked = [...triggers].some((trigger) => !patient.has(trigger));
+    const isAsked = [...triggers].some((trigger) => !patientTriggers.has(trigger));
     if (this.leftMs() > 0 && isSame && (complained || !before.complained) && !isAsked) return false;
     if (before !== null && !isSame) this.failures = 0;
     this.#tried = { revision, complained };

@@ -1,20 +1,12 @@
 import type { Clock } from '../ports.ts';
 
+/** Nobody asks for a look; with any other trigger somebody does. */
+const patient = ['interval', 'retry', 'file', 'released', 'stop'] as const;
+export const patientTriggers: ReadonlySet<Trigger> = new Set<Trigger>(patient);
+type Impatient = 'start' | 'time' | 'webhook' | 'signal' | 'token' | 'settings' | 'lease' | 'confirmation';
+
 /** Why the loop woke. */
-export type Trigger =
-  | 'start'
-  | 'interval'
-  | 'retry'
-  | 'time'
-  | 'file'
-  | 'webhook'
-  | 'signal'
-  | 'token'
-  | 'settings'
-  | 'lease'
-  | 'released'
-  | 'confirmation'
-  | 'stop';
+export type Trigger = (typeof patient)[number] | Impatient;
 
 /** Wakes the loop. Any number of calls while a pass runs collapse into one next pass. */
 export type Triggers = ReturnType<typeof createTriggers>;
