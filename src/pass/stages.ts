@@ -177,19 +177,14 @@ export function listBaseEnds(base: DesiredState | null, then = base?.at): Readon
 }
 
 /** What the plan of this pass depends on; `hints`: what was learnt of the server and its kernel. */
-export function makePlanInput(
-  desired: DesiredState,
-  live: LiveState,
-  pass: PassDependencies,
-  hints: Partial<PlanInput> = {},
-): PlanInput {
+export function makePlanInput(state: DesiredState, live: LiveState, pass: PassDependencies, hints: Partial<PlanInput>) {
   const { base, baseApplied = false, takesBack } = pass;
   const back = takesBack && { prune: listKeys(takesBack.record.created), replaceModified: false };
   const options = { ...pass.options, ...back };
   const { scope, profile } = pass.desired;
-  const applied = pass.isInForce ? desired : baseApplied ? base : null;
-  const appliedRules = pass.appliedRules ?? listBaseEnds(applied, desired.at);
-  return { desired, live, base, baseApplied, appliedRules, profile, scope, options, ...hints };
+  const applied = pass.isInForce ? state : baseApplied ? base : null;
+  const appliedRules = pass.appliedRules ?? listBaseEnds(applied, state.at);
+  return { desired: state, live, base, baseApplied, appliedRules, profile, scope, options, ...hints };
 }
 
 /** What it takes to ask the server. */
