@@ -110,10 +110,8 @@ async function settleBack(answer: Answer, pending: GoingBack, invocation: Invoca
   const over = explainOver(report, pending);
   const left = noted.filter(isLeft).map((one) => ({ ...one, severity: 'error' as const }));
   const waits = left.some(({ code }) => code === 'waits-for-secret');
-  if (isBack(report) || over !== null)
-    await openPending(invocation)
-      .endGoingBack(waits ? pending : null)
-      .catch(() => undefined);
+  const files = openPending(invocation);
+  if (isBack(report) || over !== null) await files.endGoingBack(waits ? pending : null).catch(() => undefined);
   const isDone = answer.exit === exitCodes.ok;
   const end = isBack(report) ? describeBack(isDone, noted) : describeOpen(report, pending.record, over);
   const problems = [...left, end].map((one) => completeHint(one, invocation.settings));
