@@ -25,16 +25,12 @@ export async function restore(
   const byId = new Map(plan.steps.map((step) => [step.id, step]));
   for (const member of [...members].reverse()) {
     const { step, outcome } = member;
-    if (outcome === 'failed' || outcome === 'dropped') {
-      undone.unshift(member);
-      continue;
-    }
     const ours = outcome === 'done' && member.byOther !== true;
     const mayBeGone = outcome === 'unknown' && step.type === 'delete';
     const free = staying.every((later) => !later.waitedFor.has(step.id) || mayGoBefore(step, later.step, session));
     const mayUndo = free && (ours || (mayBeGone && session.refusesCollisions()));
     const after = mayUndo ? await undo(member, { session, priority: 'gap', note: noteOf(step) }) : null;
-    if (after === null)
+    if (after === null && outcome !== 'failed' && outcome !== 'dropped')
       staying.push({ step, waitedFor: collectReachable(step.after, (id) => byId.get(id)?.after ?? []) });
     if (after === null && (mayBeGone || (ours && step.type !== 'create'))) open.add(step.id);
     undone.unshift(after === null ? member : { step, ...after });
