@@ -122,12 +122,13 @@ function checkDecoded<T>(request: string, result: Result<T, string>): Result<T, 
   return result.ok ? result : fail({ code: 'unreadable', status: 200, message: `${request}: ${result.error}` });
 }
 
+type Call = (api: LiveApi, signal: AbortSignal) => Promise<ApiResult>;
 type Asked = Heard & { readonly body: unknown; readonly version: object | undefined };
 
 const hopeless: ReadonlySet<Judged['kind']> = new Set(['success', 'unauthorized', 'broken', 'refused']);
 
 /** One GET, repeated as long as waiting may help; a server that is not there is not waited for long, unless patience is asked for. */
-function ask(context: ReadContext, request: string, call: (api: LiveApi, signal: AbortSignal) => Promise<ApiResult>) {
+function ask(context: ReadContext, request: string, call: Call) {
   const { clock, logger, signal, longestWaitMs = 60_000 } = context;
   const giveUpAt = clock.now() + (context.outagePatienceMs ?? 0);
   let afterOutage = false;
@@ -158,11 +159,8 @@ function ask(context: ReadContext, request: string, call: (api: LiveApi, signal:
 }
 
 /** Ends a request in flight when the time for all of reading is over. */
-async function callInTime(
-  { api, clock, signal, until = Number.POSITIVE_INFINITY }: ReadContext,
-  request: string,
-  call: (api: LiveApi, signal: AbortSignal) => Promise<ApiResult>,
-): Promise<ApiResult> {
+async function callInTime(context: ReadContext, request: string, call: Call): Promise<ApiResult> {
+  const { api, clock, signal, until = Number.POSITIVE_INFINITY } = context;
   if (until === Number.POSITIVE_INFINITY) return call(api, signal);
   const [answered, late] = [new AbortController(), new AbortController()];
   void clock.sleep(until - clock.now(), answered.signal).then(() => late.abort());
