@@ -69,11 +69,8 @@ function decodeBinding(value: unknown): readonly SecretBinding[] {
 }
 
 /** Records what a pass left in effect, for the next plan, in one step that readers see whole. Warns where that cannot be done. */
-export async function recordApply(
-  invocation: Invocation,
-  { end, apply, content, desired, plan }: PassResult,
-  { former, logger }: { readonly former: readonly SecretBinding[]; readonly logger: Logger },
-): Promise<void> {
+export async function recordApply(invocation: Invocation, pass: PassResult, former: LastApply | null, logger: Logger) {
+  const { end, apply, content, desired, plan } = pass;
   const inEffect = end === 'in-sync' || (end === 'applied' && apply?.end === 'converged');
   const state = desired?.state ?? null;
   const folder = findStateFolder(invocation);
@@ -86,7 +83,7 @@ export async function recordApply(
     rules: state.rules.map(({ rule, place: { file, line }, ...one }) => {
       return { key: formatRuleKey(rule), ...describeRule(one), file, line };
     }),
-    secrets: listSentReferences(state, plan, former),
+    secrets: listSentReferences(state, plan, former?.secrets ?? []),
   };
   const files = new StateFiles(folder, 'oneshot');
   await files.write(recordFile, record).catch((error: unknown) => {

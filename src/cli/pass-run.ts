@@ -83,8 +83,7 @@ async function recordRun({ invocation, request, lastApply, wired }: Run, result:
   const { planOnly, back } = request;
   if (planOnly) return await noteWaiting(invocation);
   if (back?.goesBack) return;
-  const terms = { former: lastApply?.secrets ?? [], logger: wired.pass.logger };
-  if (back === undefined) await recordApply(invocation, result, terms);
+  if (back === undefined) await recordApply(invocation, result, lastApply, wired.pass.logger);
   await settleWaiting(invocation, answer);
 }
 
@@ -195,11 +194,8 @@ function knownProblems({ base }: Run, desired: Desired | null, plan: Plan | null
 }
 
 /** What is known of a plan, before it is applied and after. */
-function describePlan(
-  { names, lastApply, request, invocation, base }: Run,
-  { plan, desired, digest }: Planned,
-  problems: readonly Problem[],
-): RunReport {
+function describePlan(run: Run, { plan, desired, digest }: Planned, problems: readonly Problem[]): RunReport {
+  const { names, lastApply, request, invocation, base } = run;
   const { settings } = invocation;
   const state = desired?.state ?? null;
   const isFirst = lastApply === null && request.back === undefined && settings.base === null;
