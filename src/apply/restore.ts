@@ -54,9 +54,8 @@ async function undo({ step, status, liveId: id }: Outcome, order: WriteOrder): P
     const { rule, destinationText } = step.live;
     const again = await createRule(rule, order, {}, destinationText);
     if (!isSuccess(again)) return null;
-    const { liveId } = again;
     const message = 'deleted, and created again because its gap could not be closed';
-    return { outcome: 'failed', status, message, restored: true, ...(liveId === undefined ? {} : { liveId }) };
+    return { ...again, outcome: 'failed', status, message, restored: true };
   }
   if (step.type === 'create') {
     if (id === undefined) return null;
