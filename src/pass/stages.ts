@@ -125,9 +125,8 @@ export function restrictToLive(pass: PassDependencies, wanted: DesiredState, liv
   const isGiven = (one: DesiredRule) => isAsked(one) && absent.some((by) => covers(by.rule, one.rule) && !isAsked(by));
   // What a rule that waits gives too is not taken away meanwhile.
   const waiting = part !== 'boundaries' && rest.waiting ? begun : [];
-  const expired = ended.filter((one) => {
-    return (part !== 'revocations' || one.rule.action === 'accept') && !isCovered(one, waiting) && !isGiven(one);
-  });
+  const mayEnd = ({ rule }: DesiredRule) => part !== 'revocations' || rule.action === 'accept';
+  const expired = ended.filter((one) => mayEnd(one) && !isCovered(one, waiting) && !isGiven(one));
   // What ends gave all that these give: they open nothing, and need not wait.
   const narrower = waiting.filter((one) => rest.waiting === 'wider' && isCovered(one, expired));
   const rules = [...present, ...(part === 'boundaries' ? begun : narrower)];
