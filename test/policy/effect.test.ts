@@ -118,6 +118,10 @@ describe('computeEffect', () => {
       const cut = computeEffect([], rules, [], closes.length - 1);
       expect(cut).toEqual({ opens: [], closes: closes.filter(({ user }) => user === null), isCut: true });
       expect(computeEffect([], rules, [], 10 * closes.length)).toEqual({ opens: [], closes });
+      // Where nothing changes for nobody, the first who has any is a user.
+      const given = users.map((user) => rule('accept', '10.0.0.0/8', user));
+      const { opens } = computeEffect([rule('drop', '10.0.0.0/8')], [rule('drop', '10.0.0.0/8'), ...given], [], 2);
+      expect(new Set(opens.map(({ user }) => user)).size).toBe(1);
     });
   });
 });

@@ -140,14 +140,15 @@ function addPages(app: Hono<App>, settings: StatusAppSettings, door: ReturnType<
       }
     });
   });
-  const underWay = new Map<unknown, Uint8Array>();
+  const underWay = new Map<NonNullable<App['Bindings']['outgoing']>, Uint8Array>();
   const makeDocument = (context: Context<App>, shown: PageView, name: string): Response => {
     const bytes = shown.document(name, askedOf(context), context.get('reader').isSignedIn);
     if (bytes === null) return context.text('not found\n', 404);
     const [outgoing, large] = [context.env?.outgoing, new Set(underWay.values())];
     if (outgoing !== undefined && bytes.length >= largeDocument) {
-      if (large.size >= mostLarge && !large.has(bytes))
-        return context.text('too many large answers are on their way\n', 503, { 'retry-after': '10' });
+      // A reader that stands still keeps nobody from what is new.
+      const [oldest] = large.size >= mostLarge && !large.has(bytes) ? large : [];
+      for (const [late, held] of underWay) if (held === oldest) late.destroy();
       underWay.set(outgoing, bytes);
       outgoing.once('close', () => underWay.delete(outgoing));
       return context.body(ReadableStream.from(cutPieces(bytes)), 200, json);

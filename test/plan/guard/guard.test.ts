@@ -313,4 +313,11 @@ it('refuses what opens or closes more traffic than can be listed, but neither go
   expect(makePlan(planInput(gone, { desired })).refusals.map(({ code }) => code)).toEqual(['too-much-traffic']);
   const appliedRules = new Map(ended.map((one) => [key, one]));
   expect(makePlan(planInput(gone, { desired, appliedRules })).refusals).toEqual([]);
+  // A rule that stays beside it is no change.
+  const beside = planInput({
+    ...gone,
+    live: [...gone.live, ...liveRules('accept 11.0.0.0/8')],
+    options: { prune: 'none' },
+  });
+  expect(makePlan({ ...beside, desired, appliedRules }).refusals).toEqual([]);
 });
