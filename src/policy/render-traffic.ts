@@ -13,7 +13,7 @@ export type TrafficBudget = Record<'parts', number>;
 
 /**
  * The traffic of a class in the canonical rendering, for nobody and these users, who are sorted: the fewest CIDRs with equal ports are one
- * `Traffic`; sorted by user, lowest destination, protocol. Of traffic beyond the budget, which is then below zero, only that of the first who has any.
+ * `Traffic`; sorted by user, lowest destination, protocol. Beyond the budget, which is then below zero, that of the first who has any.
  */
 export function renderTraffic<C>({ nobody, others }: CollectedTraffic<C>, users: readonly string[]) {
   const render = prepareRendering();
