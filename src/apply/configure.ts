@@ -25,10 +25,21 @@ export async function configure(step: ConfigureStep, order: WriteOrder): Promise
   const { goesBack } = order.session.context;
   if (!goesBack || first.length === 0 || !last.includes('openid_connect_providers')) return sendUnpinned(step, order);
   const begun = await sendUnpinned({ ...step, fields: first }, order);
-  const between = { ...before.fields, ...Object.fromEntries(first.map((field) => [field, desired.fields[field]])) };
+  const began = listTaken(begun, first);
+  const isRefused = begun.outcome === 'failed' && /^(?:2|4(?!01|08|29))/.test(String(begun.status));
+  // What may pass is sent again before anything that may take away a way to sign in.
+  if (!isSuccess(begun) && !isRefused) return { ...begun, fields: began };
+  const between = { ...before.fields, ...Object.fromEntries(began.map((field) => [field, desired.fields[field]])) };
   const ended = await sendUnpinned({ ...step, fields: last, before: { ...before, fields: between } }, order);
-  if (isSuccess(ended)) return begun;
-  return isSuccess(begun) && ended.outcome === 'failed' ? { ...ended, fields: first } : ended;
+  const all = { fields: [...began, ...listTaken(ended, last)] };
+  if (isRefused && ended.unsent) return { ...begun, ...all, surprise: true };
+  return isSuccess(ended) ? { ...begun, ...all } : { ...ended, ...all };
+}
+
+/** The fields that the server may have taken of those that were sent. */
+function listTaken({ outcome, status, unsent, fields }: Settled, sent: ConfigureStep['fields']) {
+  const isProof = outcome === 'failed' && (unsent || [401, 403, 422, 429].includes(status ?? 0));
+  return fields ?? (isProof ? [] : sent);
 }
 
 /**

@@ -262,6 +262,21 @@ describe('the Configuration', () => {
     expect(simulator.configuration()).toMatchObject({ openid_connect_providers: [{ label: 'Former' }] });
   });
 
+  test.each([502, 500])(
+    'going back sends no provider where a proxy answers what goes before them with %i',
+    async (status) => {
+      const simulator = await simulate();
+      await run(simulator, [], { openid_connect_providers: [provider] });
+      await run(simulator, [], { local_auth_enabled: false });
+      simulator.faults.inject({ match: { method: 'PATCH' }, fault: { kind: 'status', status } });
+      const fields: Fields = { local_auth_enabled: true, openid_connect_providers: [{ ...provider, label: 'Former' }] };
+      const { report } = await run(simulator, [], fields, { goesBack: true });
+      expect(report.outcomes.map((one) => [one.status, one.surprise, one.fields])).toEqual([
+        [status, undefined, ['local_auth_enabled']],
+      ]);
+    },
+  );
+
   test('going back turns local sign-in off with its providers, never before them', async () => {
     const simulator = await simulate();
     const fields: Fields = {
