@@ -68,7 +68,7 @@ async function sendUnpinned(step: ConfigureStep, order: WriteOrder): Promise<Set
     return { ...failed, message: `${request}: nothing was sent, for without ${names} nobody could sign in` };
   }
   const [second] = await patch({ ...step, fields: rest }, order);
-  if (second.outcome !== 'done') return { ...second, fields: second.outcome === 'failed' ? [] : rest };
+  if (second.outcome !== 'done') return { ...second, fields: listTaken(second, rest) };
   const message = `${request}: all but ${names}, pinned by the server's environment`;
   return { ...failed, status: second.status, message, fields: rest };
 }

@@ -92,6 +92,25 @@ describe('the Configuration', () => {
     expect(report.end).toBe('not-converged');
   });
 
+  test.each([
+    [200, ['vpn_session_duration', 'default_client_dns']],
+    [500, ['vpn_session_duration', 'default_client_dns']],
+    [422, []],
+  ])('names what it may have changed beside a pinned field where that is answered with %i', async (status, fields) => {
+    const simulator = await simulate({ environment: { default_client_mtu: 1400 } });
+    let patches = 0;
+    const wrap = (api: LiveApi): LiveApi => ({
+      ...api,
+      updateConfiguration: async ({ vpn_session_duration: _, ...others }, signal) => {
+        if (patches++ === 0 || status === 200) return await api.updateConfiguration(others, signal);
+        return { kind: 'answer', status, body: null, retryAfterMs: null };
+      },
+    });
+    const wanted: Fields = { default_client_mtu: 1300, default_client_dns: ['9.9.9.9'], vpn_session_duration: 3600 };
+    const { report } = await run(simulator, [], wanted, { wrap });
+    expect(report.outcomes[0]).toMatchObject({ outcome: 'failed', status, fields });
+  });
+
   test('is not sent at all when without the pinned field nobody could sign in', async () => {
     const simulator = await simulate({ environment: { openid_connect_providers: [] } });
     const fields: Fields = { local_auth_enabled: false, openid_connect_providers: [provider] };
