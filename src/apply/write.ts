@@ -66,12 +66,10 @@ function settle(write: Write, { session, priority }: WriteOrder): Promise<Settle
   const { clock } = session.context;
   const request = `${write.method} ${write.path}`;
   let sentAt = 0;
-  /** Whether an attempt may be carried out yet. A server that answers 500 itself is done with it, and was read since. */
-  let sentBefore = false;
+  /** Whether an attempt had no clear answer, and whether one may be carried out yet: a server that answers 500 itself is done with it. */
+  let [sentBefore, mayLand] = [false, false];
   const giveUp = (answer: ApiResult): Settled =>
-    sentBefore
-      ? { ...settleUnknown(answer, request, 'it was not seen'), mayLand: true }
-      : settleFailed(answer, request);
+    mayLand ? { ...settleUnknown(answer, request, 'it was not seen'), mayLand: true } : settleFailed(answer, request);
   return send<Settled>({
     check: async () => {
       const unsent = (await write.check?.(sentBefore)) ?? null;
@@ -101,7 +99,8 @@ function settle(write: Write, { session, priority }: WriteOrder): Promise<Settle
       }
       if (!mayBeDone(judged)) return null;
       const found = await write.find(answer, sentAt);
-      sentBefore ||= answer.status !== 500;
+      sentBefore = true;
+      mayLand ||= answer.status !== 500;
       session.wrote ||= !found.ok || found.value?.outcome === 'done';
       return found.ok ? found.value : settleUnknown(answer, request, found.error);
     },

@@ -193,6 +193,26 @@ describe('faults of the API', () => {
     expect(report.outcomes.map((each) => each.outcome)).toEqual([outcome, 'failed']);
   });
 
+  test.each(['POST', 'DELETE'])('4: a %s that is carried out late, after a 500, is ours', async (method) => {
+    const simulator = await simulate();
+    if (method === 'DELETE') simulator.seed([{ action: 'drop', destination: '10.0.0.0/8' }]);
+    simulator.faults.inject({ match: { method, times: 1 }, fault: { kind: 'status', status: 500 } });
+    let sent = 0;
+    const wrap = (api: LiveApi): LiveApi => ({
+      ...api,
+      createRule: async (...args) => {
+        if (sent++ === 1) await api.createRule(...args);
+        return await api.createRule(...args);
+      },
+      deleteRule: async (...args) => {
+        if (sent++ === 1) await api.deleteRule(...args);
+        return await api.deleteRule(...args);
+      },
+    });
+    const { report } = await run(simulator, method === 'POST' ? ['drop 10.0.0.0/8'] : [], { wrap });
+    expect(report.outcomes.map(({ outcome, byOther }) => [outcome, byOther])).toEqual([['done', undefined]]);
+  });
+
   test.each([
     ['POST', 504, 'unknown'],
     ['POST', 500, 'failed'],
