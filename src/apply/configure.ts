@@ -31,9 +31,8 @@ export async function configure(step: ConfigureStep, order: WriteOrder): Promise
   if (!isSuccess(begun) && !isRefused) return { ...begun, fields: began };
   const between = { ...before.fields, ...Object.fromEntries(began.map((field) => [field, desired.fields[field]])) };
   const ended = await sendUnpinned({ ...step, fields: last, before: { ...before, fields: between } }, order);
-  const all = { fields: [...began, ...listTaken(ended, last)] };
-  if (isRefused && ended.unsent) return { ...begun, ...all, surprise: true };
-  return isSuccess(ended) ? { ...begun, ...all } : { ...ended, ...all };
+  const told = isSuccess(ended) || (isRefused && ended.unsent) ? { ...begun, surprise: !isSuccess(ended) } : ended;
+  return { ...told, fields: [...began, ...listTaken(ended, last)] };
 }
 
 /** The fields that the server may have taken of those that were sent. */
