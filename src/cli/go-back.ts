@@ -21,8 +21,8 @@ const againMs = 5000;
 /** What such an apply is called, in its plan and in the history. */
 export const stateBefore = 'the state before the apply';
 
-/** An apply to take back; `isLast`: what cannot be taken back now is given up. */
-type GoingBack = PendingApply & { readonly isLast?: boolean };
+/** `isLast`: what cannot be taken back now is given up. `isUnseen`: the last look could not read the server. */
+type GoingBack = PendingApply & { readonly isLast?: boolean; readonly isUnseen?: boolean };
 
 /** Takes an apply back whatever guards, windows, `--suspend` and signals say, and forgets it; what waits for a secret is kept. */
 export async function takeBack(invocation: Invocation, pending: GoingBack, why: string): Promise<Answer> {
@@ -39,34 +39,39 @@ export async function takeBack(invocation: Invocation, pending: GoingBack, why: 
       if (error instanceof Failure) return answerError(error);
       throw error;
     });
-    const report = answer.report?.() ?? makeProblemReport([]);
+    const report = reportOf(answer);
     const { plan, problems } = report;
     if (problems.some(({ code }) => code === 'journal')) {
       terminal.stderr('The journal cannot be opened: going back goes on without it.\n');
       journal = null;
       continue;
     }
-    const openMs = findOpenMs(report, pending);
-    if (openMs > 0)
-      terminal.stderr('A request of the apply had no answer, and may be carried out yet: one more look.\n');
-    else if (systemClock.now() >= until || !mayPass(report, answer.exit))
-      // One that could not read the server any more says less than the one before.
-      return await settleBack(plan === null && seen !== null ? seen : answer, pending, invocation);
-    else if (tries++ === 0) {
-      const last = formatInstant(Math.ceil((systemClock.wallTime() + until - systemClock.now()) / 1000) * 1000);
+    const openMs = (pending.openUntil ?? 0) - systemClock.now();
+    const isOver = systemClock.now() >= until || !mayPass(report, answer.exit);
+    if (isOver && openMs <= 0)
+      return await settleBack(pickTold(answer, seen ?? answer), { ...pending, isUnseen: plan === null }, invocation);
+    if (isOver) {
+      const open = 'A request of the apply had no answer, and may be carried out yet';
+      terminal.stderr(`${open}: one more look at ${formatFrom(openMs)}.\n`);
+    } else if (tries++ === 0) {
       const [why = ''] = listPassing(report).map(({ message }) => message && `Not gone back yet: ${message}\n`);
-      terminal.stderr(`${renderProblems(problems, false)}${why}Going back is tried again and again, until ${last}.\n`);
+      const last = `Going back is tried again and again, until ${formatFrom(until - systemClock.now())}.\n`;
+      terminal.stderr(renderProblems(problems, false) + why + last);
     }
-    if (plan !== null && openMs <= 0) seen = answer;
+    if (plan !== null) seen = answer;
     const silence = answerMore(terminal, () => 'the next try to read the server is waited for');
-    await systemClock.sleep(openMs > 0 ? openMs : Math.min(againMs, until - systemClock.now()));
+    await systemClock.sleep(isOver ? Math.ceil(openMs) : Math.min(againMs, until - systemClock.now()));
     silence();
   }
 }
 
-/** ms until requests of the apply without an answer have had their time, where nothing else is left to take back. */
-function findOpenMs(report: RunReport, { openUntil = 0 }: GoingBack): number {
-  return isBack(report) ? openUntil - systemClock.now() : 0;
+const formatFrom = (ms: number): string => formatInstant(Math.ceil((systemClock.wallTime() + ms) / 1000) * 1000);
+const reportOf = (answer: Answer): RunReport => answer.report?.() ?? makeProblemReport([]);
+
+/** A look that could not read the server says less than the one before, and one that finds all back says nothing of what was done. */
+function pickTold(last: Answer, seen: Answer): Answer {
+  const { plan } = reportOf(last);
+  return plan === null || (plan.steps.length === 0 && isBack(reportOf(seen))) ? seen : last;
 }
 
 function isBack({ plan, apply }: RunReport): boolean {
@@ -75,7 +80,8 @@ function isBack({ plan, apply }: RunReport): boolean {
 
 /** Whether the next try may come further. `aborted`: another replica may write, and goes on from here. */
 function mayPass(report: RunReport, exit: Answer['exit']): boolean {
-  if (exit === exitCodes.invalid || report.problems.some(({ code }) => code === 'bad-setting')) return false;
+  if (isBack(report) || exit === exitCodes.invalid || report.problems.some(({ code }) => code === 'bad-setting'))
+    return false;
   return report.plan === null || listPassing(report).some(({ noAnswer }) => noAnswer !== 'aborted');
 }
 
@@ -105,15 +111,17 @@ function forceBack({ settings, terminal, ...invocation }: Invocation): Invocatio
 
 /** How it was taken back, in part where fields want a secret. */
 async function settleBack(answer: Answer, pending: GoingBack, invocation: Invocation): Promise<Answer> {
-  const report = answer.report?.() ?? makeProblemReport([]);
+  const report = reportOf(answer);
   const { problems: noted } = report;
-  const over = explainOver(report, pending);
+  const over = pending.isUnseen ? null : explainOver(report, pending);
   const left = noted.filter(isLeft).map((one) => ({ ...one, severity: 'error' as const }));
+  const isEnded = isBack(report) && !pending.isUnseen;
   const waits = left.some(({ code }) => code === 'waits-for-secret');
   const files = openPending(invocation);
-  if (isBack(report) || over !== null) await files.endGoingBack(waits ? pending : null).catch(() => undefined);
-  const isDone = answer.exit === exitCodes.ok;
-  const end = isBack(report) ? describeBack(isDone, noted) : describeOpen(report, pending.record, over);
+  if (isEnded || over !== null) await files.endGoingBack(waits ? pending : null).catch(() => undefined);
+  const isDone = answer.exit === exitCodes.ok && !pending.isUnseen;
+  const back = isBack(report) && describeBack(isDone, noted, pending.isUnseen);
+  const end = back || describeOpen(report, pending.record, over);
   const problems = [...left, end].map((one) => completeHint(one, invocation.settings));
   const all = [...noted.filter((one) => !isLeft(one)), ...problems];
   return {
@@ -140,16 +148,20 @@ function isLeft({ code }: Problem): boolean {
 }
 
 /** `isSeen`: nothing says that the kernel may not hold it. */
-function describeBack(isSeen: boolean, noted: readonly Problem[]): Problem {
+function describeBack(isSeen: boolean, noted: readonly Problem[], isUnseen = false): Problem {
   if (!isSeen) {
-    const summary = 'The server has what was before; that it is in force there could not be seen.';
-    return makeError('not-gone-back', summary, '`reconcile doctor --enforcement nft` looks again.');
+    const what = isUnseen
+      ? 'had what was before; whether the request without an answer was carried out since'
+      : 'has what was before; that it is in force there';
+    const hint = isUnseen ? `${nextTries}.` : '`reconcile doctor --enforcement nft` looks again.';
+    return makeError('not-gone-back', `The server ${what} could not be seen.`, hint);
   }
-  const isInPart = noted.some((one) => one.code === 'changed-since' || isLeft(one));
-  const what = isInPart ? 'all else that' : 'what';
+  const what = noted.some((one) => one.code === 'changed-since' || isLeft(one)) ? 'all else that' : 'what';
   const hint = 'The manifests still ask for it. Change them, or apply them again.';
   return makeNote('went-back', `Went back: ${what} the apply changed is as it was before.`, hint);
 }
+
+const nextTries = 'The next `reconcile apply` or `reconcile undo` with this state folder tries again';
 
 /** How far going back came, in the words of the API; without an apply it wrote nothing. */
 function describeOpen({ plan, apply }: RunReport, record: ApplyRecord, over: string | null): Problem {
@@ -160,10 +172,8 @@ function describeOpen({ plan, apply }: RunReport, record: ApplyRecord, over: str
   const open = apply?.notConverged.map((name) => words.get(name) ?? name) ?? all;
   const left = `Not all that the apply changed was taken back. Not as before: ${joinSome(open, 12)}.`;
   const unseen = 'Nobody knows whether all that the apply changed was taken back: the result could not be verified.';
-  const summary = open.length === 0 ? unseen : left;
-  const again = 'The next `reconcile apply` or `reconcile undo` with this state folder tries again';
   const hint = over
     ? `${over}. \`reconcile undo N\` tries again, N being ${record.at.slice(0, 19)}Z in \`reconcile history\`.`
-    : `${again}; \`reconcile confirm\` does too, and gives up what it cannot take back.`;
-  return makeError('not-gone-back', summary, hint);
+    : `${nextTries}; \`reconcile confirm\` does too, and gives up what it cannot take back.`;
+  return makeError('not-gone-back', open.length === 0 ? unseen : left, hint);
 }

@@ -860,7 +860,52 @@ describe('going back', () => {
     const back = await onTrial('y', '--timeout', '1s');
     expect(late).toBeGreaterThanOrEqual(3);
     expect([back.code, live(), isGoingBack()], back.err).toEqual([3, before, false]);
-    expect(back.err).toMatch(/may be carried out yet: one more look\.[\s\S]*\[went-back\]/);
+    expect(back.err).toMatch(/may be carried out yet: one more look at [-0-9]+T[:0-9]+Z\.[\s\S]*\[went-back\]/);
+  });
+
+  /** The second of two rules had no answer; `act` is called while going back waits for it to have its time. */
+  async function lookedAgain(act: () => void): ReturnType<typeof ended> {
+    await prepared();
+    manifests([...before, 'accept 10.30.0.0/16', 'accept 10.31.0.0/16'], '{default_client_mtu: 1300}');
+    const { faults } = world.simulator;
+    faults.inject({ match: { method: 'POST', nth: 2, times: 1 }, fault: { kind: 'reset-before' } });
+    const look = {
+      match: { method: 'GET', path: '/v0/rules', times: 1 },
+      fault: { kind: 'status', status: 401 },
+    } as const;
+    let posts = 0;
+    // The look for it is refused, so that nobody knows.
+    world.simulator.onCall(({ method }) => void (method === 'POST' && ++posts === 2 && faults.inject(look)));
+    const given = { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
+    const terms = '--yes --confirm-with true --confirm-within 5m --timeout 3s --total-timeout 4s --concurrency 1';
+    const child = spawnReconcile(['apply', ...terms.split(' '), 'm'], { cwd: world.folder, env: given });
+    child.stderr?.on('data', (text) => void (String(text).includes('one more look at') && act()));
+    return await ended(child);
+  }
+
+  it('says what it did where a look at what had no answer finds nothing', async () => {
+    const { code, out, err } = await lookedAgain(() => undefined);
+    expect([code, live(), isGoingBack(), err], err).toEqual([3, before, false, expect.stringContaining('[went-back]')]);
+    expect(out).toContain('Applied: 1 done');
+  });
+
+  it('is not over where nobody can look at what had no answer (long)', async () => {
+    const fault = { kind: 'status', status: 400 } as const;
+    const { code, err } = await lookedAgain(() => world.simulator.faults.inject({ match: { method: 'GET' }, fault }));
+    expect([code, live(), isGoingBack()], err).toEqual([5, before, true]);
+    expect(err).toContain('The server had what was before; whether the request without an answer was carried out');
+    world.simulator.faults.clear();
+    world.simulator.seed([{ action: 'accept', destination: '10.30.0.0/16' }]);
+    expect([(await run('confirm')).code, live(), isGoingBack()]).toEqual([3, before, false]);
+  });
+
+  it('looks at what had no answer also where the server refuses something else for good', async () => {
+    world.simulator.faults.inject({ match: { method: 'DELETE' }, fault: { kind: 'status', status: 403 } });
+    const { code, err } = await lookedAgain(() => {
+      world.simulator.faults.clear();
+      world.simulator.seed([{ action: 'accept', destination: '10.30.0.0/16' }]);
+    });
+    expect([code, live(), isGoingBack()], err).toEqual([3, before, false]);
   });
 
   it('is tried again where the read that proves it fails', async () => {
