@@ -1,3 +1,4 @@
+import { providersTimeoutMs } from '../adapters/api/client.ts';
 import { systemClock } from '../adapters/clock.ts';
 import { escapeControls } from '../model/printable.ts';
 import { formatRuleKey } from '../model/rule.ts';
@@ -63,8 +64,10 @@ function makeTrial(invocation: Invocation, terms: ConfirmTerms): NonNullable<Pas
       if (pending !== null && changed === 0) await files.forget('waits');
       if (pending === null || changed === 0) return { isKept: true, answer: applied };
       const { settings, terminal } = invocation;
-      const isOpen = applied.report?.().apply?.outcomes.some(({ outcome }) => outcome === 'unknown');
-      const openUntil = isOpen ? systemClock.now() + settings.timeout : 0;
+      const open = applied.report?.().apply?.outcomes.filter(({ outcome }) => outcome === 'unknown') ?? [];
+      const isLong = open.some(({ step }) => 'fields' in step && step.fields.includes('openid_connect_providers'));
+      const openMs = Math.max(settings.timeout, isLong ? providersTimeoutMs : 0);
+      const openUntil = open.length > 0 ? systemClock.now() + openMs : 0;
       await writeAnswer(applied, readOutputs(settings.output, terminal.cwd).filter(isScreen), settings, terminal);
       const { failed, filterMs } = judgeApplied(applied);
       if (failed === null) await systemClock.sleep(filterMs, terminal.stop);

@@ -908,6 +908,28 @@ describe('going back', () => {
     expect([code, live(), isGoingBack()], err).toEqual([3, before, false]);
   });
 
+  it('looks at providers that had no answer once the server has had the time to read their documents', async () => {
+    env = { ...env, RECONCILE_SECRET_X: 'canary-secret' };
+    manifests(before);
+    expect((await run('m')).code).toBe(0);
+    manifests(before, provider('Okta'));
+    world.simulator.faults.inject({ match: { method: 'PATCH' }, fault: { kind: 'status', status: 504 } });
+    const given = { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
+    const terms = '--yes --confirm-with true --confirm-within 5m --timeout 1s';
+    const began = Date.now();
+    const child = spawnReconcile(['apply', ...terms.split(' '), ...bound, 'm'], { cwd: world.folder, env: given });
+    let said = '';
+    child.stderr?.on('data', (text) => {
+      said += String(text);
+    });
+    const end = ended(child);
+    await until(() => /one more look at .*Z\./.test(said));
+    child.kill('SIGKILL');
+    await end;
+    const at = /one more look at (.*Z)\./.exec(said)?.[1] ?? '';
+    expect(Date.parse(at) - began).toBeGreaterThanOrEqual(40_000);
+  });
+
   it('is tried again where the read that proves it fails', async () => {
     manifests(['drop 10.1.0.0/16']);
     expect((await run('m')).code).toBe(0);

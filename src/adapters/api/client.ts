@@ -41,7 +41,7 @@ export interface ApiClient extends LiveApi {
 }
 
 /** Shortest deadline of OpenID Connect providers, ms: the server reads a document, then its keys, each for 15 s (facts, 5.1). */
-const providersTimeoutMs = 40_000;
+export const providersTimeoutMs = 40_000;
 
 interface Connection extends Pick<ApiClientOptions, 'token'> {
   readonly base: BaseUrl;
