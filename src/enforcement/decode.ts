@@ -2,19 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { type Family, type Network, parseNetwork } from '../model/address.ts';
 import type { Ports } from '../model/port-range.ts';
 import { fail, ok, type Result } from '../model/result.ts';
-import {
-  type ChainRule,
-  type Devices,
-  type FilterElement,
-  type FilterSet,
-  type FilterTable,
-  nameChain,
-  readDeviceSet,
-  readSetKind,
-  type SetKind,
-  type Unknown,
-  userChainName,
-} from './table.ts';
+import type { ChainRule, Devices, FilterElement, FilterSet, FilterTable, SetKind, Unknown } from './table.ts';
+import { nameChain, readDeviceSet, readSetKind, userChainName } from './table.ts';
 
 interface Draft {
   readonly sets: Map<string, FilterSet>;

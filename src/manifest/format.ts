@@ -1,17 +1,5 @@
-import {
-  type Alias,
-  CST,
-  type Document,
-  isMap,
-  isScalar,
-  isSeq,
-  Lexer,
-  type ParsedNode,
-  parseAllDocuments,
-  Scalar,
-  visit,
-  type YAMLMap,
-} from 'yaml';
+import type { Alias, Document, ParsedNode, YAMLMap } from 'yaml';
+import { CST, isMap, isScalar, isSeq, Lexer, parseAllDocuments, Scalar, visit } from 'yaml';
 import { compareProblems, makeError } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { addExcerpts } from './excerpt.ts';

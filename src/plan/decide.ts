@@ -1,15 +1,6 @@
 import { compareText } from '../model/problem.ts';
-import {
-  type DesiredRule,
-  formatRuleKey,
-  isDesiredAt,
-  isModifiedInPlace,
-  type LiveRule,
-  pickNotes,
-  type Rule,
-  sortByRule,
-  wireFields,
-} from '../model/rule.ts';
+import type { DesiredRule, LiveRule, Rule } from '../model/rule.ts';
+import { formatRuleKey, isDesiredAt, isModifiedInPlace, pickNotes, sortByRule, wireFields } from '../model/rule.ts';
 import { type DesiredState, isInScope } from '../model/state.ts';
 import type { PlanInput } from './input.ts';
 import { matchRules, type Pair } from './match/match.ts';
