@@ -37,7 +37,7 @@ export async function configure(step: ConfigureStep, order: WriteOrder): Promise
 
 /** The fields that the server may have taken of those that were sent. */
 function listTaken({ outcome, status, unsent, fields }: Settled, sent: ConfigureStep['fields']) {
-  const isProof = outcome === 'failed' && (unsent || [401, 422, 429].includes(status ?? 0));
+  const isProof = outcome === 'failed' && (unsent || [401, 403, 422, 429].includes(status ?? 0));
   return fields ?? (isProof ? [] : sent);
 }
 
