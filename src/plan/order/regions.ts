@@ -85,7 +85,7 @@ export function collectRegions<C>(
     describe: ({ rank, operation, added, mark }) => `${rank} ${operation} ${added} ${mark}`,
     // Where all items are of one operation, order cannot matter.
     classesOf: (region) =>
-      new Set(region.entries.map(({ operation }) => operation)).size > 1 ? classesOf(region) : [],
+      region.entries.some(({ operation }) => operation !== region.entries[0]?.operation) ? classesOf(region) : [],
   });
 }
 
