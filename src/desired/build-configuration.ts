@@ -160,7 +160,7 @@ function isDer(text: string): boolean {
   const bytes = Buffer.from(compact, 'base64');
   if (bytes[0] !== 0x30 || bytes[1] === undefined) return false;
   const lengthBytes = bytes[1] < 0x80 ? 0 : bytes[1] & 0x7f;
-  if (lengthBytes > 4) return false;
+  if (lengthBytes > 4 || bytes.length < 2 + lengthBytes) return false;
   const length = lengthBytes === 0 ? bytes[1] : bytes.readUIntBE(2, lengthBytes || 1);
   return bytes.length === 2 + lengthBytes + length;
 }

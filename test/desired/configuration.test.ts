@@ -257,6 +257,8 @@ describe('SAML metadata', () => {
       metadata.replace('/>', '><ds:X509Certificate>\nMAIF\nAAA=\n</ds:X509Certificate></md:EntityDescriptor>'),
       'A certificate',
     ],
+    // One that says that more bytes of its length follow than there are.
+    [metadata.replace('/>', '><md:X509Certificate>MIIB</md:X509Certificate></md:EntityDescriptor>'), 'A certificate'],
     [metadata.replace('/>', '><ds:X509Certificate>\nMAMC\nAQE=\n</ds:X509Certificate></md:EntityDescriptor>'), null],
     [metadata, null],
     [`<?xml version="1.0" encoding="UTF-8"?>\n<!-- c -->\n${metadata}\n`, null],
