@@ -5,7 +5,7 @@ import { formatRuleKey } from '../model/rule.ts';
 import { type Change, formatStepKey, type Plan, type Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
 import type { ApplyContext } from './context.ts';
-import type { ApplyEnd, ApplyReport, Outcome } from './outcome.ts';
+import { type ApplyEnd, type ApplyReport, judgeSettled, type Outcome } from './outcome.ts';
 import { type RoundResult, runRound } from './round.ts';
 import { Session } from './session.ts';
 
@@ -127,7 +127,7 @@ function reportOf(end: ApplyEnd, progress: Progress, session: Session, notConver
     end,
     // Where all is as planned, what was not sent for what others did has failed nobody.
     outcomes: progress.outcomes.map((one) =>
-      one.unsent && end === 'converged' && one.outcome === 'failed' ? { ...one, outcome: 'dropped' } : one,
+      end === 'converged' && judgeSettled(one).again === 'replanned' ? { ...one, outcome: 'dropped' } : one,
     ),
     problems: session.problems,
     leftOpen: progress.leftOpen,

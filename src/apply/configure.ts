@@ -6,7 +6,7 @@ import { compareField, hasChanged } from '../plan/diff-configuration.ts';
 import type { ConfigureStep } from '../plan/plan.ts';
 import type { ApiAnswer } from '../ports.ts';
 import { describeAnswer, readErrors, readFieldMessages } from './answer-text.ts';
-import { isSuccess, type Settled } from './outcome.ts';
+import { isSuccess, judgeSettled, type Settled } from './outcome.ts';
 import { readConfiguration } from './read.ts';
 import type { Session } from './session.ts';
 import { sendWrite, type WriteOrder } from './write.ts';
@@ -18,27 +18,19 @@ const request = 'PATCH /v0/configuration';
  * that comes with providers (observed: recordings/configuration_oidc): going back sends before what lets people sign in, and the rest.
  */
 export async function configure(step: ConfigureStep, order: WriteOrder): Promise<Settled> {
-  const { before, desired, fields } = step;
+  const { desired, fields } = step;
   const isFirst = (field: ConfigurationField): boolean =>
     field === 'local_auth_enabled' ? desired.fields[field] === true : !signInFields.some((one) => one === field);
   const [first, last] = [fields.filter(isFirst), fields.filter((field) => !isFirst(field))];
   const { goesBack } = order.session.context;
   if (!goesBack || first.length === 0 || !last.includes('openid_connect_providers')) return sendUnpinned(step, order);
   const begun = await sendUnpinned({ ...step, fields: first }, order);
-  const began = listTaken(begun, first);
-  const isRefused = begun.outcome === 'failed' && /^(?:2|4(?!01|08|29))/.test(String(begun.status));
   // What may pass is sent again before anything that may take away a way to sign in.
-  if (!isSuccess(begun) && !isRefused) return { ...begun, fields: began };
-  const between = { ...before.fields, ...Object.fromEntries(began.map((field) => [field, desired.fields[field]])) };
-  const ended = await sendUnpinned({ ...step, fields: last, before: { ...before, fields: between } }, order);
-  const told = isSuccess(ended) || (isRefused && ended.unsent) ? { ...begun, surprise: !isSuccess(ended) } : ended;
-  return { ...told, fields: [...began, ...listTaken(ended, last)] };
-}
-
-/** The fields that the server may have taken of those that were sent. */
-function listTaken({ outcome, status, unsent, fields }: Settled, sent: ConfigureStep['fields']) {
-  const isProof = outcome === 'failed' && (unsent || [401, 403, 422, 429].includes(status ?? 0));
-  return fields ?? (isProof ? [] : sent);
+  if (['soon', 'replanned'].includes(judgeSettled(begun).again)) return begun;
+  const ended = await sendUnpinned({ ...step, fields: last }, order);
+  const isOver = isSuccess(ended) || (!isSuccess(begun) && judgeSettled(ended).again === 'replanned');
+  const told = isOver ? { ...begun, surprise: !isSuccess(ended) } : ended;
+  return { ...told, fields: [...begun.fields, ...ended.fields] };
 }
 
 /**
@@ -46,7 +38,7 @@ function listTaken({ outcome, status, unsent, fields }: Settled, sent: Configure
  * then the others are sent alone, once the lock-out guard has passed on what that would leave; else nothing is sent. A pinned field
  * fails the step, with its own problem.
  */
-async function sendUnpinned(step: ConfigureStep, order: WriteOrder): Promise<Settled> {
+async function sendUnpinned(step: ConfigureStep, order: WriteOrder) {
   const { session } = order;
   const { desired, before } = step;
   const [settled, pinned] = await patch(step, order);
@@ -58,24 +50,24 @@ async function sendUnpinned(step: ConfigureStep, order: WriteOrder): Promise<Set
   }
   const names = pinned.map(({ field }) => field).join(', ');
   const rest = step.fields.filter((field) => !pinned.some((one) => one.field === field));
-  const failed: Settled = { outcome: 'failed', status: settled.status };
-  if (rest.length === 0) return { ...failed, message: `${request}: pinned by the server's environment: ${names}` };
+  if (rest.length === 0) return { ...settled, message: `${request}: pinned by the server's environment: ${names}` };
   if (!session.context.allowLockout && losesSignIn(before, desired, rest)) {
     const summary = `Without the pinned ${names} the Configuration would leave no way to sign in: nothing of it was sent.`;
     const hint = 'Keep `local_auth_enabled: true` or a provider; `--allow-lockout` allows it.';
     session.problems.push(makeError('locks-out', summary, hint, desired.place));
-    return { ...failed, message: `${request}: nothing was sent, for without ${names} nobody could sign in` };
+    return { ...settled, message: `${request}: nothing was sent, for without ${names} nobody could sign in` };
   }
   const [second] = await patch({ ...step, fields: rest }, order);
-  if (second.outcome !== 'done') return { ...second, fields: listTaken(second, rest) };
   const message = `${request}: all but ${names}, pinned by the server's environment`;
-  return { ...failed, status: second.status, message, fields: rest };
+  return second.outcome === 'done' ? { ...second, outcome: 'failed' as const, message } : second;
 }
 
 /** Says why a step is planned again: others changed its fields, or the ways to sign in, since. Null: it is sent. */
 function judge(step: ConfigureStep, now: LiveConfiguration, { problems }: Session) {
   const { desired, before, fields } = step;
-  const others = [...new Set([...signInFields, ...fields])].filter((field) => hasChanged(field, before, now));
+  // Local sign-in that was turned on takes nothing away; where this apply goes back, its first request did it.
+  const ways = now.fields.local_auth_enabled === true ? signInFields.slice(1) : signInFields;
+  const others = [...new Set([...ways, ...fields])].filter((field) => hasChanged(field, before, now));
   if (others.length === 0) return null;
   const putBack = select(step, 'same', now);
   const isLeft = (field: ConfigurationField) => others.includes(field) && !putBack.includes(field);
@@ -116,7 +108,7 @@ async function patch(step: ConfigureStep, order: WriteOrder) {
       return ok(others && { ...others, outcome: 'unknown' });
     },
   });
-  return [settled, pinned] as const;
+  return [{ ...settled, fields: judgeSettled(settled).mayBeDone ? step.fields : [] }, pinned] as const;
 }
 
 /** The server counts providers from the first that it had (observed: recordings/configuration_oidc); the problem names ours. */
@@ -138,10 +130,10 @@ function settleRefused({ desired }: ConfigureStep, answer: ApiAnswer, goesBack =
     ? /discovery_document_uri /
     : /discovery_document_uri .*(%Mint\.TransportError|\{(429|5\d\d),)/;
   const told = [...readFieldMessages(answer.body)].map(([field, texts]) => `${field} ${texts.join(' ')}`);
-  const atProvider = told.length > 0 && told.every((text) => unread.test(text));
+  const noAnswer = told.length > 0 && told.every((text) => unread.test(text)) ? { noAnswer: 'provider' } : {};
   const hint = "mend this provider in the manifest; a discovery document must answer from the server's network";
   const problem = place && { problem: makeError('step-rejected', message, hint, place) };
-  return { outcome: 'failed', status: answer.status, message, atProvider, ...problem };
+  return { outcome: 'failed', status: answer.status, message, ...noAnswer, ...problem };
 }
 
 const providerFields = ['openid_connect_providers', 'saml_identity_providers'] as const;

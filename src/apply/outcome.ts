@@ -11,13 +11,13 @@ export interface Settled {
   readonly outcome: OutcomeKind;
   /** HTTP status of the last answer; null when there was none. */
   readonly status: number | null;
-  /** Why its last request got no usable answer (the code of `NoAnswer`); absent where it got one, or there was none. */
+  /** Why its last request got no usable answer (the code of `NoAnswer`), or the server none from a provider (`provider`); else absent. */
   readonly noAnswer?: string;
   /** What went wrong and what to do, for a person. */
   readonly message?: string;
   /** The rule's id on the server after a create. */
   readonly liveId?: string;
-  /** Fields of the Configuration that were written, or may have been, where those are not all of the step's. */
+  /** Of a step for the Configuration: the fields that were written, or may have been. */
   readonly fields?: readonly ConfigurationField[];
   /** A deleted rule was created again because its gap could not be closed. */
   readonly restored?: boolean;
@@ -25,10 +25,6 @@ export interface Settled {
   readonly byOther?: boolean;
   /** An attempt without an answer was not seen carried out when none was left, and may be yet. */
   readonly mayLand?: boolean;
-  /** The server could not read the document of an identity provider, which may answer it later. */
-  readonly atProvider?: boolean;
-  /** It was not sent, and no earlier attempt can have been carried out. */
-  readonly unsent?: boolean;
   /** The server holds something the plan did not know of: worth planning again. */
   readonly surprise?: boolean;
   readonly problem?: Problem;
@@ -42,6 +38,27 @@ export interface Outcome extends Settled {
 /** Done, or already so. */
 export function isSuccess({ outcome }: Settled): boolean {
   return outcome === 'done' || outcome === 'skipped';
+}
+
+/**
+ * By how a request ended: whether the server may hold what it asked for, and when asking again may help (docs/explanation/applying.md).
+ * `no answer`: the last attempt did not reach the server, or a provider gave that none; `null`: nothing was sent, for what others changed.
+ */
+const ends = [
+  [/^(skipped|422)$/, false, 'never'],
+  [/^(done|403)$/, true, 'never'], // a proxy gives 403, perhaps to the answer: Firezone 0.7 never does (observed: recordings/auth)
+  [/^(no answer|401|429)$/, false, 'soon'],
+  [/^(unknown|408|5..)$/, true, 'soon'],
+  [/^(dropped|null)$/, false, 'replanned'],
+  [/./, true, 'perhaps'], // another refusal, or a success that is not as asked
+] as const;
+
+/** The one judgement of how a request ended, for all that acts on it. */
+export function judgeSettled({ outcome, status, noAnswer, byOther }: Settled) {
+  const failed = noAnswer === undefined ? String(status) : 'no answer';
+  const end = outcome === 'failed' ? failed : byOther ? 'skipped' : outcome;
+  const [, mayBeDone = true, again = 'perhaps'] = ends.find(([one]) => one.test(end)) ?? [];
+  return { mayBeDone, again };
 }
 
 /** Why an apply ended. `converged`: a fresh read gave an empty plan. */

@@ -2,7 +2,7 @@ import type { Result } from '../model/result.ts';
 import type { ApiAnswer, ApiResult, JournalEntry } from '../ports.ts';
 import { describeAnswer } from './answer-text.ts';
 import type { Settled } from './outcome.ts';
-import { computeBackoffMs, isAway, type Judged, send } from './send.ts';
+import { computeBackoffMs, isAway, send } from './send.ts';
 import type { Session } from './session.ts';
 import type { Priority } from './throttle.ts';
 
@@ -73,8 +73,7 @@ function settle(write: Write, { session, priority }: WriteOrder): Promise<Settle
   return send<Settled>({
     check: async () => {
       const unsent = (await write.check?.(sentBefore)) ?? null;
-      if (unsent === null || !sentBefore) return unsent && { ...unsent, unsent: true };
-      return unsent.outcome === 'done' ? unsent : { ...unsent, outcome: 'unknown' };
+      return sentBefore && unsent && unsent.outcome !== 'done' ? { ...unsent, outcome: 'unknown' } : unsent;
     },
     call: async () => {
       sentAt = clock.now();
@@ -91,13 +90,13 @@ function settle(write: Write, { session, priority }: WriteOrder): Promise<Settle
         const accepted = await write.accept(judged.answer);
         if (accepted !== null) return accepted;
       }
-      if (kind === 'broken') return giveUp(answer);
       if (kind === 'refused') return (await write.refuse?.(judged.answer, sentBefore)) ?? settleFailed(answer, request);
       if (kind === 'unauthorized') {
         session.stop('unauthorized');
         return priority === 'normal' ? giveUp(answer) : null;
       }
-      if (!mayBeDone(judged)) return null;
+      // A 503 may be a proxy's, after the server did its work.
+      if (['unsent', 'broken'].includes(kind) || answer.status === 429) return null;
       const found = await write.find(answer, sentAt);
       sentBefore = true;
       mayLand ||= answer.status !== 500;
@@ -107,13 +106,8 @@ function settle(write: Write, { session, priority }: WriteOrder): Promise<Settle
     wait: async ({ kind, answer }, attempt) => {
       if (kind === 'limited') session.throttle.pause(answer.retryAfterMs ?? computeBackoffMs(attempt, clock));
       if (isAway(answer)) await session.freshRules(priority);
-      return session.retry(attempt, priority);
+      return kind !== 'broken' && session.retry(attempt, priority);
     },
     giveUp,
   });
-}
-
-/** Whether the answer leaves open that the write was carried out; a 503 may be a proxy's, after the server did its work. */
-function mayBeDone({ kind, answer }: Judged): boolean {
-  return kind === 'success' || kind === 'uncertain' || (kind === 'limited' && answer.status !== 429);
 }

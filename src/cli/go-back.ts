@@ -1,5 +1,5 @@
 import { systemClock } from '../adapters/clock.ts';
-import type { Outcome } from '../apply/outcome.ts';
+import { judgeSettled, type Outcome } from '../apply/outcome.ts';
 import { findUnfinished, isRefusedForGood } from '../controller/pass-ending.ts';
 import { formatInstant } from '../model/instant.ts';
 import { joinSome } from '../model/printable.ts';
@@ -88,9 +88,7 @@ function mayPass(report: RunReport, exit: Answer['exit']): boolean {
 /** What had no answer, what the server could not do just now or with a token that it does not know; all, where nobody knows the result. */
 function listPassing({ apply }: RunReport): readonly Outcome[] {
   if (apply?.end === 'failed' || apply?.end === 'stopped') return apply.outcomes;
-  const isPassing = ({ status, noAnswer, atProvider }: Outcome) =>
-    noAnswer !== undefined || atProvider === true || /^(?:401|408|429|5..)$/.test(String(status));
-  return findUnfinished(apply?.outcomes ?? []).filter(isPassing);
+  return findUnfinished(apply?.outcomes ?? []).filter((one) => judgeSettled(one).again === 'soon');
 }
 
 /** Settings that let a state of before come back: only scope and ownership hold. */
@@ -138,7 +136,7 @@ function explainOver(report: RunReport, { isLast = false }: GoingBack): string |
   const { plan, apply } = report;
   // What the server refuses for good would keep every later apply from beginning.
   if (apply?.end === 'not-converged' && isRefusedForGood(apply.outcomes)) return 'The server refused that for good';
-  const isHopeless = plan !== null && listPassing(report).every(({ atProvider }) => atProvider);
+  const isHopeless = plan !== null && listPassing(report).every(({ noAnswer }) => noAnswer === 'provider');
   return isLast && isHopeless ? 'That is given up' : null;
 }
 

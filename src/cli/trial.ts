@@ -65,9 +65,8 @@ function makeTrial(invocation: Invocation, terms: ConfirmTerms): NonNullable<Pas
       if (pending === null || changed === 0) return { isKept: true, answer: applied };
       const { settings, terminal } = invocation;
       const open = applied.report?.().apply?.outcomes.filter(({ outcome }) => outcome === 'unknown') ?? [];
-      const isLong = open.some(({ step }) => 'fields' in step && step.fields.includes('openid_connect_providers'));
-      const openMs = Math.max(settings.timeout, isLong ? providersTimeoutMs : 0);
-      const openUntil = open.length > 0 ? systemClock.now() + openMs : 0;
+      const leastMs = open.some(({ fields }) => fields?.includes('openid_connect_providers')) ? providersTimeoutMs : 0;
+      const openUntil = open.length > 0 ? systemClock.now() + Math.max(settings.timeout, leastMs) : 0;
       await writeAnswer(applied, readOutputs(settings.output, terminal.cwd).filter(isScreen), settings, terminal);
       const { failed, filterMs } = judgeApplied(applied);
       if (failed === null) await systemClock.sleep(filterMs, terminal.stop);

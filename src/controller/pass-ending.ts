@@ -1,4 +1,4 @@
-import type { ApplyReport, Outcome } from '../apply/outcome.ts';
+import { type ApplyReport, judgeSettled, type Outcome } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Boundary } from '../model/state.ts';
 import type { PassResult } from '../pass/pass.ts';
@@ -162,9 +162,8 @@ function judgeApply(result: PassResult): Verdict {
 
 /** Whether the server looked at each request that failed and said no: asking again with the same bytes brings the same. */
 export function isRefusedForGood(outcomes: readonly Outcome[]): boolean {
-  const isNo = ({ outcome, status, atProvider }: Outcome) =>
-    outcome === 'failed' && (status === 403 || status === 422) && atProvider !== true;
-  return findDecisive(outcomes).length > 0 && findDecisive(outcomes).every(isNo);
+  const decisive = findDecisive(outcomes);
+  return decisive.length > 0 && decisive.every((one) => judgeSettled(one).again === 'never');
 }
 
 /** What failed by itself: a rule that was put back because another was refused is no reason to try that one again. */

@@ -1,4 +1,4 @@
-import type { ApplyEnd, ApplyReport, Outcome } from '../apply/outcome.ts';
+import { type ApplyEnd, type ApplyReport, judgeSettled, type Outcome } from '../apply/outcome.ts';
 import { decodeSnapshot, encodeSnapshot } from '../live/snapshot.ts';
 import { type ConfigurationField, configurationFields, type LiveConfiguration } from '../model/configuration.ts';
 import type { Place } from '../model/problem.ts';
@@ -100,16 +100,13 @@ function joinLooks(looks: readonly Pick<ApplyRecord, 'before' | 'fields'>[]): Li
   return before && { ...before, fields: { ...before.fields, ...Object.fromEntries(overwritten) } };
 }
 
-/** What nobody knows counts: going back looks at what is live. So does a PATCH of the Configuration that the server took in part. */
-function mayBeDone({ outcome, status, byOther, unsent, fields, step: { type } }: Outcome, end?: ApplyEnd): boolean {
+/** What nobody knows counts: going back looks at what is live. So do the fields that the server may have taken of a Configuration. */
+function mayBeDone(one: Outcome, end: ApplyEnd = 'converged'): boolean {
+  const { outcome, status, fields } = one;
   if (fields !== undefined) return fields.length > 0;
-  // What others deleted first, or changed so that nothing was sent, is as they want it.
-  if (byOther || unsent) return false;
-  // Where all is live in the end, or nobody looked since, a proxy answered after the server did it; a refused rule was made by others.
-  const isAgreed =
-    (end === undefined || end === 'converged') && (type === 'configure' || ![null, 404, 409].includes(status));
-  const isTaken = (isAgreed || (type === 'configure' && status !== null)) && ![401, 422, 429].includes(status ?? 0);
-  return outcome === 'done' || outcome === 'unknown' || (outcome === 'failed' && isTaken);
+  // A rule that is live though its request failed was written behind a proxy that said so, but by others where that is why it was refused.
+  const isTaken = outcome !== 'failed' || (end === 'converged' && status !== 404 && status !== 409);
+  return isTaken && judgeSettled(one).mayBeDone;
 }
 
 /** The rules that a sequence of changes deletes, and those that it creates. What has not converged may not have been carried out. */

@@ -95,6 +95,7 @@ describe('the Configuration', () => {
   test.each([
     [200, ['vpn_session_duration', 'default_client_dns']],
     [500, ['vpn_session_duration', 'default_client_dns']],
+    [403, ['vpn_session_duration', 'default_client_dns']],
     [422, []],
   ])('names what it may have changed beside a pinned field where that is answered with %i', async (status, fields) => {
     const simulator = await simulate({ environment: { default_client_mtu: 1400 } });
@@ -274,7 +275,7 @@ describe('the Configuration', () => {
     const { report } = await run(simulator, [], fields, { goesBack: true, wrap: unread(silent) });
     expect(simulator.configuration()).toMatchObject({ local_auth_enabled: true, default_client_mtu: 1300 });
     expect(report.outcomes).toMatchObject([
-      { outcome: 'failed', status: 422, atProvider: true, fields: ['local_auth_enabled', 'default_client_mtu'] },
+      { outcome: 'failed', status: 422, noAnswer: 'provider', fields: ['local_auth_enabled', 'default_client_mtu'] },
     ]);
     const done = await run(simulator, [], { ...fields, default_client_mtu: 1400 }, { goesBack: true });
     expect(done.report.outcomes).toMatchObject([{ outcome: 'done' }]);
@@ -295,6 +296,20 @@ describe('the Configuration', () => {
       ]);
     },
   );
+
+  test('going back blames nobody where a proxy answered what goes before the providers with 403, after the server took it', async () => {
+    const simulator = await simulate();
+    await run(simulator, [], { openid_connect_providers: [provider] });
+    await run(simulator, [], { local_auth_enabled: false });
+    const fault = { kind: 'status', status: 403, commit: true } as const;
+    simulator.faults.inject({ match: { method: 'PATCH', times: 1 }, fault });
+    const fields: Fields = { local_auth_enabled: true, openid_connect_providers: [{ ...provider, label: 'Former' }] };
+    const { report } = await run(simulator, [], fields, { goesBack: true });
+    expect(report.end).toBe('converged');
+    expect(report.outcomes).toMatchObject([
+      { outcome: 'failed', status: 403, surprise: false, fields: Object.keys(fields) },
+    ]);
+  });
 
   test('going back turns local sign-in off with its providers, never before them', async () => {
     const simulator = await simulate();
@@ -320,7 +335,7 @@ describe('the Configuration', () => {
       const options = { wrap: unread(reason), ...(goesBack ? { goesBack } : {}) };
       const { report } = await run(simulator, [], { openid_connect_providers: [provider] }, options);
       const [outcome] = report.outcomes;
-      expect([outcome?.atProvider, isRefusedForGood(report.outcomes)]).toEqual([passes, !passes]);
+      expect([outcome?.noAnswer === 'provider', isRefusedForGood(report.outcomes)]).toEqual([passes, !passes]);
       // The server counts from the first that it had; nothing in a manifest is to be mended.
       expect(outcome?.message).toContain('openid_connect_providers[0].discovery_document_uri (id `okta`) is invalid');
       expect(outcome?.problem).toBeUndefined();

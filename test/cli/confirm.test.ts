@@ -843,6 +843,17 @@ describe('going back', () => {
     expect([back.code, live()], back.err).toEqual([3, before]);
   });
 
+  it('does not give up on a proxy that answers a write with a success of its own (long)', async () => {
+    await prepared();
+    const back = await onTrial(() => {
+      const fault = { kind: 'status', status: 200, body: '{}' } as const;
+      world.simulator.faults.inject({ match: { method: 'PATCH', times: 5 }, fault });
+      return 'n';
+    });
+    expect([back.code, isGoingBack()], back.err).toEqual([3, false]);
+    expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: 1300 });
+  });
+
   it('takes back what the server carries out once all else is back, after it gave no answer', async () => {
     await prepared();
     manifests([...before, 'accept 10.30.0.0/16'], '{default_client_mtu: 1300, default_client_dns: [1.1.1.1]}');
