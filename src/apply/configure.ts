@@ -18,15 +18,16 @@ const request = 'PATCH /v0/configuration';
  * that comes with providers (observed: recordings/configuration_oidc): going back sends before what lets people sign in, and the rest.
  */
 export async function configure(step: ConfigureStep, order: WriteOrder): Promise<Settled> {
-  const { desired, fields } = step;
+  const { before, desired, fields } = step;
   const isFirst = (field: ConfigurationField): boolean =>
     field === 'local_auth_enabled' ? desired.fields[field] === true : !signInFields.some((one) => one === field);
   const [first, last] = [fields.filter(isFirst), fields.filter((field) => !isFirst(field))];
   const { goesBack } = order.session.context;
   if (!goesBack || first.length === 0 || !last.includes('openid_connect_providers')) return sendUnpinned(step, order);
   const begun = await sendUnpinned({ ...step, fields: first }, order);
-  // What may pass is sent again before anything that may take away a way to sign in.
+  // What may pass is sent again before anything that may take away a way to sign in, and the last one stays.
   if (['soon', 'replanned'].includes(judgeSettled(begun).again)) return begun;
+  if (!isSuccess(begun) && losesSignIn(before, desired, last)) return { ...begun, surprise: true };
   const ended = await sendUnpinned({ ...step, fields: last }, order);
   const isOver = isSuccess(ended) || (!isSuccess(begun) && judgeSettled(ended).again === 'replanned');
   const told = isOver ? { ...begun, surprise: !isSuccess(ended) } : ended;

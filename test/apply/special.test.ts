@@ -311,6 +311,28 @@ describe('the Configuration', () => {
     ]);
   });
 
+  test.each([403, 422])(
+    'going back leaves the only provider where the server refuses to let people sign in otherwise (%i)',
+    async (status) => {
+      const simulator = await simulate();
+      await run(simulator, [], { openid_connect_providers: [provider] });
+      await run(simulator, [], { local_auth_enabled: false });
+      const wrap = (api: LiveApi): LiveApi => ({
+        ...api,
+        updateConfiguration: async (...args) => {
+          const isRefused = 'local_auth_enabled' in args[0];
+          return isRefused
+            ? { kind: 'answer', status, body: null, retryAfterMs: null }
+            : await api.updateConfiguration(...args);
+        },
+      });
+      const fields: Fields = { local_auth_enabled: true, openid_connect_providers: [] };
+      const { report } = await run(simulator, [], fields, { goesBack: true, wrap });
+      expect(report.end).toBe('not-converged');
+      expect(simulator.configuration()).toMatchObject({ openid_connect_providers: [{ id: 'okta' }] });
+    },
+  );
+
   test('going back turns local sign-in off with its providers, never before them', async () => {
     const simulator = await simulate();
     const fields: Fields = {
