@@ -31,13 +31,10 @@ export function diffDesired(comparison: Comparison): Plan {
   const input = makeInput(comparison, { left: left.filter(isOther), changed: changed.filter(isOther) });
   const same = [...kept, ...retimed].map((desired) => ({ desired, live: liveOf(desired) }));
   const decided = decideConfiguration(input);
-  // Nothing is sent: no secret has to be known, or bound to where it would go. What differs by secrets that a side lacks is not compared.
+  // Nothing is sent: no secret has to be known, or bound to where it would go. What differs at most in one is skipped.
   const made = { action: 'update', via: 'patch', reason: 'differs' } as const;
-  const isSame = decided?.change.action === 'keep';
-  const isHidden = decided === null || decided.change.reason === 'unknown-secret';
-  const configuration = isHidden
-    ? null
-    : { ...decided, sent: [], change: isSame ? decided.change : { ...decided.change, ...made } };
+  const stays = decided?.change.action === 'keep' || decided?.change.reason === 'unknown-secret';
+  const configuration = decided && { ...decided, sent: [], change: { ...decided.change, ...(stays ? {} : made) } };
   const ofRules = decideRules(input, same).map((change) => tellChange(change, former.get(change.live?.id ?? '')));
   const changes: readonly Change[] = configuration === null ? ofRules : [...ofRules, configuration.change];
   const { effect, later } = compareTimes(rules, before.at ?? after.at ?? 0);

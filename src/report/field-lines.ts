@@ -68,7 +68,8 @@ function secretLine(path: string, before: FieldValue, after: FieldValue): readon
     const [from, to] = [before, after].map((value) => (isSecret(value) ? value[name] : null));
     return from && to && from !== to ? `${escapeControls(from)} → ${escapeControls(to)}` : '';
   };
-  const unknown = '(secret not available here: not compared, not written)';
+  const name = shown.source ? `secret ${escapeControls(shown.source)}` : 'secret';
+  const unknown = `(${name} not available here: not compared, not written)`;
   const parts = [shown.secret === 'unknown' ? unknown : '(changed)', pairOf('fingerprint'), pairOf('source')];
   return [{ path, text: parts.filter(Boolean).join(' ') }];
 }

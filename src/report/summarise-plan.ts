@@ -15,8 +15,7 @@ export function summarisePlan(report: RunReport, plan: Plan): string {
   const refused = plan.refusals.length === 0 || report.approved ? '' : refusal;
   const later = tellTimes(plan);
   if (steps === 0 && create + update + deleted === 0) {
-    if (isComparison) return `No differences: ${count(keep, 'object')} unchanged${skipped}.${refused}`;
-    const state = nameState(plan);
+    const state = nameState(plan, isComparison);
     const head = later === '' ? state : `${later}. Now ${state.replace(/^./, (letter) => letter.toLowerCase())}`;
     const idle = head === 'In sync' ? '; nothing to do' : '';
     return `${head}: ${count(keep, 'object')} unchanged${skipped}${idle}.${refused}`;
@@ -27,8 +26,10 @@ export function summarisePlan(report: RunReport, plan: Plan): string {
   return `${head}${skipped}.${isComparison ? '' : ` ${count(steps, 'request')}.`}${turning}${refused}${digest}`;
 }
 
-/** Whether the server is as the manifests say, of a plan that changes nothing. */
-function nameState(plan: Plan): string {
+/** Whether the server is as the manifests say, or one side as the other, of a plan that changes nothing. */
+function nameState(plan: Plan, isComparison: boolean): string {
+  const isHidden = plan.changes.some(({ reason }) => reason === 'unknown-secret');
+  if (isComparison) return isHidden ? 'No difference known, for want of a secret' : 'No differences';
   if (holdsBack(plan)) return 'Not in sync, for want of a secret';
   const isUnsure = plan.changes.some(({ action, origin }) => action === 'skip' && origin === 'this-revision');
   return isUnsure ? 'Not known to be in sync, for want of a secret' : 'In sync';

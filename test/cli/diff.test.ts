@@ -251,12 +251,42 @@ describe('two folders', () => {
     expect(out).not.toMatch(/\[[BC]\]/);
   });
 
+  it.each([
+    ['is missing', null, /^No difference known, for want of a secret: 2 objects unchanged, 1 skipped\.$/m],
+    ['is locked', '\0GITCRYPT\0ab', /main\.yaml:6:\d+.*This file is encrypted/],
+  ])('tell where a file named as a secret %s on a side, so that it cannot be compared', async (_, text, told) => {
+    const document = `<EntityDescriptor entityID="a" xmlns="urn:oasis:names:tc:SAML:2.0:metadata"/>`;
+    const [one, other] = ['{file: idp.xml}', 'auto_create_users: false'];
+    const main = `apiVersion: firezone/v0\nkind: Configuration\nmetadata: {name: main}\nspec:\n  saml_identity_providers:\n    - {id: s, label: S, metadata: ${one}, ${other}}\n`;
+    for (const side of ['old', 'new']) {
+      put(`${side}/rules.yaml`, rulesText(wall, web));
+      put(`${side}/main.yaml`, main);
+      put(`${side}/idp.xml`, document);
+    }
+    expect((await diff(['old', 'new'])).out).toMatch(/^No differences: 3 objects unchanged\.$/m);
+    rmSync(join(folder, 'new/idp.xml'));
+    if (text !== null) put('new/idp.xml', text);
+    for (const sides of [
+      ['old', 'new'],
+      ['new', 'old'],
+    ]) {
+      const { code, out, err } = await diff([...sides, '--detailed-exitcode']);
+      expect([code, out + err]).toEqual([0, expect.stringMatching(told)]);
+      expect(out).toMatch(/saml_identity_providers\[s\]\.metadata +\(secret \{file: idp\.xml\} .*not compared/);
+    }
+    if (text === null) return;
+    put('old/idp.xml', '\0GITCRYPT\0cd');
+    expect((await diff(['old', 'new'])).out).toMatch(told);
+  });
+
   it('with errors end with 4, whichever has them, and say where', async () => {
     put('old/rules.yaml', rulesText('name: x, action: open, destination: 10.0.0.1'));
     const before = await diff(['old', 'new']);
     expect([before.code, before.err]).toEqual([
       4,
-      expect.stringContaining('the manifests of old hold errors (rules.yaml:6'),
+      expect.stringMatching(
+        /the manifests of old hold errors \(rules\.yaml:6.*\n +hint: .*`reconcile validate old`.*`reconcile plan new`$/m,
+      ),
     ]);
     const after = await diff(['new', 'old']);
     expect([after.code, after.err]).toEqual([4, expect.stringContaining('rules.yaml:6')]);

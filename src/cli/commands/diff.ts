@@ -5,7 +5,7 @@ import { assemble } from '../../desired/desired.ts';
 import { warnOfMovedNames } from '../../desired/names.ts';
 import type { ParseFiles } from '../../desired/parse-files.ts';
 import { nameAcross } from '../../model/known-users.ts';
-import { compareProblems, makeError } from '../../model/problem.ts';
+import { compareProblems, makeError, makeNote } from '../../model/problem.ts';
 import { ok } from '../../model/result.ts';
 import { Secret } from '../../model/secret.ts';
 import { diffDesired } from '../../plan/diff-desired.ts';
@@ -35,7 +35,7 @@ export async function run(given: Invocation): Promise<Answer> {
     exit: chooseExitCode({
       invalid: plan === null,
       refused: (plan?.refusals.length ?? 0) > 0,
-      pending: plan?.changes.some(({ action }) => action !== 'keep') ?? false,
+      pending: plan?.changes.some(({ action }) => action !== 'keep' && action !== 'skip') ?? false,
       detailed: settings.detailedExitcode,
     }),
     failed: plan === null,
@@ -53,8 +53,10 @@ async function compare(invocation: Invocation, sides: Sides, say: (text: string)
   reading.catch(() => undefined); // told below, after what is wrong with the side before
   const { state: from, ...before } = await build(invocation, sides.before, sides, plain);
   if (from === null) {
-    const summary = describeInvalidBase(before.problems, sides.before.written);
-    const hint = 'compare with a revision whose manifests are valid';
+    const { written, revision } = sides.before;
+    const summary = describeInvalidBase(before.problems, written);
+    const list = revision === undefined ? ` (\`reconcile validate ${written}\` lists them)` : '';
+    const hint = `compare with one without${list}, or with the server: \`reconcile plan ${sides.root ?? sides.after.written}\``;
     throw new Failure([makeError('base-invalid', summary, hint), ...before.told], exitCodes.invalid);
   }
   say(`reading ${sides.after.written}`);
@@ -65,17 +67,16 @@ async function compare(invocation: Invocation, sides: Sides, say: (text: string)
   }
   say('comparing');
   const told = new Map([...before.told, ...after.told].map((problem) => [problem.summary, problem]));
-  const seen = after.problems.filter(({ code }) => code !== 'unknown-secret'); // none is looked up, available or not
+  const seen = after.problems.filter(({ code }) => code !== 'unknown-secret'); // the sides tell theirs
   const found = [...seen, ...warnOfMovedNames(from, after)].sort(compareProblems);
   const problems = [...told.values(), ...applyStrict(found, settings)];
   const to = isInvalid(found, settings) ? null : after.state;
-  const { profile, scope } = makeDesiredContext(invocation, null);
-  const options = readPlanOptions(settings, null);
+  const context = { ...makeDesiredContext(invocation, null), options: readPlanOptions(settings, null) };
   return {
     ...makeProblemReport(problems),
     root: sides.root,
     revision: after.revision,
-    plan: to === null ? null : diffDesired({ before: from, after: to, profile, scope, options }),
+    plan: to === null ? null : diffDesired({ ...context, before: from, after: to }),
     base: before.revision,
     ...nameAcross(from, to),
     desired: to,
@@ -86,7 +87,8 @@ async function compare(invocation: Invocation, sides: Sides, say: (text: string)
 /** What a side asks for; the revision is a commit, or the digest of a folder's content. */
 async function build(invocation: Invocation, side: Side, { after }: Sides, plain: ParseFiles) {
   const { folder, revision: ref } = side;
-  const { parse, problems: told } = await makeSideParser(invocation, after.folder, side, plain);
+  const { parse, problems } = await makeSideParser(invocation, after.folder, side, plain);
+  const told = [...problems];
   const { files, revision } =
     ref === undefined
       ? await readFolder(invocation, folder).catch((error: unknown) => {
@@ -100,9 +102,12 @@ async function build(invocation: Invocation, side: Side, { after }: Sides, plain
   const context = makeDesiredContext(invocation, folder);
   // Files of a folder are its content, as those of a commit are. No other secret is looked up.
   const resolveSecret: typeof context.resolveSecret = (reference, place) => {
-    const isOwn = ref === undefined && 'file' in reference && !isAbsolute(reference.file);
-    const found = isOwn ? context.resolveSecret(reference, place) : null;
-    return found?.ok ? found : ok(Secret.unknown());
+    if (ref !== undefined || !('file' in reference) || isAbsolute(reference.file)) return ok(Secret.unknown());
+    const found = context.resolveSecret(reference, place);
+    if (found.ok) return found;
+    const summary = `\`${reference.file}\` of ${side.written} is not compared. ${found.error}`;
+    told.push(makeNote('unknown-secret', summary, 'Make it readable to see whether it differs.', place));
+    return ok(Secret.unknown());
   };
   const built = assemble(await parse(files), null, { ...context, resolveSecret });
   const [compared, written = '.'] = invocation.operands;
@@ -136,8 +141,7 @@ async function findSides(invocation: Invocation): Promise<Sides> {
 
 /** The sides of `A..B`, or of `A` and the work tree; as git does, a side that is left out is HEAD. */
 async function findRevisions({ settings, terminal }: Invocation, written: string, root: string): Promise<Sides> {
-  const instead = 'write the revisions into folders first (docs/how-to/ci.md)';
-  requireGit(terminal.env, 'diff of a revision needs git', instead);
+  requireGit(terminal.env, 'such a diff needs git', 'write the revisions into folders first (docs/how-to/ci.md)');
   if (written.includes('...')) {
     const hint = 'write A..B; with --merge-base it means what A...B does to git';
     throw makeFailure('usage', `${written} has three dots`, hint);
