@@ -163,11 +163,15 @@ const nextTries = 'The next `reconcile apply` or `reconcile undo` with this stat
 
 /** How far going back came, in the words of the API; without an apply it wrote nothing. */
 function describeOpen({ plan, apply }: RunReport, record: ApplyRecord, over: string | null): Problem {
+  // One that was refused for good has the fields of its other request, which the server took.
+  const refused = (apply?.outcomes ?? []).filter(({ status }) => status === 403 || status === 422);
+  const taken: readonly string[] = refused.flatMap(({ fields = [] }) => fields);
+  const listFields = (fields: object) => Object.keys(fields).filter((field) => !taken.includes(field));
   const wordsOf = (change: Change): string =>
-    change.kind === 'Rule' ? formatRuleKey(getChangedRule(change)) : Object.keys(change.fields).join(', ');
+    change.kind === 'Rule' ? formatRuleKey(getChangedRule(change)) : listFields(change.fields).join(', ');
   const words = new Map(plan?.changes.map((change) => [change.name, wordsOf(change)]));
   const all = [...[...record.created, ...record.deleted].map(({ rule }) => formatRuleKey(rule)), ...record.fields];
-  const open = apply?.notConverged.map((name) => words.get(name) ?? name) ?? all;
+  const open = apply?.notConverged.map((name) => words.get(name) || name) ?? all;
   const left = `Not all that the apply changed was taken back. Not as before: ${joinSome(open, 12)}.`;
   const unseen = 'Nobody knows whether all that the apply changed was taken back: the result could not be verified.';
   const hint = over

@@ -725,6 +725,22 @@ describe('going back', () => {
     ]);
   });
 
+  it('does not name the providers that came back after the other fields were refused', async () => {
+    env = { ...env, RECONCILE_SECRET_X: 'canary-secret', PATH: process.env['PATH'] ?? '' };
+    manifests(before, `{default_client_mtu: 1300, ${provider('Okta').slice(1)}`);
+    expect((await run('m', ...bound)).code).toBe(0);
+    manifests(before, `{default_client_mtu: 1400, ${provider('Renamed').slice(1)}`);
+    const body = '{"errors":{"default_client_mtu":["is invalid"]}}';
+    const answer = () => {
+      const match = { method: 'PATCH', nth: 1, times: 1 };
+      world.simulator.faults.inject({ match, fault: { kind: 'status', status: 422, body } });
+      return 'n';
+    };
+    const back = await onTrial(answer, ...bound);
+    expect(world.simulator.configuration()).toMatchObject({ openid_connect_providers: [{ label: 'Okta' }] });
+    expect([back.code, back.err]).toEqual([5, expect.stringMatching(/Not as before: default_client_mtu\.\n/)]);
+  });
+
   it('is the headline of Markdown and HTML: nobody reads there that the change was applied', async () => {
     await prepared();
     const back = await onTrial('n', '--output', 'markdown=back.md', '--output', 'html=back.html');

@@ -141,7 +141,7 @@ async function findSides(invocation: Invocation): Promise<Sides> {
 
 /** The sides of `A..B`, or of `A` and the work tree; as git does, a side that is left out is HEAD. */
 async function findRevisions({ settings, terminal }: Invocation, written: string, root: string): Promise<Sides> {
-  requireGit(terminal.env, 'such a diff needs git', 'write the revisions into folders first (docs/how-to/ci.md)');
+  requireGit(terminal.env, 'diff of revisions needs git', 'write the revisions into folders first (docs/how-to/ci.md)');
   if (written.includes('...')) {
     const hint = 'write A..B; with --merge-base it means what A...B does to git';
     throw makeFailure('usage', `${written} has three dots`, hint);
