@@ -74,9 +74,10 @@ export function extendProfile<T extends Ruled, V>(
     }
     if (next === edges.length && port < end) put(port, profile.values[piece] as V);
   }
+  // A piece a port at most, which a call takes; `concat` would copy all twice.
   return {
-    starts: profile.starts.slice(0, from).concat(starts, profile.starts.slice(piece + 1)),
-    values: profile.values.slice(0, from).concat(values, profile.values.slice(piece + 1)),
+    starts: profile.starts.toSpliced(from, piece + 1 - from, ...starts),
+    values: profile.values.toSpliced(from, piece + 1 - from, ...values),
   };
 }
 

@@ -44,6 +44,13 @@ const everyKey: Fold<ReturnType<typeof itemOf>, string> = {
 };
 
 describe('rules laid on ports', () => {
+  it('are laid on at once for each port a rule of its own', () => {
+    const one = (port: number): Layer => ({ ports: { low: port, high: port }, key: port % 2 });
+    const all = Array.from({ length: 65_536 }, (_, port) => itemOf(one(port)));
+    const { starts, values } = extendProfile(makeFlatProfile(9), all, lowestKey, 'tcp');
+    expect([starts.length, starts.at(-1), values.at(-1)]).toEqual([65_536, 65_535, 1]);
+  });
+
   it('leave the lowest key at every port, in maximal ranges, laid on at once or in two rounds', () => {
     fc.assert(
       fc.property(layers, layers, (first, second) => {
