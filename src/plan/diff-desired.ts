@@ -73,7 +73,8 @@ function makeInput(
   const nothing = Object.fromEntries(configurationFields.map((field) => [field, null]));
   const lists = { openid_connect_providers: [], saml_identity_providers: [] };
   const fields = { ...nothing, ...lists, ...before.configuration?.fields } as unknown as ConfigurationFields;
-  const noLimit = { share: Number.POSITIVE_INFINITY };
+  const [noLimit, prune] = [{ share: Number.POSITIVE_INFINITY }, 'all' as const];
+  const noGuards = { prune, maxDeletes: noLimit, maxChanges: noLimit, allowEmpty: true, allowLockout: true };
   return {
     // Those that begin later are among the changed.
     desired: { ...after, rules: changed, upcoming: [] },
@@ -82,10 +83,7 @@ function makeInput(
     // Neither side holds rules that collide.
     profile: { ...profile, ruleUpdates: 'patch', refusesCollisions: false },
     scope,
-    options: {
-      ...options,
-      ...{ prune: 'all', maxDeletes: noLimit, maxChanges: noLimit, allowEmpty: true, allowLockout: true },
-    },
+    options: { ...options, ...noGuards },
   };
 }
 
@@ -132,8 +130,7 @@ export function findChanges(before: DesiredState, after: DesiredState, stays: re
 
 /** The traffic that differs at this time (ms since 1970) between rules that have times, and what differs later; null: too many looks. */
 export function compareTimes({ kept, left, changed, isNew }: ReturnType<typeof findChanges>, at: number) {
-  const owners = [...kept, ...left, ...changed].map(({ rule }) => rule.userId);
-  const users = new Set(owners.filter((user) => user !== null));
+  const users = new Set([...kept, ...left, ...changed].flatMap(({ rule }) => rule.userId ?? []));
   const all = { before: [...kept, ...left], after: [...kept, ...changed] };
   const sides = { ...selectNear(all, [...left, ...changed]), users };
   const effect = computeEffectAt(sides, at);

@@ -20,8 +20,7 @@ function linesOf(path: string, before: FieldValue, after: FieldValue): readonly 
   const areLists = Array.isArray(before) && Array.isArray(after);
   if (areLists && [...before, ...after].every(isMembers)) return listLines(path, before, after);
   if (JSON.stringify(before) === JSON.stringify(after)) return [];
-  const show = path === 'vpn_session_duration' ? formatSeconds : formatValue;
-  const [from, to] = [show(before), show(after)];
+  const [from = '', to = ''] = [before, after].map(path === 'vpn_session_duration' ? formatSeconds : formatValue);
   if (areLists && from.length + to.length > long) return listLines(path, before, after);
   return [{ path, text: shortenPair(from, to) }];
 }
@@ -40,9 +39,8 @@ function listLines(path: string, before: readonly FieldValue[], after: readonly 
   const [former, present] = [new Map(before.map((item, index) => [keysBefore[index], item])), new Set(keysAfter)];
   const placeOf = (key: string): string => `${path}[${shortenText(escapeControls(key), 80)}]`;
   const lines = after.flatMap((item, index) => {
-    const key = keysAfter[index] ?? '';
-    const place = placeOf(key);
-    const earlier = former.get(key);
+    const place = placeOf(keysAfter[index] ?? '');
+    const earlier = former.get(keysAfter[index]);
     return earlier === undefined
       ? [{ path: place, text: 'added' }, ...addedLines(place, item)]
       : linesOf(place, earlier, item);

@@ -17,11 +17,9 @@ export function summarisePlan(report: RunReport, plan: Plan): string {
   if (steps === 0 && create + update + deleted === 0) {
     const state = nameState(plan, isComparison);
     const head = later === '' ? state : `${later}. Now ${state.replace(/^./, (letter) => letter.toLowerCase())}`;
-    const idle = head === 'In sync' ? '; nothing to do' : '';
-    return `${head}: ${count(keep, 'object')} unchanged${skipped}${idle}.${refused}`;
+    return `${head}: ${count(keep, 'object')} unchanged${skipped}${head === 'In sync' ? '; nothing to do' : ''}.${refused}`;
   }
-  const counts = countActions(plan).map(([action, number]) => `${number} to ${action}`);
-  const head = [...counts, `${keep} unchanged`].join(', ');
+  const head = [...countActions(plan).map(([action, many]) => `${many} to ${action}`), `${keep} unchanged`].join(', ');
   const turning = later === '' ? '' : ` ${later}.`;
   return `${head}${skipped}.${isComparison ? '' : ` ${count(steps, 'request')}.`}${turning}${refused}${digest}`;
 }

@@ -69,11 +69,10 @@ async function compare(invocation: Invocation, sides: Sides, say: (text: string)
   const told = new Map([...before.told, ...after.told].map((problem) => [problem.summary, problem]));
   const seen = after.problems.filter(({ code }) => code !== 'unknown-secret'); // the sides tell theirs
   const found = [...seen, ...warnOfMovedNames(from, after)].sort(compareProblems);
-  const problems = [...told.values(), ...applyStrict(found, settings)];
   const to = isInvalid(found, settings) ? null : after.state;
   const context = { ...makeDesiredContext(invocation, null), options: readPlanOptions(settings, null) };
   return {
-    ...makeProblemReport(problems),
+    ...makeProblemReport([...told.values(), ...applyStrict(found, settings)]),
     root: sides.root,
     revision: after.revision,
     plan: to === null ? null : diffDesired({ ...context, before: from, after: to }),
