@@ -56,7 +56,7 @@ async function compare(invocation: Invocation, sides: Sides, say: (text: string)
     const { written, revision } = sides.before;
     const summary = describeInvalidBase(before.problems, written);
     const list = revision === undefined ? ` (\`reconcile validate ${written}\` lists them)` : '';
-    const hint = `compare with one without${list}, or with the server: \`reconcile plan ${sides.root ?? sides.after.written}\``;
+    const hint = `name manifests without errors${list}, or ask the server: \`reconcile plan ${sides.root ?? sides.after.written}\``;
     throw new Failure([makeError('base-invalid', summary, hint), ...before.told], exitCodes.invalid);
   }
   say(`reading ${sides.after.written}`);
