@@ -1,7 +1,6 @@
 import { collectReachable } from '../model/group-by.ts';
 import { formatRuleKey } from '../model/rule.ts';
-import { mayRebuild } from '../plan/operations.ts';
-import type { Step } from '../plan/plan.ts';
+import { mayRebuild, type Step } from '../plan/plan.ts';
 import { linkSteps, type Node, type Unit } from './step-graph.ts';
 
 /** What the caller allows at this moment. */

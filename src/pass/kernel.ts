@@ -3,7 +3,7 @@ import { readLive } from '../apply/read.ts';
 import { collectRuleNames, type KernelState, repairTargets, reportUnreadable } from '../enforcement/report.ts';
 import type { LiveRule } from '../model/rule.ts';
 import { type DesiredState, findNextBoundary, type LiveState } from '../model/state.ts';
-import { mayRebuild } from '../plan/operations.ts';
+import { mayRebuild } from '../plan/plan.ts';
 import type { PassDependencies, PassEnforcement } from './pass.ts';
 import { readContext } from './stages.ts';
 

@@ -6,8 +6,7 @@ import { formatRuleKey, isModifiedInPlace } from '../model/rule.ts';
 import { type FingerprintKey, Secret } from '../model/secret.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
 import { hasUnknownSecret } from './diff-configuration.ts';
-import { listRules } from './operations.ts';
-import { makeRequest, type Plan, type Step } from './plan.ts';
+import { listRules, makeRequest, type Plan, type Step } from './plan.ts';
 
 /** Ties what was reviewed to what is applied: `plan` covers the three others. Secrets count by fingerprint. */
 export interface PlanDigest extends Readonly<Record<'plan' | 'live' | 'manifests' | 'steps', string>> {

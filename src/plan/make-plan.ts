@@ -8,11 +8,10 @@ import { type ConfigurationDecision, decideConfiguration } from './decide-config
 import { compareTimes, findChanges, judgePlan } from './diff-desired.ts';
 import { warnOfUnbound } from './guard/guard-secrets.ts';
 import type { PlanInput } from './input.ts';
-import { listOperations } from './operations.ts';
 import { findExposure } from './order/exposure.ts';
 import { orderOperations } from './order/order.ts';
 import { breakCircles } from './order/sharing.ts';
-import { type Change, formatStepId, type Plan, type RuleChange } from './plan.ts';
+import { type Change, formatStepId, listOperations, type Plan, type RuleChange } from './plan.ts';
 
 /** The plan from live to desired: changes, ordered writes, traffic, refusals. A function of its input alone, in any order. */
 export function makePlan(input: PlanInput): Plan {

@@ -7,8 +7,7 @@ import {
 import { formatRuleKey } from '../../model/rule.ts';
 import { isInScope } from '../../model/state.ts';
 import type { DeleteLimit, PlanInput } from '../input.ts';
-import { mayRebuild } from '../operations.ts';
-import type { Change, Plan, Refusal } from '../plan.ts';
+import { type Change, mayRebuild, type Plan, type Refusal } from '../plan.ts';
 import { refuseCollisions } from './guard-collisions.ts';
 import { refuseSecrets } from './guard-secrets.ts';
 import { type Guarded, protectRefusals, refuseFailedTests } from './guard-traffic.ts';

@@ -1,4 +1,4 @@
-import { type Links, mayRebuild, type Operation } from '../operations.ts';
+import { type Links, mayRebuild, type Operation } from '../plan.ts';
 
 export interface DependencyInput {
   readonly operations: readonly Operation[];

@@ -1,5 +1,5 @@
 import { getOrMake } from '../../model/group-by.ts';
-import { type Links, mayRebuild, type Operation } from '../operations.ts';
+import { type Links, mayRebuild, type Operation } from '../plan.ts';
 import { groupConnected } from '../union-find.ts';
 
 /** What must come before what: deletes before creates that collide, and early operations before a rebuild. Returns the late ones too. */

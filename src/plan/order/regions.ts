@@ -6,7 +6,7 @@ import { type LaneRegions, layOver, noTraffic } from '../../policy/region.ts';
 import { indexRules } from '../../policy/rule-index.ts';
 import { getRank, noRank } from '../../policy/verdict.ts';
 import { eachMeeting } from '../meeting.ts';
-import { listRules, type Operation } from '../operations.ts';
+import { listRules, type Operation } from '../plan.ts';
 import { type Entry, formatClassKey, getVerdictIn, type RegionClass } from './ordering.ts';
 
 /** For each component (positions in `operations`): the rules that stay and share a packet with a rule of its own. */

@@ -2,8 +2,7 @@ import { getOrMake } from '../../model/group-by.ts';
 import type { Profile } from '../../model/profile.ts';
 import { collides } from '../../model/rule.ts';
 import { eachMeeting } from '../meeting.ts';
-import { type Links, listOperations, listRules, type Operation } from '../operations.ts';
-import type { RuleChange } from '../plan.ts';
+import { type Links, listOperations, listRules, type Operation, type RuleChange } from '../plan.ts';
 
 /** Which operations share a packet (`sharing`: pairs, even and odd), and, with collisions, which come before which (`blockers`). */
 export function relate(operations: readonly Operation[], refusesCollisions: boolean) {

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Rule } from '../../../src/model/rule.ts';
-import { listRules, type Operation } from '../../../src/plan/operations.ts';
 import { solveExactly } from '../../../src/plan/order/exact.ts';
 import { orderByRank } from '../../../src/plan/order/order.ts';
 import { compareCosts, type GapGroup, getVerdictIn, type Ordering } from '../../../src/plan/order/ordering.ts';
@@ -9,6 +8,7 @@ import { countRegions } from '../../../src/plan/order/regions.ts';
 import { findOrder, searchEffort, searchOrder } from '../../../src/plan/order/search.ts';
 import { relate } from '../../../src/plan/order/sharing.ts';
 import { measureCost } from '../../../src/plan/order/walk.ts';
+import { listRules, type Operation } from '../../../src/plan/plan.ts';
 import { accepted, liveOf, regionsOf, sourcesOf, type World, worldArbitrary } from '../../property/order-world.ts';
 import { runs } from '../../property/runs.ts';
 import { rule, user } from '../support.ts';
