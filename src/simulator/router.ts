@@ -1,8 +1,7 @@
 import { blank } from './cast.ts';
-import { ServerCrash } from './crash.ts';
 import type { Role, StoredUser } from './events.ts';
 import { negotiate } from './http/accept.ts';
-import { type JsonTerm, readObject, type TermMap } from './http/json.ts';
+import { type JsonTerm, readObject, ServerCrash, type TermMap } from './http/json.ts';
 import { type ParsedRequest, parseRequest, type RawRequest } from './http/request.ts';
 import { answerInvalid, crashAnswer, type HttpAnswer, json, notFound, unauthorized } from './http/response.ts';
 import { castRule, echo, noRule, storeValues } from './rules/change.ts';

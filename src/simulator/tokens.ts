@@ -1,6 +1,5 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import { ServerCrash } from './crash.ts';
-import { parseJson, readObject } from './http/json.ts';
+import { parseJson, readObject, ServerCrash } from './http/json.ts';
 
 export type TokenCheck = { readonly userId: string } | { readonly error: 'invalid_token' | 'no_resource_found' };
 

@@ -1,4 +1,4 @@
-import { ServerCrash } from './crash.ts';
+import { ServerCrash } from './http/json.ts';
 
 /** 8-4-4-4-12 bytes of whatever: the server looks no closer before it asks the database. */
 export function isUuidShaped(text: string): boolean {

@@ -1,8 +1,7 @@
 import http, { type IncomingHttpHeaders, type IncomingMessage, type RequestOptions } from 'node:http';
 import https from 'node:https';
 import { buffer } from 'node:stream/consumers';
-import { ServerCrash } from '../crash.ts';
-import { isMap, type JsonTerm, parseJson } from '../http/json.ts';
+import { isMap, type JsonTerm, parseJson, ServerCrash } from '../http/json.ts';
 
 /** Checks a discovery document's address: the reason why it is invalid, in the server's words, or undefined. */
 export type Discovery = (uri: string) => Promise<string | undefined>;

@@ -1,8 +1,7 @@
 import { existsSync } from 'node:fs';
 import { extname } from 'node:path';
 import { type Cast, castBoolean, castInteger, castString, castStrings, invalidMessage, trim } from '../cast.ts';
-import { ServerCrash } from '../crash.ts';
-import { isMap, type JsonTerm } from '../http/json.ts';
+import { isMap, type JsonTerm, ServerCrash } from '../http/json.ts';
 import { parseAddress, printAddress } from '../rules/address.ts';
 import { castInet, storeInet } from '../rules/inet.ts';
 

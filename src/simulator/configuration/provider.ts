@@ -1,7 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { blank, type Cast, castBoolean, castString, invalidMessage } from '../cast.ts';
-import { ServerCrash } from '../crash.ts';
-import { isMap, type JsonTerm, type TermMap } from '../http/json.ts';
+import { isMap, type JsonTerm, ServerCrash, type TermMap } from '../http/json.ts';
 import { type FieldErrors, sortKeys } from '../http/response.ts';
 import type { Discovery } from './discovery.ts';
 import { type Field, usual } from './fields.ts';

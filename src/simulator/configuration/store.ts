@@ -1,7 +1,6 @@
 import type { SimulatorClock } from '../clock.ts';
-import { ServerCrash } from '../crash.ts';
 import type { Configuration, TableEvents } from '../events.ts';
-import { type JsonTerm, readObject, type TermMap } from '../http/json.ts';
+import { type JsonTerm, readObject, ServerCrash, type TermMap } from '../http/json.ts';
 import { answerInvalid, type HttpAnswer, json, sortKeys } from '../http/response.ts';
 import type { SimulatorOptions } from '../options.ts';
 import { acceptDiscovery, fetchDiscovery } from './discovery.ts';

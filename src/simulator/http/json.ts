@@ -1,4 +1,5 @@
-import { ServerCrash } from '../crash.ts';
+/** The real server raised here: a 500 with only `content-length: 0`, and no change (observed: recordings/errors_by_accept). */
+export class ServerCrash extends Error {}
 
 /** A JSON number with a fraction or an exponent: the server tells 1.0 from 1. */
 export class Float {

@@ -1,6 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { ServerCrash } from '../crash.ts';
-import { isMap, type JsonTerm, parseJson, type TermMap } from './json.ts';
+import { isMap, type JsonTerm, parseJson, ServerCrash, type TermMap } from './json.ts';
 
 /** What arrived on the wire, with header names in lower case. */
 export interface RawRequest {

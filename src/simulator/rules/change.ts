@@ -1,6 +1,5 @@
 import { blank, type Cast, castString, invalidMessage } from '../cast.ts';
-import { ServerCrash } from '../crash.ts';
-import { isMap, type JsonTerm, parseJson, type TermMap } from '../http/json.ts';
+import { isMap, type JsonTerm, parseJson, ServerCrash, type TermMap } from '../http/json.ts';
 import { readUuid } from '../uuid.ts';
 import { castInet, storeInet } from './inet.ts';
 import { castPorts, formatPorts, storePorts } from './ports.ts';

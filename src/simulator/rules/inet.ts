@@ -1,5 +1,5 @@
 import { trim } from '../cast.ts';
-import { ServerCrash } from '../crash.ts';
+import { ServerCrash } from '../http/json.ts';
 import { type Address, formatAddressBits, parseAddress, printAddress } from './address.ts';
 
 /** An address with the mask that was written beside it; no mask means one host. */

@@ -1,6 +1,5 @@
 import { type Cast, trim } from '../cast.ts';
-import { ServerCrash } from '../crash.ts';
-import { Float, type JsonTerm } from '../http/json.ts';
+import { Float, type JsonTerm, ServerCrash } from '../http/json.ts';
 
 const badFormat = { message: 'bad format' };
 const reversed = { message: 'lower value cannot be higher than upper value' };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { checkMetadata, checkUri } from '../../../src/simulator/configuration/provider.ts';
 import { parseXml } from '../../../src/simulator/configuration/xml.ts';
-import { ServerCrash } from '../../../src/simulator/crash.ts';
+import { ServerCrash } from '../../../src/simulator/http/json.ts';
 
 const SAML = 'xmlns="urn:oasis:names:tc:SAML:2.0:metadata"';
 

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ServerCrash } from '../../../src/simulator/crash.ts';
-import { Float, isMap, type JsonTerm, parseJson } from '../../../src/simulator/http/json.ts';
+import { Float, isMap, type JsonTerm, parseJson, ServerCrash } from '../../../src/simulator/http/json.ts';
 import { runs } from '../../property/runs.ts';
 
 function plain(term: JsonTerm): unknown {
