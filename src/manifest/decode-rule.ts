@@ -3,10 +3,10 @@ import { makeError, relateTo } from '../model/problem.ts';
 import type { Action, RuleNotes } from '../model/rule.ts';
 import { decodeNotes, readTimezone } from './decode-notes.ts';
 import { type Decoding, getPlace, readName, readNetwork, readPorts, readUser, reportAt } from './decoding.ts';
-import { isList, type RuleManifest, type RuleTemplate, type TemplatePorts, type UserReference } from './manifest.ts';
+import { isList, type Manifest, type RuleTemplate, type TemplatePorts, type UserReference } from './manifest.ts';
 import { findChild, findScalar, type Node, type ScalarNode } from './node.ts';
 
-export function decodeRule(decoding: Decoding, root: Node): RuleManifest {
+export function decodeRule(decoding: Decoding, root: Node): Manifest {
   const named = readName(decoding, root);
   const spec = findChild(root, 'spec');
   const timezone = readTimezone(decoding, root);
@@ -16,7 +16,7 @@ export function decodeRule(decoding: Decoding, root: Node): RuleManifest {
   return { kind: 'Rule', ...named, rules: template === null ? [] : [template] };
 }
 
-export function decodeRuleSet(decoding: Decoding, root: Node): RuleManifest {
+export function decodeRuleSet(decoding: Decoding, root: Node): Manifest {
   const named = readName(decoding, root);
   const spec = findChild(root, 'spec');
   const defaults = findChild(spec, 'defaults');

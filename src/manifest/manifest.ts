@@ -77,30 +77,17 @@ interface Named<K extends Kind> {
   readonly place: Place;
 }
 
-export interface RuleManifest extends Named<'Rule' | 'RuleSet'> {
-  readonly rules: readonly RuleTemplate[];
-}
-
-export interface UsersManifest extends Named<'Users'> {
-  readonly users: readonly { readonly name: string; readonly id: string; readonly place: Place }[];
-}
+/** A name for a user, by a UUID. */
+type User = Readonly<Record<'name' | 'id', string>> & { readonly place: Place };
 
 export interface GroupManifest extends Named<'Group'> {
   readonly members: readonly UserReference[];
-}
-
-export interface NetworkManifest extends Named<'Network'> {
-  readonly networks: readonly Written<Network>[];
 }
 
 export interface PolicyCaseTemplate extends Omit<PolicyCase, 'user' | 'at'> {
   readonly user: UserReference | 'any' | null;
   /** The rules of then are meant, ms since 1970. */
   readonly at?: number;
-}
-
-export interface PolicyTestManifest extends Named<'PolicyTest'> {
-  readonly cases: readonly PolicyCaseTemplate[];
 }
 
 export interface OverlayManifest extends Named<'Overlay'> {
@@ -125,11 +112,11 @@ export interface ConfigurationManifest extends Named<'Configuration'> {
 
 /** One validated document of a known kind and version. */
 export type Manifest =
-  | RuleManifest
-  | UsersManifest
+  | (Named<'Rule' | 'RuleSet'> & { readonly rules: readonly RuleTemplate[] })
+  | (Named<'Users'> & { readonly users: readonly User[] })
   | GroupManifest
-  | NetworkManifest
-  | PolicyTestManifest
+  | (Named<'Network'> & { readonly networks: readonly Written<Network>[] })
+  | (Named<'PolicyTest'> & { readonly cases: readonly PolicyCaseTemplate[] })
   | OverlayManifest
   | ConfigurationManifest;
 
