@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { extname } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { type Cast, castBoolean, castInteger, castString, castStrings, invalidMessage, trim } from '../cast.ts';
 import { isMap, type JsonTerm, ServerCrash } from '../http/json.ts';
 import { parseAddress, printAddress } from '../rules/address.ts';
@@ -31,7 +32,7 @@ function castWith(cast: (term: JsonTerm) => Cast<unknown>, empty: unknown = null
   return (term, stored) => {
     const result = term === '' ? { value: empty } : cast(term);
     if ('message' in result) return { errors: [result.message], changes: false };
-    return { value: result.value, changes: !isSameValue(stored, result.value) };
+    return { value: result.value, changes: !isDeepStrictEqual(stored, result.value) };
   };
 }
 
@@ -106,14 +107,6 @@ export const plainFields: Readonly<Record<string, Field>> = {
   vpn_session_duration: integer(0n, 2_147_483_647n, false),
 };
 
-/** Equal as shown: what counts as "no change". */
-function isSameValue(left: unknown, right: unknown): boolean {
-  return printed(left) === printed(right);
-}
-
-const printed = (value: unknown): string =>
-  JSON.stringify(value, (_, item: unknown) => (typeof item === 'bigint' ? `${item}n` : item));
-
 /** Host names as the server checks them: letters, digits, dot, underscore and hyphen in any order, maybe a port. */
 function hostProblems(text: string, allowPort: boolean): string[] {
   const [, host = text, port] = /^([^:]*):([+-]?[0-9]+)$/.exec(text) ?? [];
@@ -167,7 +160,9 @@ export const logoField: Field = {
   ...usual,
   cast: (term, stored) => {
     const cast = castLogo(term);
-    return cast.changes ? { ...cast, changes: !isSameValue(cast.value, {}) || !isSameValue(stored, {}) } : cast;
+    return cast.changes
+      ? { ...cast, changes: !isDeepStrictEqual(cast.value, {}) || !isDeepStrictEqual(stored, {}) }
+      : cast;
   },
 };
 
