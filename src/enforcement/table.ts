@@ -52,14 +52,10 @@ export const userChainName = new RegExp(`^user${uuid}$`);
 
 /** The kind of a set that holds rules, by its name; null for another name. */
 export function readSetKind(name: string): SetKind | null {
-  const match = ruleSetName.exec(name);
-  if (match === null) return null;
-  return {
-    userId: match[1] ?? null,
-    family: match[2] === 'ip' ? 4 : 6,
-    action: match[3] === 'accept' ? 'accept' : 'drop',
-    withPorts: match[4] !== undefined,
-  };
+  const [, userId = null, ip, action, layer] = ruleSetName.exec(name) ?? [];
+  if (ip === undefined) return null;
+  const withPorts = layer !== undefined;
+  return { userId, family: ip === 'ip' ? 4 : 6, action: action === 'accept' ? 'accept' : 'drop', withPorts };
 }
 
 export function formatSetName(kind: SetKind): string {
