@@ -22,16 +22,13 @@ export function chooseRenewal({ durationMs }: Pick<LeaseSettings, 'durationMs'>)
   return Math.floor(durationMs / 12);
 }
 
-/** Why a turn came to nothing, for the log. */
+/** Why a turn came to nothing, for the log, and what to do. */
 export class NotRenewed extends Error {
-  override readonly name = 'NotRenewed';
   readonly code: string;
-  readonly hint: string;
 
   constructor(code: string, hint: string) {
-    super(code);
+    super(hint);
     this.code = code;
-    this.hint = hint;
   }
 }
 
@@ -163,7 +160,7 @@ function followContact({ clock, logger }: LeaseSettings) {
     },
     failed(error: unknown): void {
       const code = error instanceof Error && error.name === 'TimeoutError' ? 'timeout' : getErrorCode(error);
-      const hint = error instanceof NotRenewed ? error.hint : 'it is tried again';
+      const hint = error instanceof NotRenewed ? error.message : 'it is tried again';
       if (code !== said) logger.warn('The lease could not be renewed', { code, hint });
       said = code;
       problem = `the lease cannot be renewed (${code}): ${hint}`;
