@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { findOpenGaps } from '../../../../src/apply/open-gaps.ts';
-import type { LoggedRequest } from '../../../../src/simulator/exchanges.ts';
+import type { LoggedRequest } from '../../../../src/simulator/server.ts';
 import type { World } from '../sidecar.ts';
 import type { Chaos } from './deeds.ts';
 import type { Model } from './model.ts';
