@@ -1544,6 +1544,18 @@ describe('the GitLab template', () => {
     const ran = await run('gitlab', environment({ ...request, RECONCILE_TOKEN: apiToken, RECONCILE_PATH: 'p' }), clone);
     expect([ran.code, readFileSync(victim, 'utf8')]).toEqual([0, 'mine']);
     expect(readFileSync(path.join(clone, 'plan.md'), 'utf8')).toContain('10.1.0.0/16');
+    // A job that ends before its plan leaves no other one as its artifact.
+    for (const name of ['plan.md', 'plan.json']) writeFileSync(path.join(clone, name), 'In sync');
+    writeFileSync(path.join(clone, 'p/.gitattributes'), '*.yaml ident\n');
+    execFileSync('git', ['add', '-A'], { cwd: clone });
+    const ended = await run(
+      'gitlab',
+      environment({ ...request, RECONCILE_TOKEN: apiToken, RECONCILE_PATH: 'p' }),
+      clone,
+    );
+    expect([ended.code, ...['plan.md', 'plan.json'].map((name) => existsSync(path.join(clone, name)))]).toEqual([
+      ...[1, false, false],
+    ]);
   });
 
   it('applies on the default branch, with arguments of its own, whose quotes keep words together', async () => {
