@@ -76,6 +76,8 @@ export interface SourceContent {
   readonly files: readonly SourceFile[];
   /** On files beside the manifests that are not read. */
   readonly notes?: readonly Problem[];
+  /** Whether a file that manifests name is a link in the commit, or lies behind one: it is not among the files. */
+  readonly isLinked?: boolean;
 }
 
 /** What reading a source gave. Without content the problems say why. */

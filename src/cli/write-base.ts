@@ -41,8 +41,11 @@ const { values: given } = parseArgs({
   },
 });
 const fetch = ['fetch', '--no-tags', '--no-filter', '--refmap=', '--no-write-fetch-head'];
+const minutes = 5;
+const signal = AbortSignal.timeout(minutes * 60_000);
 void main().catch((error: Error) => {
-  say(error instanceof Failure ? renderProblems(error.problems, false).trimEnd() : error.message, 1);
+  const text = error instanceof Failure ? renderProblems(error.problems, false).trimEnd() : error.message;
+  say(signal.aborted ? `this step did not end within ${minutes} minutes (${text})` : text, 1);
 });
 
 async function main(): Promise<void> {
@@ -50,7 +53,7 @@ async function main(): Promise<void> {
   const [directory, out] = [resolve(given.path), resolve(given.out)];
   rmSync(out, { recursive: true, force: true });
   mkdirSync(out, { recursive: true });
-  const git = { environment: process.env, signal: new AbortController().signal };
+  const git = { environment: process.env, signal };
   const settingsFile = await copySettings(git, resolve(given.config));
   if (settingsFile !== '') writeFileSync(join(out, 'config'), settingsFile);
   if (!existsSync(`${directory}/`)) return; // not there, or one file: the plan says it
@@ -74,7 +77,11 @@ async function main(): Promise<void> {
   if (commit === null) return say(`the plan is not compared with its base, which this clone lacks; ${fetchAll}`, code);
   if (failOn.includes('drift') && (await differ(reading, [commit, await repository.commitOf(base)])))
     say(`${shorten(base)} has other manifests by now: they count as drift until the branch is updated`, 0);
-  await writeBase({ ...reading, ref: commit }, now, out);
+  await writeBase({ ...reading, ref: commit }, now, out).catch((error: unknown) => {
+    // A clone that lacks some of it is the job's to mend; what the branch holds, only a request can.
+    if (!(error instanceof Failure) || error.problems[0]?.code === 'base') throw error;
+    say(`the plan is not compared with its base, which cannot be read: ${error.problems[0]?.summary}`, code);
+  });
 }
 
 /** Writes why the commit of a job that runs again is only planned, where the default branch has other manifests by now. */
@@ -111,13 +118,14 @@ async function differ(reading: Reading, commits: readonly (string | null)[]) {
   const [before, after] = await Promise.all(read);
   // What is tracked in neither is made anew by each job.
   const isTold = before && after && before.files.length + after.files.length > 0;
-  return isTold ? !isDeepStrictEqual(before, after) : null;
+  return !isTold || before.isLinked || after.isLinked ? null : !isDeepStrictEqual(before, after);
 }
 
 async function readCommit(request: Reading) {
-  const { files } = mustRead(await readAtRef(request));
+  const { files, isLinked } = mustRead(await readAtRef(request));
   const named = files.map((file) => ({ ...file, name: [...request.path, file.path].join('/') }));
-  return { files: named, values: mustRead(await readFilesAtRef(request)) };
+  const values = mustRead(await readFilesAtRef(request));
+  return { files: named, values, isLinked: isLinked || values.includes(null) };
 }
 
 const shorten = (ref: string): string => ref.replace('refs/remotes/', '');
@@ -164,10 +172,10 @@ function nameRepository(address: string): string {
   return url.replace(/^(?:\w+:\/\/)?(?:[^/@]*@)?|(?:\.git)?\/*$/g, '').replace(/:(?!\d+\/)\/*/, '/');
 }
 
-/** The files of HEAD; throws where Git's attributes give a checkout other contents (`text` and `eol` change ends of lines alone). */
+/** The files of HEAD, if Git's attributes give a checkout no other ones (`text` and `eol` change ends of lines alone); else throws. */
 async function readHeadFiles(repository: GitRepository, reading: Reading) {
-  // What no reader of commits takes is no base either, and the sidecar refuses it.
-  const { files } = await readCommit(reading).catch(() => ({ files: [] }));
+  if (reading.ref === '') return [];
+  const { files } = await readCommit(reading);
   const values = reading.files.flatMap((file) => findInWorkTree(reading.directory, file)?.join('/') || []);
   const asked = [...files.map((file) => file.name), ...values];
   const found = await repository.attributesOf(asked, ['ident', 'working-tree-encoding', 'filter']);
@@ -201,7 +209,7 @@ async function findBase(repository: GitRepository, head: string, name: string): 
   return commit === null || commit === name ? commit : await repository.mergeBaseOf(commit, head);
 }
 
-/** Writes the files of a commit where the repository has them, below OUT/tree. */
+/** Writes the files of the base where the repository has them, below OUT/tree. */
 async function writeBase(request: Reading, now: readonly SourceFile[], out: string) {
   const { files, values } = await readCommit(request);
   const tree = join(out, 'tree');

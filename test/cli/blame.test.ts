@@ -325,7 +325,7 @@ describe('a history', () => {
     );
   });
 
-  it('skips and names a commit with a link to what is not read under its own name', async () => {
+  it('skips and names a commit with a link that has the name of a manifest', async () => {
     commit([{ files: { 'net/a.yaml': rulesText('a', [closed]), 'net/.b.yaml': rulesText('b', [open]) }, parents: [] }]);
     execFileSync('git', ['checkout', '-q', 'main'], { cwd: folder });
     const who = ['-c', 'user.name=a', '-c', 'user.email=a@example.test'];
@@ -341,8 +341,7 @@ describe('a history', () => {
     ]) {
       const { code, out, err } = await cli(asked);
       expect([code, out]).toEqual([0, expect.stringContaining('commit 0')]);
-      expect(err.match(/is skipped/g)).toHaveLength(1);
-      expect(err).toContain('(link to .b.yaml) is skipped: link.yaml is a symbolic link, which is not followed');
+      expect(err.match(/is skipped: link.yaml is a symbolic link, which is not followed/g)).toHaveLength(2);
     }
   });
 

@@ -432,7 +432,7 @@ describe('revisions', () => {
     );
   });
 
-  it('with a link to what is not read under its own name are refused, and those with another name of a file are not', async () => {
+  it('with a link that has the name of a manifest are refused, and those with another name of a file are not', async () => {
     history();
     put('net/.shared/b.yaml', rulesText(web).replace('name: lab', 'name: b'));
     put(
@@ -444,13 +444,13 @@ describe('revisions', () => {
       rulesText('name: d, action: drop, destination: 172.18.0.0/16').replace('name: lab', 'name: d'),
     );
     for (const target of ['sub/c.yaml', './sub/c.yaml']) {
-      symlinkSync(target, join(folder, 'net/link.yaml'));
+      symlinkSync(target, join(folder, 'net/link.txt'));
       git('add', '.');
       git('commit', '-qm', `link to ${target}`);
       expect(await diff(['HEAD', 'net'])).toMatchObject({ err: '', out: expect.stringContaining('No differences') });
-      rmSync(join(folder, 'net/link.yaml'));
+      rmSync(join(folder, 'net/link.txt'));
     }
-    for (const target of ['.shared/b.yaml', '../outside/d.yaml', join(folder, 'net/sub/c.yaml'), 'sub/../rules.yaml']) {
+    for (const target of ['sub/c.yaml', '.shared/b.yaml', '../outside/d.yaml', 'sub/../rules.yaml']) {
       symlinkSync(target, join(folder, 'net/link.yaml'));
       git('add', '.');
       git('commit', '-qm', `link to ${target}`);

@@ -426,8 +426,10 @@ describe('threats by way of Git', () => {
     upstream.commit({ 'a.yaml': 'a: 1\n', 'link.yaml': { link: '/etc/passwd' } });
     expect(codes(await source().read(signal))).toEqual(['not-a-regular-file']);
     upstream.commit({ 'link.yaml': null, 'dir/x.yaml': 'x: 1\n', elsewhere: { link: 'dir' } });
-    expect(names(await source().read(signal))).toEqual(['a.yaml', 'dir/x.yaml']);
+    expect(codes(await source().read(signal))).toEqual(['not-a-regular-file']);
     expect(codes(await source({ at: 'elsewhere' }).read(signal))).toEqual(['git-path-missing']);
+    upstream.commit({ elsewhere: null });
+    expect(names(await source().read(signal))).toEqual(['a.yaml', 'dir/x.yaml']);
     // A submodule of any name: its manifests would be missing here, and their rules be deleted.
     for (const name of ['sub.yaml', 'dir/shared']) {
       upstream.git('update-index', '--add', '--cacheinfo', `160000,${'1'.repeat(40)},${name}`);

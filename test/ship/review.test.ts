@@ -1009,6 +1009,96 @@ describe('the Action', () => {
     expect(await again(first, '.')).toBe('has');
   });
 
+  it('only plans an older push that runs again where what it compares lies behind a link', async () => {
+    const { checkOut } = openRequest(opens);
+    const [work, origin] = [path.join(folder, 'work'), path.join(folder, 'o.git')];
+    const commit = (files: Readonly<Record<string, string>>, links: Readonly<Record<string, string>> = {}): string => {
+      for (const [name, text] of Object.entries(files)) writeFileSync(path.join(work, name), text);
+      for (const [name, target] of Object.entries(links)) {
+        rmSync(path.join(work, name), { force: true });
+        symlinkSync(target, path.join(work, name));
+      }
+      gitAt(work, 'add', '-A');
+      gitAt(work, 'commit', '-q', '-m', 'change');
+      gitAt(work, 'push', '-q', '-f', origin, 'HEAD:main');
+      return gitAt(work, 'rev-parse', 'HEAD');
+    };
+    const again = async (sha: string, values: string): Promise<void> => {
+      const clone = checkOut('main', 'whole');
+      gitAt(clone, 'checkout', '-q', '--detach', sha);
+      const job = { GITHUB_REF: 'refs/heads/main', GITHUB_REF_NAME: 'main', GITHUB_SHA: sha };
+      const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: `--max-changes 100% --values ${values}` };
+      const variables = { ...environment({ repository: { default_branch: 'main' } }, inputs), ...job };
+      const template = { RECONCILE_TOKEN: apiToken, RECONCILE_PATH: 'p_1', RECONCILE_VALUES: values };
+      const other = { ...template, CI_DEFAULT_BRANCH: 'main', RECONCILE_BASE_URL: world.sim.url };
+      for (const ran of [await run('github', variables, clone), await run('gitlab', other, clone)]) {
+        const held = 'is not the newest commit of origin/main, which may have other manifests';
+        expect([ran.code, ran.output, world.live()]).toEqual([0, expect.stringContaining(held), []]);
+      }
+    };
+    const vendor = named('vendor', ['action: accept, destination: "$', '{net}"'].join(''));
+    const old = { 'p_1/vendor.yaml': vendor, 'old.yaml': 'net: 10.9.0.0/16\n', 'plain.yaml': 'net: 10.8.0.0/16\n' };
+    const linked = commit(old, { 'values.yaml': 'old.yaml' });
+    commit({ 'old.yaml': 'net: 10.9.9.0/24\n' });
+    await again(linked, 'values.yaml');
+    const provider = '{id: a, label: A, auto_create_users: false, metadata: {file: idp.xml}}';
+    const manifest = `{kind: Configuration, apiVersion: firezone/v0, metadata: {name: c}, spec: {saml_identity_providers: [${provider}]}}`;
+    const saml = (name: string): string =>
+      `<md:EntityDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata" entityID="https://${name}.example/x"/>`;
+    const documents = { 'p_1/c.yaml': manifest, 'p_1/one.xml': saml('one'), 'p_1/two.xml': saml('two') };
+    const one = commit(documents, { 'p_1/idp.xml': 'one.xml' });
+    commit({}, { 'p_1/idp.xml': 'two.xml' });
+    await again(one, 'plain.yaml');
+  });
+
+  it.each([
+    ['a link to a folder elsewhere', 'cache is a symbolic link', ['ln', '-s', '/home/dev/.cache/x', 'p_1/cache']],
+    ['a manifest that is a link', 'b.yaml is a symbolic link', ['ln', '-s', 'closed.yaml', 'p_1/b.yaml']],
+    ['a link to itself', 'ln is a symbolic link', ['ln', '-s', 'ln', 'p_1/ln']],
+    ['a name with a tab', 'the file name b\\tc.yaml holds control', ['cp', 'p_1/closed.yaml', 'p_1/b\tc.yaml']],
+    [
+      'a submodule',
+      'sub is a submodule',
+      ['git', 'update-index', '--add', '--cacheinfo', `160000,${'1'.repeat(40)},p_1/sub`],
+    ],
+  ] as const)(
+    'a request that adds %s fails by its name, and one that takes it out is reviewed',
+    async (_, words, add) => {
+      const { start, checkOut } = openRequest(opens);
+      const [work, origin] = [path.join(folder, 'work'), path.join(folder, 'o.git')];
+      gitAt(work, 'checkout', '-q', '--detach', start);
+      writeFileSync(path.join(work, '.gitattributes'), 'closed.yaml ident\n'); // what cannot be read hides no attribute
+      execFileSync(add[0], add.slice(1), { cwd: work });
+      if (add[0] !== 'git') gitAt(work, 'add', '-A');
+      gitAt(work, 'commit', '-q', '-m', 'bad');
+      const bad = gitAt(work, 'rev-parse', 'HEAD');
+      gitAt(work, 'push', '-q', '-f', origin, `${bad}:refs/heads/feature`);
+      const review = async (base: string, more = ''): Promise<readonly Ran[]> => {
+        const head = gitAt(origin, 'rev-parse', 'feature');
+        const clone = checkOut('feature', 'whole');
+        gitAt(clone, 'update-ref', 'refs/remotes/origin/main', base);
+        const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: more };
+        const variables = { ...environment(requestOf(head), inputs), ...onMain, GITHUB_SHA: head };
+        const template = { CI_MERGE_REQUEST_IID: '3', CI_MERGE_REQUEST_DIFF_BASE_SHA: base, CI_DEFAULT_BRANCH: 'main' };
+        const job = { RECONCILE_PATH: 'p_1', RECONCILE_TOKEN: apiToken, RECONCILE_BASE_URL: world.sim.url };
+        const failing = more === '' ? {} : { RECONCILE_FAIL_ON: 'opens' };
+        return [await run('github', variables, clone), await run('gitlab', { ...template, ...job, ...failing }, clone)];
+      };
+      const refused = [1, expect.stringContaining(words)];
+      for (const { code, output } of await review(start)) expect([code, output]).toEqual(refused);
+      gitAt(work, 'reset', '-q', '--hard', start);
+      gitAt(work, 'clean', '-qfd');
+      gitAt(work, 'reset', '-q', '--soft', bad);
+      gitAt(work, 'commit', '-q', '-m', 'mended');
+      gitAt(work, 'push', '-q', '-f', origin, 'HEAD:refs/heads/feature');
+      for (const { code, output } of await review(bad)) {
+        expect([code, output]).toEqual([0, expect.stringContaining(words)]);
+        expect(output).toMatch(/^(?:::warning::)?the plan is not compared with its base, which cannot be read: /m);
+      }
+      for (const { code, output } of await review(bad, '--fail-on opens')) expect([code, output]).toEqual(refused);
+    },
+  );
+
   it('holds an older commit where a clone without trees, or what an earlier job fetched, cannot tell; warns where none was fetched', async () => {
     const { start, target, checkOut } = openRequest(opens);
     const origin = path.join(folder, 'o.git');

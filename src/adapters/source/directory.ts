@@ -8,7 +8,7 @@ import { isManifestPath } from '../../manifest/manifest.ts';
 import { digestFiles } from '../../model/digest-files.ts';
 import { compareText, makeError, type Problem } from '../../model/problem.ts';
 import type { Source, SourceFile, SourceReading } from '../../ports.ts';
-import { describeJson, isJsonPath, largestJson, mostJson, noteJson, refuseBeyond } from './limits.ts';
+import { describeJson, isJsonPath, largestJson, mostJson, noteJson, refuseBeyond, refuseTooLarge } from './limits.ts';
 import { explainReason, getFileKind, readRegularFile } from './regular-file.ts';
 
 /** How often a directory that changes while it is read is read again before giving up. */
@@ -16,7 +16,7 @@ const attempts = 3;
 /** Files open at once. */
 const width = 16;
 
-/** Manifests below a directory, hidden names left out, links followed inside only. One that cannot be read gives no content. */
+/** Manifests below a directory by all their names but hidden ones, links followed inside only. One that cannot be read gives no content. */
 export function createDirectorySource(root: string, limits: Limits): Source {
   return {
     description: root,
@@ -84,17 +84,21 @@ interface Walk {
   readonly problems: Problem[];
   readonly realRoot: string;
   readonly limits: Limits;
-  /** Real paths already listed: a file that two names lead to counts once. */
+  /** Real paths of the folders that were listed. */
   readonly seen: Set<string>;
+  /** Entries of folders that were listed by another name before: a few links can stand for billions of paths. */
+  again: number;
 }
 
 /** Lists the manifests below `root`, sorted by path, without opening any. */
 async function listManifests(root: string, limits: Limits): Promise<Pick<Walk, 'files' | 'json' | 'problems'>> {
   const rooted = await resolveRoot(root);
   if (typeof rooted !== 'string') return { files: [], json: [], problems: [rooted] };
-  const walk: Walk = { realRoot: rooted, limits, files: [], json: [], problems: [], seen: new Set() };
+  const walk: Walk = { realRoot: rooted, limits, files: [], json: [], problems: [], seen: new Set(), again: 0 };
   await walkDirectory(walk, { real: rooted, path: '', above: [] });
   if (walk.files.length > limits.files) walk.problems.push(refuseBeyond(limits, 'files'));
+  const many = `links to folders give more than ${limits.files} entries another name`;
+  if (walk.again > limits.files) walk.problems.push(refuseTooLarge(many, 'limits.files'));
   if (walk.files.length === 0 && walk.problems.length === 0) walk.problems.push(nothingThere(root, walk.json));
   walk.files.sort((a, b) => compareText(a.path, b.path));
   return walk;
@@ -116,7 +120,7 @@ interface Directory {
 }
 
 async function walkDirectory(walk: Walk, directory: Directory): Promise<void> {
-  if (walk.files.length > walk.limits.files) return;
+  if (Math.max(walk.files.length, walk.again) > walk.limits.files) return;
   if (directory.above.length > walk.limits.depth) {
     walk.problems.push(refuseBeyond(walk.limits, 'depth', directory.path));
     return;
@@ -128,6 +132,8 @@ async function walkDirectory(walk: Walk, directory: Directory): Promise<void> {
     walk.problems.push(refuseEntry(directory.path || '.', `cannot be listed: ${explainReason(error)}`));
     return;
   }
+  if (walk.seen.has(directory.real)) walk.again += entries.length;
+  walk.seen.add(directory.real);
   // Hidden names hold editor locks, .git, and the ..data links of a mounted ConfigMap, whose files are linked by name.
   const sorted = [...entries].sort((a, b) => compareText(a.name, b.name));
   for (const entry of sorted) if (!entry.name.startsWith('.')) await visit(walk, directory, entry);
@@ -162,11 +168,8 @@ async function visit(walk: Walk, directory: Directory, found: Dirent): Promise<v
   if (!inside) refuse('is a link that leads out of the directory, or into .git; links are followed inside it only');
   else if (above.includes(real)) refuse('is a link that leads back to a directory above it');
   else if (!stats.isFile() && !stats.isDirectory()) refuse(`is ${getFileKind(stats)}, not a regular file`);
-  else if (!walk.seen.has(real)) {
-    walk.seen.add(real);
-    if (stats.isFile()) walk.files.push(file());
-    else await walkDirectory(walk, { real, path, above });
-  }
+  else if (stats.isFile()) walk.files.push(file());
+  else await walkDirectory(walk, { real, path, above });
 }
 
 async function resolveEntry(path: string): Promise<{ real: string; stats: BigIntStats } | string> {

@@ -12,7 +12,7 @@ import type { SourceContent, SourceFile } from '../../ports.ts';
 import { control } from './git-address.ts';
 import { type GitAnswer, GitError, type GitRepository, type TreeEntry } from './git-repository.ts';
 import { listManifestEntries, maxTreeBytes } from './git-tree.ts';
-import { describeJson, noteJson, refuseBeyond } from './limits.ts';
+import { describeJson, noteJson, refuseBeyond, refuseTooLarge } from './limits.ts';
 import { findInWorkTree } from './work-tree.ts';
 
 /** Which manifests of a commit to read, and how much of them. */
@@ -52,18 +52,21 @@ export async function loadContent(request: ContentRequest): GitAnswer<SourceCont
   if (linked) return fail(linked);
   if (manifests.value.length === 0)
     return fail(makeError('no-manifests', `${noYaml}${describeJson(json)}`, nothingDeleted));
-  const others: TreeEntry[] = [];
-  for (const path of new Set(await settings.references(manifests.value))) {
-    const parts = path.split('/');
-    if (isManifestPath(path) || parts.includes('..')) continue;
-    const [entry] = await findBelow(repository, [{ tree: root, path: parts }]);
-    if (entry?.type === 'file') others.push({ ...entry, path });
-  }
-  const named = await readFiles(request, others);
-  if (!named.ok) return named;
+  const named = new Set(await settings.references(manifests.value));
+  const paths = [...named].filter((path) => !isManifestPath(path) && !path.split('/').includes('..'));
+  if (paths.length > limits.files)
+    return fail(refuseTooLarge(`the manifests name more than ${limits.files} files`, 'limits.files'));
+  const found = await findBelow(
+    repository,
+    paths.map((path) => ({ tree: root, path: path.split('/') })),
+  );
+  const others = found.flatMap((entry, at) => (entry?.type === 'file' ? { ...entry, path: paths[at] ?? '' } : []));
+  const read = await readFiles(request, others);
+  if (!read.ok) return read;
   // By their names: nothing is fetched for a note.
   const notes = json.flatMap(({ path }) => noteJson(path, null));
-  return ok({ revision: commit, files: [...manifests.value, ...named.value], notes });
+  const isLinked = found.some((entry) => entry?.type === 'link' || entry?.type === 'submodule');
+  return ok({ revision: commit, files: [...manifests.value, ...read.value], notes, isLinked });
 }
 
 /** A file by its path from the root in each of these commits; null where it is no regular file of a megabyte, undefined without it. */
@@ -143,21 +146,16 @@ function readPlain(path: string): Uint8Array | null {
   return stat?.isFile() && stat.size <= largestPlain ? attempt(() => readFileSync(path), null) : null;
 }
 
-/** Files from the contents of their entries; a problem for a manifest that is encrypted, in Git LFS, or behind a link. */
+/** Files from the contents of their entries, links left out; a problem for a manifest that is encrypted, or in Git LFS. */
 export function makeFiles(
   entries: readonly TreeEntry[],
   contents: ReadonlyMap<string, Buffer>,
   hashOf: (id: string, bytes: Buffer) => string,
 ): Result<readonly SourceFile[], Problem> {
   const files: SourceFile[] = [];
-  const regular = new Set(entries.flatMap(({ path, type }) => (type === 'file' ? path : [])));
   for (const { path, id, type } of entries) {
+    if (type === 'link') continue;
     const bytes = contents.get(id) ?? Buffer.alloc(0);
-    if (type === 'link') {
-      // What it leads to is read under its own name, or no manifest.
-      if (!isManifestPath(path) || regular.has(findTarget(path, bytes.toString()))) continue;
-      return fail(refuseLink(path, ''));
-    }
     if (isManifestPath(path) && encrypted.test(bytes.toString('latin1', 0, 60)))
       return fail(makeError('git-lfs', `${path} is encrypted, or a pointer of Git LFS`, 'commit the file itself'));
     files.push({ path, bytes, hash: hashOf(id, bytes) });
@@ -170,7 +168,7 @@ function refuseLink(path: string, to: '' | ' to a folder' | ' that may lead to a
   return makeError('not-a-regular-file', `${path} is a symbolic link${to}, which is not followed`, hint);
 }
 
-/** By commit the problem of a link that leads, or may lead, to a folder, whose manifests a checkout would show. */
+/** By commit the problem of a link that leads to a folder, whose manifests a checkout would show, or may lead to one. */
 export async function findLinkedFolders(
   repository: GitRepository,
   path: readonly string[],
@@ -181,34 +179,26 @@ export async function findLinkedFolders(
   const asked = commits.flatMap(({ commit, links }) =>
     links.map((link) => {
       const place = findTarget(posix.join(...path, link.path), targets.get(link.id)?.toString() ?? '');
-      // What leads out of the repository is left alone, as a file is; git follows links, though none with `./` in it.
-      const inside = /^\.\.(\/|$)/.test(place) ? link.id : `${commit}:${place.replace(/^\.$|\/$/, '')}`;
-      return { commit, link, name: place === '' ? commit : inside, tree: treeOf(commit), path: place.split('/') };
+      return { commit, link, place, tree: treeOf(commit), path: place ?? [] };
     }),
   );
-  const heads = await repository.headsOf(asked.map(({ name }) => name));
-  // Git tells neither what a partial clone lacks from what is nowhere, nor what lies behind a link to `./x`.
   const ends = await findBelow(repository, asked);
   const problems = new Map<string, Problem>();
-  for (const [index, one] of asked.entries()) {
-    const end = ends[index]?.type ?? 'file';
-    const type = heads[index]?.type ?? end;
-    const from = posix.relative(path.join('/'), one.path.join('/'));
-    // A folder that no link stands before is read under its own name.
-    const isRead = end === 'tree' && from.split('/').every((part) => part !== '' && !part.startsWith('.'));
-    if (isRead || type === 'file' || type === 'blob') continue;
+  for (const [index, { commit, link, place }] of asked.entries()) {
+    const type = place === null ? 'link' : (ends[index]?.type ?? 'file'); // nothing there leads to no folder
     const to = type === 'tree' ? ' to a folder' : ' that may lead to a folder';
-    problems.set(one.commit, problems.get(one.commit) ?? refuseLink(one.link.path, to));
+    if (type !== 'file') problems.set(commit, problems.get(commit) ?? refuseLink(link.path, to));
   }
   return problems;
 }
 
-/** The path that a link leads to; empty where that cannot be told, as behind `..` out of a folder, which may be a link itself. */
-function findTarget(path: string, target: string): string {
+/** The path that a link leads to; null where that cannot be told: outside, or behind `..` out of a folder, which may be a link. */
+function findTarget(path: string, target: string): readonly string[] | null {
   const parts = target.split('/');
   const down = parts.findIndex((part) => part !== '.' && part !== '..');
-  const isClear = parts[0] !== '' && parts.indexOf('..', down) < 0 && !`${path}${target}`.includes('\n');
-  return isClear ? posix.join(posix.dirname(path), target) : '';
+  const place = posix.join(posix.dirname(path), target).split('/');
+  const isClear = parts[0] !== '' && place[0] !== '..' && parts.indexOf('..', down) < 0;
+  return isClear ? place.filter((part) => part !== '' && part !== '.') : null;
 }
 
 /** The tree of a folder in each of these commits; null where there is none. */
@@ -222,10 +212,14 @@ export async function findFolders(repository: GitRepository, commits: readonly s
 
 const treeOf = (commit: string): string => `${commit}^{tree}`;
 
-/** The entries at paths below trees, or what stands in the way of one: a link, a submodule. No path is given to git. */
+/** How deep a path may be: git is started once for each folder of the longest. */
+const deepest = 64;
+
+/** The entries at paths below trees, or what stands in the way: a link (or too many folders), a submodule. No path is given to git. */
 async function findBelow(repository: GitRepository, asked: readonly { tree: string; path: readonly string[] }[]) {
-  let found = asked.map(({ tree }): TreeEntry | null => ({ path: '', id: tree, type: 'tree' }));
-  for (let at = 0; asked.some(({ path }) => at < path.length); at++) {
+  const start = ({ length }: readonly string[]) => (length > deepest ? 'link' : 'tree');
+  let found = asked.map(({ tree, path }): TreeEntry | null => ({ path: '', id: tree, type: start(path) }));
+  for (let at = 0; asked.some(({ path }, index) => at < path.length && found[index]?.type === 'tree'); at++) {
     const ids = [...new Set(found.flatMap((one) => (one?.type === 'tree' ? one.id : [])))];
     const keys = found.map((one, index) => `${one?.id}/${asked[index]?.path[at]}`);
     const [wanted, below] = [new Set(keys), new Map<string | undefined, TreeEntry>()];
@@ -245,7 +239,7 @@ export function findBadEntry(entries: readonly TreeEntry[]): Problem | null {
   return entries.map((entry, index) => entryProblem(entry, entries[index - 1])).find((bad) => bad !== null) ?? null;
 }
 
-/** A submodule is a problem, and so is a name that no checkout could write. */
+/** A submodule is a problem, and so is a link with the name of a manifest, or a name that no checkout could write. */
 function entryProblem({ path, type }: TreeEntry, before: TreeEntry | undefined): Problem | null {
   const isOdd = path.split('/').some((part) => part === '' || part.startsWith('.'));
   if (control.test(path) || isOdd || path.includes('\uFFFD')) {
@@ -253,6 +247,7 @@ function entryProblem({ path, type }: TreeEntry, before: TreeEntry | undefined):
     return makeError('unsafe-file-name', summary, 'rename it');
   }
   if (path === before?.path) return makeError('unsafe-file-name', `the commit holds ${path} twice`, 'commit it anew');
+  if (type === 'link' && isManifestPath(path)) return refuseLink(path, '');
   if (type !== 'submodule') return null;
   const hint = 'commit its manifests here, or name a folder without it; nothing is deleted because of this';
   return makeError('not-a-regular-file', `${path} is a submodule, whose files are not read`, hint);

@@ -49,18 +49,11 @@ export class GitRepository {
     return code === 0 && /^[0-9a-f]{40,64}$/.test(text) ? text : null;
   }
 
-  /** What these objects are (ids, `COMMIT^{tree}`, or `COMMIT:PATH` behind all links), in their order; null for one that is not here. */
+  /** What these objects are (ids, or `COMMIT^{tree}`), in their order; null for one that is not here. */
   async headsOf(asked: readonly string[]) {
     if (asked.length === 0) return [];
-    const answer = await this.#catFile('--batch-check', asked, asked.length * 5000, '--follow-symlinks');
-    let at = 0;
-    return asked.map(() => {
-      const line = answer.toString('latin1', at, answer.indexOf(10, at));
-      // Of a link without an object behind it: the length of what it leads to, and that.
-      const [, length] = /^(?:symlink|dangling|loop|notdir) ([0-9]+)$/.exec(line) ?? [];
-      at += line.length + 1 + (length === undefined ? 0 : Number(length) + 1);
-      return headOf(line);
-    });
+    const lines = (await this.#catFile('--batch-check', asked, asked.length * 5000)).toString('latin1').split('\n');
+    return asked.map((_, index) => headOf(lines[index] ?? ''));
   }
 
   /** The entries of trees (ids, or `COMMIT^{tree}`), in their order. Throws a `RangeError` when they have more than `maxBytes` together. */
@@ -144,8 +137,8 @@ export class GitRepository {
   }
 
   /** `cat-file` with these objects on its input, whose answers come in the same order. */
-  #catFile(how: '--batch' | '--batch-check', asked: readonly string[], maxOutput: number, ...more: readonly string[]) {
-    return this.#readOutput(['cat-file', how, '--buffer', ...more], maxOutput, `${asked.join('\n')}\n`);
+  #catFile(how: '--batch' | '--batch-check', asked: readonly string[], maxOutput: number) {
+    return this.#readOutput(['cat-file', how, '--buffer'], maxOutput, `${asked.join('\n')}\n`);
   }
 
   async #readObjects(type: 'tree' | 'blob' | 'commit', asked: readonly string[], maxBytes: number) {

@@ -80,7 +80,7 @@ describe('what is read', () => {
 });
 
 describe('threat 6: links', () => {
-  it('the chain of a mounted ConfigMap is followed, each file once', async () => {
+  it('the chain of a mounted ConfigMap is followed, each file once, as hidden names are left out', async () => {
     write('..2024_01/rules.yaml', 'x: 1\n');
     symlinkSync('..2024_01', join(root, '..data'));
     symlinkSync('..data/rules.yaml', join(root, 'rules.yaml'));
@@ -140,10 +140,25 @@ describe('threat 6: links', () => {
     expect(summaries(await read())).toMatch(/leads back/);
   });
 
-  it('a file under two names counts once', async () => {
-    write('a.yaml');
-    symlinkSync('a.yaml', join(root, 'b.yaml'));
-    expect(paths(await read())).toEqual(['a.yaml']);
+  it('a file and a folder count under each name that leads to them: what environments share is lost to none', async () => {
+    write('shared/deep/a.yaml');
+    for (const name of ['demo', 'production']) {
+      mkdirSync(join(root, name));
+      symlinkSync('../shared/deep/a.yaml', join(root, name, 'a.yaml'));
+      symlinkSync('../shared', join(root, name, 'all'));
+    }
+    const each = ['demo', 'production'].flatMap((name) => [`${name}/a.yaml`, `${name}/all/deep/a.yaml`]);
+    expect(paths(await read())).toEqual([...each, 'shared/deep/a.yaml']);
+  });
+
+  it('a few links to folders that stand for billions of paths are a problem', async () => {
+    for (let at = 0; at < 30; at++) {
+      write(`f${at}/note.txt`);
+      for (const name of ['a', 'b', 'c']) symlinkSync(`../f${at + 1}`, join(root, `f${at}`, name));
+    }
+    write('f30/a.yaml');
+    for (const limits of [{}, { files: 3 }])
+      expect((await read(limits)).problems.map(({ code }) => code)).toContain('source-too-large');
   });
 });
 

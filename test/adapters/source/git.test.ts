@@ -1,4 +1,5 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createDirectorySource } from '../../../src/adapters/source/directory.ts';
@@ -94,14 +95,36 @@ describe('a Git source', () => {
     expect(clonedKilobytes()).toBeLessThan(20);
   });
 
+  it('starts git once for each folder of the longest path, however many files manifests name, and looks for no endless one', async () => {
+    const folder = 'd/'.repeat(30);
+    const names = Array.from({ length: 50 }, (_, at) => `.s/${folder}${at}.xml`);
+    const commit = upstream.commit({ 'net/a.yaml': 'a: 1\n', [`net/${names[0]}`]: '<x/>', 'net/b/c.xml': '<y/>' });
+    const [bin, log] = [path.join(state, 'bin'), path.join(state, 'log')];
+    mkdirSync(bin, { recursive: true });
+    const real = execFileSync('sh', ['-c', 'command -v git'], { encoding: 'utf8' }).trim();
+    writeFileSync(path.join(bin, 'git'), `#!/bin/sh\necho x >> '${log}'\nexec '${real}' "$@"\n`, { mode: 0o755 });
+    const environment = { ...process.env, PATH: `${bin}:${process.env['PATH']}` };
+    const request = { directory: path.join(upstream.work, 'net'), environment, signal, ref: commit };
+    const read = (references: readonly string[], limits = defaultLimits) =>
+      readAtRef({ ...request, limits, references: () => Promise.resolve(references) });
+    const found = await read([...names, 'b/c.xml', `${'d/'.repeat(2000)}x.xml`]);
+    expect(found.ok && found.value.files.map((file) => file.path)).toEqual(['a.yaml', names[0], 'b/c.xml']);
+    expect(readFileSync(log, 'utf8').length / 2).toBeLessThan(50);
+    const many = await read(names, { ...defaultLimits, files: 49 });
+    expect(many).toMatchObject({
+      ok: false,
+      error: { code: 'source-too-large', summary: 'the manifests name more than 49 files' },
+    });
+  });
+
   it('threat 5: a link that a manifest names is not followed', async () => {
     upstream.commit({
       'a.yaml': 'a: 1\n',
       'file.txt': 'text',
       link: { link: 'file.txt' },
-      out: { link: '../../../../../../../../../etc/passwd' },
+      '.out': { link: '../../../../../../../../../etc/passwd' },
     });
-    const git = source({ references: () => Promise.resolve(['link', 'out']) });
+    const git = source({ references: () => Promise.resolve(['link', '.out']) });
     expect(texts(await git.read(signal))).toEqual({ 'a.yaml': 'a: 1\n' });
   });
 
@@ -246,8 +269,8 @@ const linked: readonly (readonly [
   [
     'a folder beside',
     { 'net/a.yaml': 'a: 1\n', 'net/shared/x.yaml': 'x: 1\n', 'net/b/team': { link: '../shared' } },
-    ['a.yaml', 'shared/x.yaml'],
-    ['a.yaml', 'b/team/x.yaml'],
+    /^b\/team is a symbolic link to a folder/,
+    ['a.yaml', 'b/team/x.yaml', 'shared/x.yaml'],
   ],
   [
     'a hidden folder',
@@ -265,8 +288,10 @@ const linked: readonly (readonly [
       ['a folder behind a hidden link', { 'net/.to': { link: 'er/in' }, 'net/s': { link: '.to/../.r' } }],
       ['a folder that a partial clone cannot see', { too: { link: 'net' }, 'net/s': { link: '../too/.s' } }],
       ['a folder outside whose name begins with dots', { '..r/x.yaml': 'x: 1\n', 'net/s': { link: '../..r' } }],
-      ['a folder with a line feed', { 'net/s': { link: '.s\nb' } }],
+      ['a folder with a line feed', { 'net/.s\nb/x.yaml': 'x: 1\n', 'net/s': { link: '.s\nb' } }],
       ['a folder through a link that begins with a dot', { 'net/.to': { link: './.s' }, 'net/s': { link: '.to' } }],
+      ['a link, which is not read', { 'net/t': { link: 'a.yaml' }, 'net/s': { link: 't' } }],
+      ['a folder too deep to look for', { 'net/s': { link: `${'d/'.repeat(64)}d` } }],
       ['a folder from the top', { 'net/s': { link: '/srv/policy/net/.s' } }],
     ] as const
   ).map(([name, links]): (typeof linked)[number] => [
@@ -285,7 +310,18 @@ const linked: readonly (readonly [
     { 'net/a.yaml': { link: '../x.yaml' }, 'x.yaml': 'x: 1\n' },
     /^a.yaml is a (?:symbolic link, which|link that leads out of the directory)/,
   ],
-  ['a file read besides', { 'net/d/z.yaml': 'z: 1\n', 'net/z.yaml': { link: 'd/z.yaml' } }, ['d/z.yaml']],
+  ...(
+    [
+      ['a manifest beside', 'z.yaml', 'd/z.yaml', ['d/z.yaml', 'z.yaml']],
+      ['a document as a manifest', 'z.yaml', 'd/z.txt', ['d/z.yaml', 'z.yaml']],
+      ['nothing out of the repository', 'z', '../../../../../../../../../gone', ['d/z.yaml']],
+    ] as const
+  ).map(([name, link, target, there]): (typeof linked)[number] => [
+    name,
+    { 'net/d/z.yaml': 'z: 1\n', 'net/d/z.txt': 'z: 1\n', [`net/${link}`]: { link: target } },
+    /^z(?:\.yaml)? is a symbolic link(?:,| that may lead to a folder,) which is not followed/,
+    there,
+  ]),
   [
     'hidden files, documents, and nothing',
     {
@@ -299,7 +335,6 @@ const linked: readonly (readonly [
       'net/gone': { link: './nowhere' },
       'net/file': { link: 'a.yaml/x' },
       'net/.hidden': { link: '..' },
-      'net/out': { link: '../../../../../../../../../gone' },
     },
     ['a.yaml'],
   ],
