@@ -85,11 +85,16 @@ export function formatNotes({ owner, ticket, notBefore, expires }: RuleNotes, at
   return [
     notBefore === undefined ? '' : `${at === undefined || hasCome(notBefore) ? 'from' : 'begins'} ${when(notBefore)}`,
     expires === undefined ? '' : `${hasCome(expires) ? 'expired' : 'expires'} ${when(expires)}`,
-    owner === undefined ? '' : `owner ${escapeControls(owner)}`,
-    ticket === undefined ? '' : `ticket ${escapeControls(ticket)}`,
+    owner === undefined ? '' : `owner ${quoteNote(owner)}`,
+    ticket === undefined ? '' : `ticket ${quoteNote(ticket)}`,
   ]
     .filter(Boolean)
     .join(', ');
+}
+
+/** In quotes where it is more than one word: it could be taken for words of the plan, such as a time. */
+function quoteNote(text: string): string {
+  return /^[\p{L}\p{N}_.@#+:/-]+$/u.test(text) ? text : escapeControls(JSON.stringify(text));
 }
 
 export function makeNotesMembers({ owner, ticket, notBefore, expires }: RuleNotes): Readonly<Record<string, string>> {

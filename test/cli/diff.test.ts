@@ -471,6 +471,17 @@ describe('revisions', () => {
     expect((await diff(['net', 'none'])).code).toBe(4);
   });
 
+  it('quote who answers for a rule where that is more than one word, so that nobody forges an end', async () => {
+    const rule = (name: string, owner: string) =>
+      `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: ${name}, ${owner}}\nspec: {action: accept, destination: 10.${name.length}.0.0/16}\n`;
+    mkdirSync(join(folder, 'none'));
+    put('net/a.yaml', rule('a', 'owner: network-team, ticket: "https://tickets.example/NET-1"'));
+    put('net/b.yaml', rule('bb', 'owner: "us, expires in 5 days (2026-12-02)", ticket: "\\", \\u202Eowner"'));
+    const { out } = await diff(['none', 'net']);
+    expect(out).toContain('(owner network-team, ticket https://tickets.example/NET-1)');
+    expect(out).toContain('(owner "us, expires in 5 days (2026-12-02)", ticket "\\", \\u{202e}owner")');
+  });
+
   describe('and their values files', () => {
     const drop = ['name: wall, action: drop, destination: "$', '{net}"'].join('');
     const failing = ['--fail-on', 'any'] as const;

@@ -320,7 +320,7 @@ it('lists what ends soon as a table in Markdown, for an issue that people read',
       '',
       '| rule | traffic | until when | where |',
       '|---|---|---|---|',
-      '| ends | accept 10.7.0.0/24 | expired 2026-01-02T00:00:00Z, owner net \\| \\<b\\> | company/more.yaml:4:37 |',
+      '| ends | accept 10.7.0.0/24 | expired 2026-01-02T00:00:00Z, owner "net \\| \\<b\\>" | company/more.yaml:4:37 |',
       '',
     ],
   ]);
