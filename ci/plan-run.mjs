@@ -145,7 +145,7 @@ export function readPrepared(folder, merge, request, into) {
 
 /**
  * What the change itself does, without a server: the difference of two folders. `plan` is the outcome of a plan from a snapshot, to which
- * it is added; null: there is none. Null when the base is not here.
+ * it is added, and refused where the difference is; null: there is none. Null when the base is not here.
  */
 async function addDiff(plan, { base, names, settings, variables, path, extra }) {
   const folder = base[0]?.slice('--base='.length);
@@ -157,7 +157,11 @@ async function addDiff(plan, { base, names, settings, variables, path, extra }) 
   ]);
   if (plan === null) return diff;
   const below = `<details><summary>Without the server</summary>\n\n${diff.markdown}\n\n</details>`;
-  return { ...plan, markdown: `${plan.markdown}\n${below}\n` };
+  // A request may bring its own snapshot, but not its own base.
+  const isRefused = diff.code === 3 && [0, 2].includes(plan.code);
+  const told = '**Refused for its difference to the base**, which stands below.';
+  const above = isRefused ? plan.markdown.replace(/^#+ .*$/m, (heading) => `${heading}\n\n${told}`) : plan.markdown;
+  return { ...plan, code: isRefused ? 3 : plan.code, markdown: `${above}\n${below}\n` };
 }
 
 /**

@@ -1270,6 +1270,22 @@ describe('the Action', () => {
     );
   });
 
+  it("refuses a fork's pull request for what it opens beside its base, though its snapshot has that already", async () => {
+    const { head, merge, checkOut } = openRequest(opens);
+    world.sim.seed([
+      { action: 'drop', destination: '10.0.0.0/8' },
+      { action: 'accept', destination: '10.2.0.0/16' },
+      { action: 'accept', destination: '10.3.0.0/16' },
+    ]);
+    const inputs = { INPUT_PATH: 'p_1', INPUT_SNAPSHOT: await takeSnapshot(), INPUT_ARGUMENTS: '--fail-on opens' };
+    const variables = { ...environment(requestOf(head, 'stranger/policy'), inputs), ...onMain, GITHUB_SHA: merge };
+    const ran = await run('github', variables, checkOut('refs/pull/7/merge', 'shallow'));
+    expect([ran.code, ran.output]).toEqual([3, expect.stringContaining('fail-on-opens')]);
+    expect(summary()).toMatch(
+      /^### .* · reconcile: In sync.*\n\n\*\*Refused for its difference to the base\*\*, which stands below\.$/m,
+    );
+  });
+
   it.each([
     ['ops/values.yaml', '--values ops/values.yaml'],
     ['ops/the values.yaml', '--values "ops/the values.yaml"'],
