@@ -1,3 +1,4 @@
+import { formatInstant } from '../model/instant.ts';
 import { compareText } from '../model/problem.ts';
 import type { DesiredRule, LiveRule, Rule } from '../model/rule.ts';
 import { formatRuleKey, isDesiredAt, isModifiedInPlace, pickNotes, sortByRule, wireFields } from '../model/rule.ts';
@@ -9,12 +10,12 @@ import { type ChangeAction, type FieldChange, getChangedRule, type Reason, type 
 
 /**
  * Decides one action for each object: every desired rule and every live rule, in canonical order. `kept`: rules that the
- * input leaves out, since nothing about them differs but, of two policies, their times.
+ * input leaves out, since nothing about them differs but, of two policies, their times. `lapsed`: what the base gives at other times.
  *
  * | desired | live | condition                                            | action | reason            |
  * |---------|------|------------------------------------------------------|--------|-------------------|
  * | yes     | no   |                                                      | create | desired-only      |
- * | yes     | yes  | equal, a base is known and lacks the rule            | keep   | adopted           |
+ * | yes     | yes  | equal, a base is known and lacks the rule at `at`    | keep   | adopted           |
  * | yes     | yes  | equal, modified in place, replacement asked for      | update | modified-in-place |
  * | yes     | yes  | equal, the kernel lacks it, repair asked for         | update | not-enforced      |
  * | yes     | yes  | equal otherwise                                      | keep   | in-sync           |
@@ -24,7 +25,7 @@ import { type ChangeAction, type FieldChange, getChangedRule, type Reason, type 
  * | no      | yes  | second copy of a desired rule                        | delete | duplicate         |
  * | no      | yes  | otherwise                                            | delete | not-desired       |
  */
-export function decideRules(input: PlanInput, kept: readonly Sides[] = []): readonly RuleChange[] {
+export function decideRules(input: PlanInput, kept: readonly Sides[] = [], lapsed: Former['idle'] = new Map()) {
   const base = indexBase(input.base);
   const idle = indexIdle(input.desired);
   const mine = input.live.rules.filter(({ rule }) => isInScope(rule, input.scope));
@@ -37,17 +38,19 @@ export function decideRules(input: PlanInput, kept: readonly Sides[] = []): read
   });
   const changes = [
     ...kept.map((sides) => makeChange('keep', 'in-sync', sides)),
-    ...matching.pairs.map((pair) => decidePair(pair, input, base)),
+    ...matching.pairs.map((pair) => decidePair(pair, input, base, lapsed)),
     ...matching.desiredOnly.map((desired) =>
       makeChange('create', 'desired-only', { desired, live: null }, origin({ desired, live: null }, input, base)),
     ),
-    ...matching.liveOnly.map((live) => decideSurplus(live, matching.duplicates.has(live), input, { base, idle })),
+    ...matching.liveOnly.map((live) =>
+      decideSurplus(live, matching.duplicates.has(live), input, { base, idle, lapsed }),
+    ),
     ...outOfScope(input),
   ];
   return sortByRule(changes, getChangedRule, compareChanges);
 }
 
-function decidePair(pair: Pair, input: PlanInput, base: BaseRules | null): RuleChange {
+function decidePair(pair: Pair, input: PlanInput, base: BaseRules | null, lapsed: Former['idle']): RuleChange {
   const { desired, live } = pair;
   if (!pair.equal) {
     const more = { via: input.profile.ruleUpdates, ...origin(pair, input, base) };
@@ -59,6 +62,9 @@ function decidePair(pair: Pair, input: PlanInput, base: BaseRules | null): RuleC
     return makeChange('update', 'modified-in-place', pair, { via: 'replace', ...drift });
   }
   if (input.notEnforced?.has(live.id) === true) return makeChange('update', 'not-enforced', pair, { via: 'replace' });
+  const was = lapsed.size === 0 ? undefined : lapsed.get(formatRuleKey(desired.rule));
+  if (was !== undefined)
+    return { ...makeChange('keep', 'adopted', pair, { origin: 'this-revision' }), fields: listTimes(was, desired) };
   const adopted = base !== null && !base.holds(desired);
   return makeChange('keep', adopted ? 'adopted' : 'in-sync', pair);
 }
@@ -96,6 +102,7 @@ function makeChange(
 interface Former {
   readonly base: BaseRules | null;
   readonly idle: ReturnType<typeof indexIdle>;
+  readonly lapsed: Former['idle'];
 }
 
 /** Rules that the manifests name and do not ask for now, by key: of several the last that ended, else the first to begin. */
@@ -106,10 +113,10 @@ function indexIdle({ expired = [], upcoming = [] }: DesiredState): ReadonlyMap<s
   return new Map([...endless, ...expired].map((one) => [formatRuleKey(one.rule), one]));
 }
 
-function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, { base, idle }: Former): RuleChange {
+function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, { base, idle, lapsed }: Former) {
   const key = formatRuleKey(live.rule);
   const named = duplicate ? undefined : idle.get(key);
-  const former = base?.find(live.rule, live.id);
+  const former = base?.find(live.rule, live.id) ?? lapsed.get(key);
   const sides = { desired: null, live, told: named ?? former };
   const hasEnded = named?.expires !== undefined;
   const { prune } = input.options;
@@ -139,13 +146,16 @@ const isAsked = (former: DesiredRule | undefined, at = 0): boolean => former !==
  * | in the base     | not in the base     | drift: the live rule was put in its place                     |
  * | in the base     | in the base         | this-revision: the live rule is not asked for any more        |
  * | none            | in the base         | this-revision                                                 |
+ * | none            | ended in the base   | expired                                                       |
  * | none            | not in the base     | drift                                                         |
  */
-function origin({ desired, live }: Sides, input: PlanInput, base: BaseRules | null): Pick<RuleChange, 'origin'> {
+function origin({ desired, live, told }: Sides, input: PlanInput, base: BaseRules | null): Pick<RuleChange, 'origin'> {
   if (base === null) return {};
   if (desired !== null && base.find(desired.rule) === undefined) return { origin: 'this-revision' };
   if (live === null) return { origin: input.baseApplied === true ? 'drift' : 'earlier-not-applied' };
-  return { origin: base.find(live.rule) === undefined ? 'drift' : 'this-revision' };
+  if (base.find(live.rule) !== undefined) return { origin: 'this-revision' };
+  const { at = input.base?.at ?? 0 } = input.desired;
+  return { origin: (told?.expires ?? at + 1) <= at ? 'expired' : 'drift' };
 }
 
 /** Live rules that are somebody else's, and desired ones that should not have come this far: neither is touched. */
@@ -176,4 +186,14 @@ function listFields(live: LiveRule | null, rule: Rule | null): RuleChange['field
     fields[name] = { before: live !== null && name === 'destination' ? live.destinationText : before, after };
   }
   return fields;
+}
+
+/** The times in which two rules differ. */
+export function listTimes(before: DesiredRule, after: DesiredRule): RuleChange['fields'] {
+  const keys = { not_before: 'notBefore', expires: 'expires' } as const;
+  const moved = Object.entries(keys).filter(([, key]) => before[key] !== after[key]);
+  const format = (time: number | undefined) => (time === undefined ? null : formatInstant(time));
+  return Object.fromEntries(
+    moved.map(([name, key]) => [name, { before: format(before[key]), after: format(after[key]) }]),
+  );
 }

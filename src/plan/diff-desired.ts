@@ -1,13 +1,12 @@
 import { type ConfigurationFields, configurationFields } from '../model/configuration.ts';
 import { groupBy } from '../model/group-by.ts';
-import { formatInstant } from '../model/instant.ts';
 import { createTouches } from '../model/intervals.ts';
 import { formatCount } from '../model/printable.ts';
 import { type DesiredRule, findDifferences, formatRuleKey, type Rule, selectRulesAt } from '../model/rule.ts';
 import { type DesiredState, listBoundaries } from '../model/state.ts';
 import { computeEffect, mostTraffic } from '../policy/effect.ts';
 import type { FoundEffect } from '../policy/traffic.ts';
-import { decideRules } from './decide.ts';
+import { decideRules, listTimes } from './decide.ts';
 import { decideConfiguration } from './decide-configuration.ts';
 import { guardPlan } from './guard/guard.ts';
 import type { Guarded } from './guard/guard-traffic.ts';
@@ -97,28 +96,19 @@ function tellChange(decided: RuleChange, former: DesiredRule | undefined): RuleC
   const own = { origin: 'this-revision' } as const;
   const change = { ...decided, ...(origin && own), reason: reason === 'duplicate' ? ('not-desired' as const) : reason };
   if (former === undefined || desired === null) return change;
-  const formatTime = (time: number | undefined): string | null => (time === undefined ? null : formatInstant(time));
-  const fields = timeFields
-    .filter(([, key]) => former[key] !== desired[key])
-    .map(([name, key]) => [name, { before: formatTime(former[key]), after: formatTime(desired[key]) }] as const);
-  if (fields.length === 0) return change;
-  const all = { ...change.fields, ...Object.fromEntries(fields) };
+  const times = listTimes(former, desired);
+  if (Object.keys(times).length === 0) return change;
+  const all = { ...change.fields, ...times };
   return { ...change, ...own, action: 'update', via: 'patch', reason: 'differs', fields: all };
 }
-
-const timeFields = [
-  ['not_before', 'notBefore'],
-  ['expires', 'expires'],
-] as const;
 
 /** How the rules of one state, in force now or later, became those of another. `stays`: beside both, until a rule like it ends. */
 export function findChanges(before: DesiredState, after: DesiredState, stays: readonly DesiredRule[] = []) {
   const listRules = ({ rules, upcoming = [] }: DesiredState) => [...rules, ...upcoming];
-  const endAs = ({ rules, upcoming = [] }: DesiredState): readonly DesiredRule[] => {
+  const endAs = ({ rules }: DesiredState): readonly DesiredRule[] => {
     if (stays.length === 0) return [];
-    // The last of a key counts: the one in force, else the first to begin, until those that follow it without a gap have ended.
-    const timed = upcoming.toSorted((a, b) => (b.notBefore ?? 0) - (a.notBefore ?? 0));
-    const ends = new Map([...timed, ...rules].map((one) => [formatRuleKey(one.rule), one.staysUntil ?? one.expires]));
+    // Until those that follow it without a gap have ended.
+    const ends = new Map(rules.map((one) => [formatRuleKey(one.rule), one.staysUntil ?? one.expires]));
     return stays.map((one) => {
       const expires = ends.get(formatRuleKey(one.rule)) ?? Number.POSITIVE_INFINITY;
       return Number.isFinite(expires) ? { ...one, expires } : one;

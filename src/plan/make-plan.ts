@@ -1,6 +1,6 @@
 import { escapeControls, joinSome, shortenText } from '../model/printable.ts';
 import { compareProblems, makeNote, makeWarning, type Place, type Problem } from '../model/problem.ts';
-import { compareRules, isModifiedInPlace, type LiveRule, type Rule, sortByRule } from '../model/rule.ts';
+import { compareRules, formatRuleKey, isModifiedInPlace, type LiveRule, type Rule, sortByRule } from '../model/rule.ts';
 import { findNextBoundary, type LiveState } from '../model/state.ts';
 import { computeEffect, mostTraffic } from '../policy/effect.ts';
 import { decideRules } from './decide.ts';
@@ -11,25 +11,34 @@ import type { PlanInput } from './input.ts';
 import { findExposure } from './order/exposure.ts';
 import { orderOperations } from './order/order.ts';
 import { breakCircles } from './order/sharing.ts';
+import { indexLapsed, listGiven } from './origin.ts';
 import { type Change, formatStepId, listOperations, type Plan, type RuleChange } from './plan.ts';
 
 /** The plan from live to desired: changes, ordered writes, traffic, refusals. A function of its input alone, in any order. */
 export function makePlan(input: PlanInput): Plan {
-  const rules = breakCircles(decideRules(input), input.profile);
+  const lapsed = indexLapsed(input);
+  const rules = breakCircles(decideRules(input, [], lapsed), input.profile);
   const configuration = decideConfiguration(input);
   const changes: readonly Change[] = configuration === null ? rules : [...rules, configuration.change];
   const operations = listOperations(rules, input.profile);
   const { kept, before, after } = listStates(rules);
   const order = orderOperations({ operations, kept, profile: input.profile });
   const steps = [...order.steps, ...configureSteps(configuration, order.steps.length, rules.length)];
-  const effect = operations.length === 0 ? { opens: [], closes: [] } : computeEffect(before, after, [], mostTraffic);
+  const isOver = (rule: Rule) => lapsed.size > 0 && lapsed.has(formatRuleKey(rule));
+  const others = rules.filter(({ live, reason }) => live === null || reason === 'in-sync' || !isOver(live.rule));
+  // As if they had ended. What the base asks for too, perhaps in their place, is not opened by this revision.
+  const given = others.length === rules.length ? null : listGiven(input);
+  const asked = after.filter((rule) => given?.has(formatRuleKey(rule)));
+  const due = given && [...before, ...asked].filter((rule) => !isOver(rule));
+  const isIdle = operations.length === 0 && due === null;
+  const effect = isIdle ? { opens: [], closes: [] } : computeEffect(before, after, [], mostTraffic, due);
   const exposure = findExposure({ order, before, after, profile: input.profile });
   const unbound = warnOfUnbound(input, configuration);
   const read = { ...input.live, configuration: configuration && input.live.configuration };
   const seen = [...warnOfRules(rules, input), ...noteUnknownFields(read)];
   const found = [...(configuration?.problems ?? []), ...unbound, ...seen];
   const guarded = { input, changes, configuration, effect, exposure };
-  const plan = judgePlan(guarded, findLater(input, rules), { steps, problems: found.sort(compareProblems) });
+  const plan = judgePlan(guarded, findLater(input, others), { steps, problems: found.sort(compareProblems) });
   const next = findNextBoundary(input.desired, input.desired.at ?? Number.POSITIVE_INFINITY);
   return Number.isFinite(next) ? { ...plan, nextBoundary: next } : plan;
 }

@@ -1,7 +1,9 @@
 import { findFirstPosition, getOrMake } from '../model/group-by.ts';
 import { compareText } from '../model/problem.ts';
-import { compareRules, type DesiredRule, type Rule, sortByRule } from '../model/rule.ts';
-import type { DesiredState } from '../model/state.ts';
+import type { DesiredRule, Rule } from '../model/rule.ts';
+import { compareRules, formatRuleKey, isDesiredAt, listKeys, selectRulesAt, sortByRule } from '../model/rule.ts';
+import { type DesiredState, listAllRules } from '../model/state.ts';
+import type { PlanInput } from './input.ts';
 
 export type BaseRules = ReturnType<typeof indexRules>;
 
@@ -34,4 +36,20 @@ function indexRules({ rules }: DesiredState) {
       return order(found) === 0 ? found : undefined;
     },
   };
+}
+
+/** The keys of what the base gives by now. */
+export function listGiven({ base, desired }: PlanInput): ReadonlySet<string> {
+  return listKeys(base === null ? [] : selectRulesAt(listAllRules(base), desired.at ?? base.at ?? 0));
+}
+
+/** What the base gives at other times only, by key: of several the last that ended, else one that begins later. */
+export function indexLapsed(input: PlanInput): ReadonlyMap<string, DesiredRule> {
+  const { base, desired, options, scope } = input;
+  // A part by time, and a way back, bring nothing back that has ended.
+  if (base?.at === undefined || typeof options.prune !== 'string' || !scope.rules) return new Map();
+  const { rules, expired = [], upcoming = [], at } = base;
+  const others = [...upcoming, ...rules, ...expired].filter((one) => !isDesiredAt(one, desired.at ?? at));
+  const given = others.length === 0 ? new Set() : listGiven(input);
+  return new Map(others.map((one) => [formatRuleKey(one.rule), one] as const).filter(([key]) => !given.has(key)));
 }

@@ -3,9 +3,11 @@ import { renderTraffic } from './render-traffic.ts';
 import type { Ruled, RuleIndex } from './rule-index.ts';
 import { getRank, getVerdict, noRank, type Rank } from './verdict.ts';
 
-/** A question about two states of the rules at once. The index holds every rule that is in either of them. */
+/** A question about two or more states of the rules at once. The index holds every rule that is in one of them. */
 export interface Comparison<T extends Ruled, C> {
   readonly index: RuleIndex<T>;
+  /** Two, where nothing is said. */
+  readonly states?: number;
   /** Bit i is set when the item is in state i. */
   readonly statesOf: (item: T) => number;
   /** Only addresses and ports that one of these items names are compared; usually the items that are not in both. */
@@ -16,11 +18,11 @@ export interface Comparison<T extends Ruled, C> {
 
 /** The exact traffic of each class, for nobody and every user with a rule in the index. */
 export function compareStates<T extends Ruled, C>(comparison: Comparison<T, C>) {
-  const { index, statesOf, within, classify } = comparison;
+  const { index, states = 2, statesOf, within, classify } = comparison;
   const collected = collectTraffic<T, readonly (Rank | typeof noRank)[], C>({
     index,
     within,
-    nothing: [noRank, noRank],
+    nothing: Array.from({ length: states }, () => noRank),
     keyOf: ({ rule }) => getRank(rule),
     add: (outer, items) => {
       const ranks = outer.map((rank, i) => {

@@ -14,7 +14,7 @@ export function chooseSymbol(change: Change): readonly [symbol: string, tone: To
   // It can open traffic where an accept rule comes or a drop rule goes.
   const isRule = change.kind === 'Rule';
   const opens = isRule && (change.desired?.rule.action === 'accept' || change.live?.rule.action === 'drop');
-  const isWritten = change.action !== 'keep' && change.action !== 'skip';
+  const isWritten = change.action === 'keep' ? change.origin !== undefined : change.action !== 'skip';
   return [symbols[change.action], !isWritten ? 'faint' : opens ? 'risk' : 'plain'];
 }
 
@@ -50,6 +50,7 @@ export function formatWhy(change: Change, at?: number): string {
   const reason: Partial<Record<Change['reason'], string>> = {
     'modified-in-place': 'modified in place on the server',
     'not-enforced': 'the kernel does not hold it',
+    adopted: 'live already',
     duplicate: 'a second copy of the same rule',
     'prune-off': 'not in the manifests; kept, because pruning is off',
     'out-of-scope': 'outside the scope',

@@ -60,13 +60,14 @@ export type TrafficPart = PagePart<TrafficEntry>;
 /** The page of a plan, with at most so many `lines` of traffic, and on the way. */
 export function makePlanPage(report: RunReport, plan: Plan, lines: number): PlanPage {
   const people = collectPeople(plan, report);
+  const { steps, later, effect } = plan;
+  const isTold = later !== undefined || steps.length + effect.opens.length + effect.closes.length > 0;
   const isComparison = report.comparison !== undefined && plan.changes.some(({ action }) => action !== 'keep');
   return {
     title: titleOf(report),
     notes: notesOf(report, plan),
     sets: setsOf(nameDeleted(plan, report.lastApply), people.names, plan.at),
-    traffic:
-      plan.steps.length === 0 && plan.later === undefined && !isComparison ? [] : listTraffic(plan, people, lines),
+    traffic: isComparison || isTold ? listTraffic(plan, people, lines) : [],
     onTheWay: plan.exposure.length === 0 ? null : describeExposures(plan, people, lines),
   };
 }
@@ -92,12 +93,14 @@ function notesOf(report: RunReport, plan: Plan): readonly string[] {
   const { snapshot } = report;
   const { profile, ruleUpdates } = plan;
   const how = plan.changes.some(({ kind, action }) => kind === 'Rule' && action === 'update') ? ruleUpdates : null;
+  const taken = plan.changes.filter(({ reason, origin }) => reason === 'adopted' && !origin).map(formatLabel);
   const notes = [
     snapshot !== null &&
       `Planned against a snapshot taken ${snapshot.takenAt}, ${formatAgo(snapshot.ageMs)}, not against the server.`,
     profile === 'generic' && 'Profile generic: the server may hold a rule to more than this plan knows.',
     originNote(plan),
     boundaryNote(report, plan),
+    taken.length > 0 && `Live already, though the base has no such rule: ${joinSome(taken, 5)}.`,
     how === 'patch' && 'A changed rule is sent as a PATCH.',
     how === 'replace' &&
       profile === 'firezone-0.7' &&
@@ -117,7 +120,7 @@ function boundaryNote({ desired }: RunReport, { at = 0, nextBoundary }: Plan): s
 /** How many changes this revision itself makes, now and later, beside drift and what earlier ones left. */
 function originNote({ changes, later = [] }: Plan): string | false {
   const changed = changes.filter(({ kind, action, origin }) =>
-    action === 'skip' ? kind === 'Configuration' && origin : action !== 'keep',
+    action === 'skip' ? kind === 'Configuration' && origin : action !== 'keep' || origin,
   );
   const number = (origin: Change['origin']): number => changed.filter((change) => change.origin === origin).length;
   const tell = (what: string, many: number): string => (many === 0 ? '' : ` ${what}: ${many}.`);
@@ -142,7 +145,8 @@ function setsOf(changes: readonly Change[], names: UserNames, at: number | undef
   return [...groupBy(changes, (change) => setAndName(change)[0])]
     .sort(([a], [b]) => Number(isOther(a)) - Number(isOther(b)) || (isOther(a) ? 0 : byName.compare(a, b)))
     .map(([title, all]) => {
-      const shown = all.filter(({ action }) => action !== 'keep').map((change) => showChange(change, names, at));
+      const told = all.filter(({ action, origin }) => action !== 'keep' || origin);
+      const shown = told.map((change) => showChange(change, names, at));
       return { title: escapeControls(title), total: all.length, changes: shown };
     })
     .filter((set) => set.changes.length > 0);

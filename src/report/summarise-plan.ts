@@ -46,5 +46,6 @@ function tellTimes(plan: Plan): string {
     const words = told.map(([whom, when]) => `for ${isForAll(whom) ? 'everyone' : 'some people'} ${when}`);
     return words.length === 0 ? [] : `${way} ${joinWords(words)}`;
   });
-  return turns.length === 0 ? '' : text.join('; ').replace(/^./, (letter) => letter.toUpperCase());
+  const isWritten = plan.summary.keep + plan.summary.skip < plan.changes.length;
+  return turns.length === 0 && isWritten ? '' : text.join('; ').replace(/^./, (letter) => letter.toUpperCase());
 }

@@ -168,7 +168,75 @@ describe('times on the command line', () => {
     const one = (name: string, from: number, until: number) =>
       rule(name, `action: drop, ${net}, notBefore: ${from}-01-01, expires: ${until}-01-01T00:00:00Z`);
     world.write('base/a.yaml', team + one('d', 2090, 2091) + one('e', 2091, 2093) + one('f', 2095, 2097));
-    expect((await plan()).out.match(/From \d+/g)).toEqual(['From 2093', 'From 2095', 'From 2097']);
+    expect((await plan()).out.match(/From \d+/g)).toEqual(['From 2090', 'From 2093', 'From 2095', 'From 2097']);
+  });
+
+  it.each([
+    ['no end', ''],
+    ['a later end', ', expires: 2099-06-01'],
+  ])('a request that asks again for access that has ended, with %s, opens what stays open', async (_, end) => {
+    const visit = (more: string, net = '10.5.0.0/16') => rule('visit', `action: accept, destination: ${net}${more}`);
+    const over = `, expires: "${inDays(1)}"`;
+    world.write('m/a.yaml', closed + visit(over));
+    await world.cli(['apply', '--yes', 'm']);
+    world.write('s.yaml', 'protect: [{destination: 10.5.1.0/24}]\n');
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 3 * day });
+    try {
+      const plan = (...flags: string[]) => world.cli(['plan', 'n', '--base', 'm', ...flags]);
+      world.write('n/a.yaml', closed + visit(end));
+      const { code, out } = await plan('--fail-on', 'opens', '--config', 's.yaml');
+      expect([code, out]).toEqual([3, expect.stringMatching(/\[protected-traffic\].*\[fail-on-opens\]/s)]);
+      expect(out).toMatch(/^This revision: 1 change.* Drift on the server: 0\.$/m);
+      expect(out).toMatch(/^ {2}= visit +accept 10\.5\.0\.0\/16 {2}\(live already, expires \d{4}\S+Z → (never|2099)/m);
+      expect(out).toMatch(/opens for everyone; closes nothing\n {2}opens {4}10\.5\.0\.0\/16 for everyone$/m);
+      expect((await plan('--fail-on', 'drift')).code).toBe(0);
+      expect((await plan('--output', 'markdown')).out).toContain('10.5.0.0/16 for everyone');
+      // Wider than it was, or in other words: what had ended counts too.
+      world.write('n/a.yaml', closed + visit(end, '10.4.0.0/15'));
+      expect((await plan()).out).toMatch(/opens for everyone; closes nothing\n {2}opens {4}10\.4\.0\.0\/15 for/);
+      world.write('n/a.yaml', closed + visit(over) + rule('other', 'action: accept, destination: 10.5.0.0/17'));
+      expect((await plan()).out).toMatch(/opens {4}10\.5\.0\.0\/17 for everyone\n {2}closes {3}10\.5\.128\.0\/17 for/);
+      // What the base asks for too is not opened by the request, nor is what others made.
+      world.write('m/a.yaml', closed + visit(over) + rule('next', 'action: accept, destination: 10.5.0.0/17'));
+      expect((await plan('--fail-on', 'opens')).code).toBe(0);
+      world.write('n/a.yaml', closed + rule('next', 'action: accept, destination: 10.5.0.0/17'));
+      expect((await plan('--fail-on', 'opens')).code).toBe(0);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it('removing the line of a rule that has ended is its end, and no drift', async () => {
+    const visit = rule('visit', `action: accept, destination: 10.5.0.0/16, expires: "${inDays(1)}"`);
+    world.write('m/a.yaml', closed + visit);
+    await world.cli(['apply', '--yes', 'm']);
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 3 * day });
+    try {
+      world.write('n/a.yaml', closed);
+      const { code, out } = await world.cli(['plan', 'n', '--base', 'm', '--fail-on', 'drift']);
+      expect([code, out]).toEqual([0, expect.stringMatching(/Drift on the server: 0\. Expired: 1\.$/m)]);
+      expect(out).toMatch(/^ {2}- visit +accept 10\.5\.0\.0\/16 {2}\(expires \d{4}\S+Z\) {2}was a\.yaml:9$/m);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it('says which rules that are live already a request takes over, and that it brings forward what was to begin later', async () => {
+    const web = (begins: string) => rule('web', `action: accept, destination: 10.5.0.0/16${begins}`);
+    world.write('m/a.yaml', closed);
+    await world.cli(['m']);
+    world.simulator.seed([{ action: 'accept', destination: '10.5.0.0/16' }]);
+    world.write('n/a.yaml', closed + web(''));
+    const plan = () => world.cli(['plan', 'n', '--base', 'm', '--fail-on', 'opens']);
+    const made = await plan();
+    expect([made.code, made.out]).toEqual([
+      0,
+      expect.stringMatching(/^Live already, though the base has no such rule: web\.$/m),
+    ]);
+    world.write('m/a.yaml', closed + web(', notBefore: 2099-01-01'));
+    const { code, out } = await plan();
+    expect([code, out]).toEqual([3, expect.stringContaining('(live already, begins 2099-01-01T00:00:00Z → at once)')]);
+    expect(out).not.toContain('Live already,');
   });
 
   it('access that is to begin later is taken away, also with --prune none, and told by its name', async () => {

@@ -48,17 +48,18 @@ const anyPair = fc.oneof(
 );
 
 describe('computeEffect', () => {
-  it('names exactly the packets whose verdict changes', () => {
+  it('names exactly the packets whose verdict changes, of two states before from either', () => {
     fc.assert(
-      fc.property(anyPair, ({ before, after }) => {
-        const effect = computeEffect(before, after);
-        const named = new Set([...before, ...after].map(({ userId }) => userId));
+      fc.property(anyPair, fc.option(rulesArbitrary), ({ before, after }, due) => {
+        const effect = computeEffect(before, after, [], Number.POSITIVE_INFINITY, due);
+        const named = new Set([...before, ...after, ...(due ?? [])].map(({ userId }) => userId));
         const opens: string[] = [];
         const closes: string[] = [];
         for (const packet of packets(sources.filter((user) => user === null || named.has(user)))) {
           const [was, is] = [accepts(before, packet), accepts(after, packet)];
-          if (!was && is) opens.push(packetKey(packet));
-          if (was && !is) closes.push(packetKey(packet));
+          const either = due === null ? was : accepts(due, packet);
+          if (!(was && either) && is) opens.push(packetKey(packet));
+          if ((was || either) && !is) closes.push(packetKey(packet));
         }
         expect(expandTraffic(effect.opens)).toEqual(opens.sort());
         expect(expandTraffic(effect.closes)).toEqual(closes.sort());
