@@ -154,8 +154,7 @@ class Round {
       settle();
       this.#wake();
     };
-    const order = { session: this.#session, priority, note: this.#noteOf(step) };
-    perform(step, this.#plan, order).then(
+    perform(step, this.#plan, { session: this.#session, priority, note: this.#noteOf(step) }).then(
       (settled) => ended(() => this.#settle({ step, ...settled })),
       (error: unknown) => ended(() => this.#broken.push(error)),
     );

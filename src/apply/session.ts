@@ -145,8 +145,7 @@ export class Session {
 
   async #readRules(priority: Priority): Promise<Result<readonly LiveRule[], string>> {
     // A gap does not wait as long as a server may ask: the step itself does not either.
-    const patience = priority === 'gap' ? { longestWaitMs: 1000 } : {};
-    const read = await readRules({ ...this.reading, ...patience });
+    const read = await readRules({ ...this.reading, ...(priority === 'gap' ? { longestWaitMs: 1000 } : {}) });
     if (read.ok && read.value.afterOutage) this.noteOutage(read.value.rules.length);
     if (!read.ok && read.error.code === 'unauthorized') this.stop('unauthorized');
     return read.ok ? ok(read.value.rules) : fail(read.error.message);

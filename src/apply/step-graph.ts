@@ -52,8 +52,7 @@ export function groupSteps({ steps, exposure }: Pick<Plan, 'steps' | 'exposure'>
   for (const members of findCircles(waits)) {
     const [first, ...others] = members.flatMap((position) => steps[position] ?? []);
     if (first === undefined || others.length === 0) continue;
-    const name = first.gap === null ? first.id : `gap ${first.gap}`;
-    for (const { id } of [first, ...others]) groups.set(id, name);
+    for (const { id } of [first, ...others]) groups.set(id, first.gap === null ? first.id : `gap ${first.gap}`);
   }
   return groups;
 }

@@ -138,8 +138,7 @@ export async function buildFiles(invocation: Invocation, manifests: readonly Nam
     shownAs.set(path, shown);
     return { path, bytes, hash: createHash('sha256').update(bytes).digest('hex') };
   });
-  const parsed = await makeParser(invocation.settings)(files);
-  const built = assemble(parsed, null, makeDesiredContext(invocation, root));
+  const built = assemble(await makeParser(invocation.settings)(files), null, makeDesiredContext(invocation, root));
   const rename = (place: Place): Place => ({ ...place, file: shownAs.get(place.file) ?? place.file });
   const problems = built.problems.map(({ place, related, ...problem }): Problem => {
     const others = related?.map((one) => ({ ...one, place: rename(one.place) }));

@@ -101,8 +101,7 @@ function unknownKey(key: string, parent: readonly PropertyKey[], name: string, s
   const path = [...parent, key];
   const instead = 'put it in a file of its own and name that with tokenFile';
   if (key === 'token') return { path, summary: `${name} must not hold the token`, hint: instead };
-  const known = parent.length === 0 && schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
-  const near = suggest(key, known);
+  const near = suggest(key, parent.length === 0 && schema instanceof z.ZodObject ? Object.keys(schema.shape) : []);
   const hint = near === null ? describeList(name) : `did you mean \`${near}\`?`;
   return { path, summary: `unknown setting \`${path.join('.')}\``, hint };
 }

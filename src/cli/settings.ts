@@ -46,8 +46,7 @@ export function settle(sources: SettingsSources): Settings {
   const complete = settings as unknown as OptionValues;
   // The parser calls what begins with `no-` false.
   const suspend = complete.suspend && !noSuspend;
-  const snapshot = complete.snapshot ?? complete.live;
-  return { ...complete, suspend, noSuspend, snapshot, file: sources.file, origins };
+  return { ...complete, suspend, noSuspend, snapshot: complete.snapshot ?? complete.live, file: sources.file, origins };
 }
 
 /** Variables that are nearly those of settings: a limit that somebody believes in would not be in force. */

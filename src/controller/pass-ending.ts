@@ -97,8 +97,7 @@ export function judge(result: PassResult, hold: Verdict | null): Verdict {
 function judgeRead({ failure }: PassResult): Verdict {
   const { code = '', message = '', retryAfterMs: askedMs } = failure ?? {};
   if (code === 'reader-died') return { kind: 'transient', reason: 'SourceFailed', message };
-  const isUnauthorized = ['unauthorized', 'forbidden', 'token'].includes(code);
-  const reason = isUnauthorized ? 'Unauthorized' : 'ApiUnreachable';
+  const reason = ['unauthorized', 'forbidden', 'token'].includes(code) ? 'Unauthorized' : 'ApiUnreachable';
   return { kind: terminalReads.has(code) ? 'terminal' : 'transient', reason, message, askedMs };
 }
 

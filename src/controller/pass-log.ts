@@ -29,8 +29,7 @@ const shown = 50;
 export function logDrift(logger: Logger, plan: Plan): void {
   const corrected = plan.changes.filter(({ action }) => action !== 'keep' && action !== 'skip');
   for (const { kind, name, id, action, origin = 'drift', fields } of corrected.slice(0, shown)) {
-    const object = name ?? id ?? '';
-    logger.warn('Drift is corrected', { kind, object, action, origin, fields: Object.keys(fields) });
+    logger.warn('Drift is corrected', { kind, object: name ?? id ?? '', action, origin, fields: Object.keys(fields) });
   }
 }
 

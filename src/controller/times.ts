@@ -79,8 +79,7 @@ export async function runRecorded(lead: Leadership, files: SourceContent['files'
   const run = (of: SourceContent['files']): Promise<PassRun> =>
     lead.runner.runTimes(lead.order({ revision, files: of }), 'revocations');
   const first = await run([]);
-  const isKnown = first.result?.desired?.state || first.verdict.kind === 'transient';
-  return isKnown ? first : await run(files);
+  return first.result?.desired?.state || first.verdict.kind === 'transient' ? first : await run(files);
 }
 
 /** Rules of the state before that began or ended since, and were created or deleted for it. */

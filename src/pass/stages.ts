@@ -31,8 +31,7 @@ export async function readDesired(
   if (pass.takesBack !== undefined) return await readStateBefore(pass.takesBack, pass);
   // Why a thread that reads manifests died says nothing about them: it is a failure like an API that does not answer.
   const read = await pass.parse(content.files).then(ok, (error: unknown) => {
-    const message = error instanceof Error ? error.message : 'unknown';
-    return fail({ code: 'reader-died', status: null, message });
+    return fail({ code: 'reader-died', status: null, message: error instanceof Error ? error.message : 'unknown' });
   });
   if (!read.ok) return read;
   const context = { ...pass.desired, now: pass.at ?? pass.clock.wallTime() };

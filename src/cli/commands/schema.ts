@@ -15,6 +15,5 @@ export async function run({ operands }: Invocation): Promise<Answer> {
     const hint = didYouMean(written, kinds, `the kinds are ${kinds.join(', ')}, and fleet`);
     throw makeFailure('usage', `there is no kind ${written}`, hint);
   }
-  const schema = kind === undefined ? makeManifestSchema() : makeJsonSchema(kind);
-  return { text: () => printSchema(schema) };
+  return { text: () => printSchema(kind === undefined ? makeManifestSchema() : makeJsonSchema(kind)) };
 }

@@ -78,8 +78,7 @@ function foldAlike(outcomes: readonly TargetOutcome[]) {
     alike.slice(0, 1).map(({ changes, target: { name }, said }) => {
       if (alike.length === 1) return { title: name, teller: '', said };
       const same = ['the same', 'the same change'][changes] ?? `the same ${changes} changes`;
-      const title = `${alike.length} targets: ${same}: ${listNames(alike)}`;
-      return { title, teller: `As ${name} says it:\n`, said };
+      return { title: `${alike.length} targets: ${same}: ${listNames(alike)}`, teller: `As ${name} says it:\n`, said };
     }),
   );
 }

@@ -39,8 +39,7 @@ export function readFleet(flags: RawValues, cwd: string) {
       path: folder === undefined ? one.path : relative(cwd, folder) || '.',
     };
   });
-  const rollout: Rollout = { ...roll, soak };
-  return { file, rollout, targets: selectTargets(all, flags) };
+  return { file, rollout: { ...roll, soak }, targets: selectTargets(all, flags) };
 }
 
 /** Whoever edits manifests must not choose where tokens go, neither by a link. */
