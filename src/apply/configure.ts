@@ -12,6 +12,8 @@ import type { Session } from './session.ts';
 import { sendWrite, type WriteOrder } from './write.ts';
 
 const request = 'PATCH /v0/configuration';
+/** What lets people in without their providers. */
+const gives: Record<string, boolean> = { local_auth_enabled: true, disable_vpn_on_oidc_error: false };
 
 /**
  * PATCHes the Configuration with the fields that differ. While a provider's document cannot be read, new or stored, the server refuses all
@@ -20,10 +22,10 @@ const request = 'PATCH /v0/configuration';
 export async function configure(step: ConfigureStep, order: WriteOrder): Promise<Settled> {
   const { before, desired, fields } = step;
   const isFirst = (field: ConfigurationField): boolean =>
-    field === 'local_auth_enabled' ? desired.fields[field] === true : !signInFields.some((one) => one === field);
+    field in gives ? desired.fields[field] === gives[field] : !signInFields.some((one) => one === field);
   const [first, last] = [fields.filter(isFirst), fields.filter((field) => !isFirst(field))];
-  const { goesBack } = order.session.context;
-  if (!goesBack || first.length === 0 || !last.includes('openid_connect_providers')) return sendUnpinned(step, order);
+  const isBack = order.session.context.goesBack || desired.place.line === 0; // also an undo
+  if (!isBack || first.length === 0 || !last.includes('openid_connect_providers')) return sendUnpinned(step, order);
   const begun = await sendUnpinned({ ...step, fields: first }, order);
   // What may pass is sent again before anything that may take away a way to sign in, and the last one stays.
   if (['soon', 'replanned'].includes(judgeSettled(begun).again)) return begun;

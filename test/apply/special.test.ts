@@ -282,6 +282,19 @@ describe('the Configuration', () => {
     expect(simulator.configuration()).toMatchObject({ openid_connect_providers: [{ label: 'Former' }] });
   });
 
+  test('going back does not cut off those whom a provider vouches for before that provider is back', async () => {
+    const simulator = await simulate();
+    await run(simulator, [], { openid_connect_providers: [provider], disable_vpn_on_oidc_error: false });
+    const fields: Fields = {
+      disable_vpn_on_oidc_error: true,
+      openid_connect_providers: [{ ...provider, label: 'Former' }],
+    };
+    await run(simulator, [], fields, { goesBack: true, wrap: unread(silent) });
+    expect(simulator.configuration()).toMatchObject({ disable_vpn_on_oidc_error: false });
+    await run(simulator, [], fields, { goesBack: true });
+    expect(simulator.configuration()).toMatchObject({ ...fields, openid_connect_providers: [{ label: 'Former' }] });
+  });
+
   test.each([502, 500])(
     'going back sends no provider where a proxy answers what goes before them with %i',
     async (status) => {

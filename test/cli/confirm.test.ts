@@ -1015,6 +1015,21 @@ describe('going back', () => {
     expect(back.err).toContain('Not gone back yet: PATCH /v0/configuration: 422, openid_connect_providers[0].');
   });
 
+  it('undo too lets people sign in before it sends providers, whose documents may not be read', async () => {
+    env = { ...env, RECONCILE_SECRET_X: 'canary-secret', PATH: process.env['PATH'] ?? '' };
+    await prepared();
+    await call('PATCH', '/v0/configuration', { configuration: { local_auth_enabled: true } });
+    manifests(before, `{local_auth_enabled: false, ${provider('Okta').slice(1)}`);
+    expect((await run('m', '--allow-lockout', ...bound)).code).toBe(0);
+    world.simulator.faults.inject({ match: { method: 'PATCH', nth: 2 }, fault: { kind: 'status', status: 500 } });
+    const undone = await run('undo', '--yes', '--allow-lockout');
+    expect(undone.code, undone.err).toBe(5);
+    expect(world.simulator.configuration()).toMatchObject({
+      local_auth_enabled: true,
+      openid_connect_providers: [{ id: 'okta' }],
+    });
+  });
+
   it('is tried again while the server cannot be read, until its own deadline, and names what is left then (long)', async () => {
     await prepared();
     const back = await onTrial(
