@@ -5,7 +5,7 @@ import { formatRuleKey } from '../model/rule.ts';
 import { type Change, formatStepKey, type Plan, type Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
 import type { ApplyContext } from './context.ts';
-import { type ApplyEnd, type ApplyReport, judgeSettled, type Outcome } from './outcome.ts';
+import { type ApplyEnd, type ApplyReport, isSuccess, judgeSettled, type Outcome } from './outcome.ts';
 import { type RoundResult, runRound } from './round.ts';
 import { Session } from './session.ts';
 
@@ -65,8 +65,7 @@ async function applyRounds(first: Plan, session: Session): Promise<ApplyReport> 
     if (rest.steps.length === 0) return reportOf('converged', { ...progress, leftOpen: [] }, session, []);
     noteUndone(rest, progress, session);
     const unseen = rest.steps.filter((step) => partsOf(step).some((part) => !planned.has(part))).map(formatStepKey);
-    const isLast = round > context.limits.replans;
-    if (!(await maySend(rest, isLast, unseen, progress, session))) {
+    if (!(await maySend(rest, round > context.limits.replans, unseen, progress, session))) {
       // A later plan may have closed what an earlier one had to leave open.
       if (rest.effect.closes.length === 0) progress.leftOpen = [];
       return reportOf('not-converged', progress, session, namesOf(rest.changes));
@@ -101,7 +100,7 @@ function learn(progress: Progress, result: RoundResult, session: Session): void 
     if (outcome === 'done')
       for (const part of partsOf(step)) progress.done.set(part, (progress.done.get(part) ?? 0) + 1);
     // After a surprise a failed or dropped step may well work in the next plan.
-    if ((outcome === 'failed' || outcome === 'dropped' || mayLand) && !result.surprised) progress.givenUp.add(key);
+    if (!isSuccess(one) && (outcome !== 'unknown' || mayLand) && !result.surprised) progress.givenUp.add(key);
   }
   session.context.logger.debug('round ended', { steps: result.outcomes.length, surprised: result.surprised });
 }

@@ -1,4 +1,4 @@
-import type { ConfigurationField } from '../model/configuration.ts';
+import { type ConfigurationField, providersTimeoutMs } from '../model/configuration.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
@@ -23,7 +23,7 @@ export interface Settled {
   readonly restored?: boolean;
   /** Another writer had deleted the rule before. */
   readonly byOther?: boolean;
-  /** An attempt without an answer was not seen carried out when none was left, and may be yet. */
+  /** An attempt without an answer may be carried out yet, however the step ended. So may any `unknown`: with this, none is left. */
   readonly mayLand?: boolean;
   /** The server holds something the plan did not know of: worth planning again. */
   readonly surprise?: boolean;
@@ -54,11 +54,18 @@ const ends = [
 ] as const;
 
 /** The one judgement of how a request ended, for all that acts on it. */
-export function judgeSettled({ outcome, status, noAnswer, byOther }: Settled) {
+export function judgeSettled({ outcome, status, noAnswer, byOther, mayLand = outcome === 'unknown' }: Settled) {
   const failed = noAnswer === undefined ? String(status) : 'no answer';
   const end = outcome === 'failed' ? failed : byOther ? 'skipped' : outcome;
   const [, mayBeDone = true, again = 'perhaps'] = ends.find(([one]) => one.test(end)) ?? [];
-  return { mayBeDone, again };
+  return { mayBeDone: mayBeDone || mayLand, again, mayLand };
+}
+
+/** Until when a request of these without an answer may be carried out; 0: there is none. The server reads documents of providers before. */
+export function findOpenUntil(outcomes: readonly Outcome[], now: number, requestTimeoutMs: number): number {
+  const open = outcomes.filter((one) => judgeSettled(one).mayLand);
+  const hasProviders = open.some(({ fields }) => fields?.includes('openid_connect_providers'));
+  return open.length === 0 ? 0 : Math.ceil(now) + Math.max(requestTimeoutMs, hasProviders ? providersTimeoutMs : 0);
 }
 
 /** Why an apply ended. `converged`: a fresh read gave an empty plan. */

@@ -2,7 +2,7 @@ import { collectReachable } from '../model/group-by.ts';
 import { collides, formatRuleKey } from '../model/rule.ts';
 import type { Plan, Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
-import { isSuccess, type Outcome, type Settled } from './outcome.ts';
+import { isSuccess, judgeSettled, type Outcome, type Settled } from './outcome.ts';
 import type { Session } from './session.ts';
 import type { WriteOrder } from './write.ts';
 import { createRule, deleteRule, setBack } from './write-rule.ts';
@@ -33,7 +33,8 @@ export async function restore(
     if (after === null && outcome !== 'failed' && outcome !== 'dropped')
       staying.push({ step, waitedFor: collectReachable(step.after, (id) => byId.get(id)?.after ?? []) });
     if (after === null && (mayBeGone || (ours && step.type !== 'create'))) open.add(step.id);
-    undone.unshift(after === null ? member : { step, ...after });
+    const { mayLand } = judgeSettled(member); // what comes late is not undone
+    undone.unshift(after === null ? member : { step, ...after, ...(mayLand && { mayLand }) });
   }
   return { members: undone, leftOpen: trafficOf(plan, open, undone) };
 }

@@ -142,7 +142,7 @@ function patchRule({ id, fields, rule, ...checks }: Patch, order: WriteOrder, un
     const listed = await session.freshRules(priority);
     if (!listed.ok) return listed;
     const live = listed.value.find((one) => one.id === id);
-    if (live === undefined) return ok({ ...settleFailed(answer, request), surprise: true });
+    if (live === undefined) return ok({ ...settleFailed(answer, request), surprise: true, byOther: true });
     return ok(formatRuleKey(live.rule) === formatRuleKey(rule) ? done(answer.status) : null);
   };
   return sendWrite(order, {
@@ -154,7 +154,7 @@ function patchRule({ id, fields, rule, ...checks }: Patch, order: WriteOrder, un
     accept: (answer) => acceptRule({ rule, request }, answer, session, async ({ isSame }) => (isSame ? '' : undo())),
     refuse: async (answer) => {
       const surprise = { ...settleFailed(answer, request), surprise: true };
-      if (answer.status === 404) return surprise;
+      if (answer.status === 404) return { ...surprise, byOther: true };
       if (!isOverlap(answer)) return null;
       const seen = await look(answer);
       if (!seen.ok) return settleUnknown(answer, request, seen.error);

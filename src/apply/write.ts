@@ -1,7 +1,7 @@
 import type { Result } from '../model/result.ts';
 import type { ApiAnswer, ApiResult, JournalEntry } from '../ports.ts';
 import { describeAnswer } from './answer-text.ts';
-import type { Settled } from './outcome.ts';
+import { isSuccess, type Settled } from './outcome.ts';
 import { computeBackoffMs, isAway, send } from './send.ts';
 import type { Session } from './session.ts';
 import type { Priority } from './throttle.ts';
@@ -62,15 +62,14 @@ export async function sendWrite(order: WriteOrder, write: Write): Promise<Settle
   return settled;
 }
 
-function settle(write: Write, { session, priority }: WriteOrder): Promise<Settled> {
+async function settle(write: Write, { session, priority }: WriteOrder): Promise<Settled> {
   const { clock } = session.context;
   const request = `${write.method} ${write.path}`;
   let sentAt = 0;
-  /** Whether an attempt had no clear answer, and whether one may be carried out yet: a server that answers 500 itself is done with it. */
-  let [sentBefore, mayLand] = [false, false];
-  const giveUp = (answer: ApiResult): Settled =>
-    mayLand ? { ...settleUnknown(answer, request, 'it was not seen'), mayLand: true } : settleFailed(answer, request);
-  return send<Settled>({
+  let [sentBefore, isAnswered] = [false, false];
+  /** Attempts without a clear answer that were not known to be over then: a server that answers 500 itself is done with it. */
+  let open = 0;
+  const settled = await send<Settled>({
     check: async () => {
       const unsent = (await write.check?.(sentBefore)) ?? null;
       return sentBefore && unsent && unsent.outcome !== 'done' ? { ...unsent, outcome: 'unknown' } : unsent;
@@ -88,18 +87,19 @@ function settle(write: Write, { session, priority }: WriteOrder): Promise<Settle
       const { kind, answer } = judged;
       if (kind === 'success') {
         const accepted = await write.accept(judged.answer);
+        isAnswered = accepted !== null;
         if (accepted !== null) return accepted;
       }
       if (kind === 'refused') return (await write.refuse?.(judged.answer, sentBefore)) ?? settleFailed(answer, request);
       if (kind === 'unauthorized') {
         session.stop('unauthorized');
-        return priority === 'normal' ? giveUp(answer) : null;
+        return priority === 'normal' ? settleFailed(answer, request) : null;
       }
       // A 503 may be a proxy's, after the server did its work.
       if (['unsent', 'broken'].includes(kind) || answer.status === 429) return null;
       const found = await write.find(answer, sentAt);
       sentBefore = true;
-      mayLand ||= answer.status !== 500;
+      if (answer.status !== 500) open++;
       session.wrote ||= !found.ok || found.value?.outcome === 'done';
       return found.ok ? found.value : settleUnknown(answer, request, found.error);
     },
@@ -108,6 +108,13 @@ function settle(write: Write, { session, priority }: WriteOrder): Promise<Settle
       if (isAway(answer)) await session.freshRules(priority);
       return kind !== 'broken' && session.retry(attempt, priority);
     },
-    giveUp,
+    giveUp: (answer) => settleFailed(answer, request),
   });
+  const { outcome, status, message } = settled;
+  // One of them was seen carried out. What is gone is changed by no request that comes late.
+  if (isSuccess(settled) && !isAnswered && status !== 500) open--;
+  const isGone = settled.byOther || (write.method === 'DELETE' && isSuccess(settled));
+  if (open < 1 || isGone || outcome === 'unknown') return settled;
+  const why = `${message}; an attempt that had no answer may be carried out yet`;
+  return { ...settled, ...(outcome === 'failed' && { outcome: 'unknown', message: why }), mayLand: true };
 }

@@ -31,10 +31,12 @@ export async function takeBack(invocation: Invocation, pending: GoingBack, why: 
   terminal.stderr(`\n${why}: going back to the state before.\n\n`);
   const until = systemClock.now() + settings.totalTimeout;
   let { journal } = settings;
-  const back = { record: pending.record, known: pending.known, goesBack: true } as const;
+  const openUntil = systemClock.now() + pending.openUntil - systemClock.wallTime();
+  const back = { record: pending.record, known: pending.known, goesBack: true, restored: new Set<string>() } as const;
   const request = { written: stateBefore, path: terminal.cwd, planOnly: false, saved: null, back };
   let seen: Answer | null = null;
   for (let tries = 0; ; ) {
+    const openMs = openUntil - systemClock.now();
     const answer = await runPass({ ...forced, settings: { ...settings, journal } }, request).catch((error: unknown) => {
       if (error instanceof Failure) return answerError(error);
       throw error;
@@ -46,7 +48,7 @@ export async function takeBack(invocation: Invocation, pending: GoingBack, why: 
       journal = null;
       continue;
     }
-    const openMs = (pending.openUntil ?? 0) - systemClock.now();
+    for (const key of listCreated(report)) back.restored.add(key);
     const isOver = systemClock.now() >= until || !mayPass(report, answer.exit);
     if (isOver && openMs <= 0)
       return await settleBack(pickTold(answer, seen ?? answer), { ...pending, isUnseen: plan === null }, invocation);
@@ -68,10 +70,23 @@ export async function takeBack(invocation: Invocation, pending: GoingBack, why: 
 const formatFrom = (ms: number): string => formatInstant(Math.ceil((systemClock.wallTime() + ms) / 1000) * 1000);
 const reportOf = (answer: Answer): RunReport => answer.report?.() ?? makeProblemReport([]);
 
-/** A look that could not read the server says less than the one before, and one that finds all back says nothing of what was done. */
+const listCreated = ({ apply }: RunReport): readonly string[] =>
+  (apply?.outcomes ?? []).flatMap(({ step, outcome }) =>
+    step.type === 'create' && outcome === 'done' ? [formatRuleKey(step.rule)] : [],
+  );
+
+/** What a way back leaves as it is, and names. */
+export const notTakenBack: ReadonlySet<string> = new Set(['changed-since', 'waits-for-secret', 'locks-out']);
+
+/** A look that could not read the server says less than the one before, and one that finds all back only what it leaves. */
 function pickTold(last: Answer, seen: Answer): Answer {
-  const { plan } = reportOf(last);
-  return plan === null || (plan.steps.length === 0 && isBack(reportOf(seen))) ? seen : last;
+  const [now, then] = [reportOf(last), reportOf(seen)];
+  if (now.plan !== null && !(now.plan.steps.length === 0 && isBack(then))) return last;
+  const told = new Set(then.problems.map(({ summary }) => summary));
+  const own = now.problems.filter(({ code, summary }) => notTakenBack.has(code) && !told.has(summary));
+  const named = own.filter((one) => !isLeft(one));
+  const notes = (color: boolean) => (seen.notes?.(color) ?? '') + renderProblems(named, color);
+  return { ...seen, notes, report: () => ({ ...then, problems: [...then.problems, ...own] }) };
 }
 
 function isBack({ plan, apply }: RunReport): boolean {

@@ -28,8 +28,8 @@ export interface PendingApply extends ConfirmTerms, Required<Pick<BackOrder, 're
   readonly scope: string | null;
   /** When it is taken back (ms since 1970); null: it is still being written. */
   readonly until: number | null;
-  /** Until when a request of it without an answer may be carried out (ms, monotonic); absent: there is none. */
-  readonly openUntil?: number;
+  /** Until when a request of it without an answer may be carried out (ms since 1970); 0: there is none. */
+  readonly openUntil: number;
 }
 
 /** One that was read: `until` of one that was killed while it was written counts from its start. */
@@ -124,8 +124,8 @@ export function openPending(invocation: Invocation): PendingFiles {
 }
 
 /** The record as a JSON value, without secrets. */
-function encodePending({ withinMs, command, until, scope, known, record }: PendingApply): unknown {
-  const kept = { withinMs, command, until, scope, known: [...known], record: encodeApplyRecord(record) };
+function encodePending({ known, record, withinMs, command, until, openUntil, scope }: PendingApply): unknown {
+  const kept = { withinMs, command, until, openUntil, scope, known: [...known], record: encodeApplyRecord(record) };
   return { format_version: 1, kind: 'pending-apply', writer: markProcess(), ...kept };
 }
 
@@ -153,7 +153,7 @@ export async function loadPending(invocation: Invocation): Promise<EarlierApply 
 
 function decodePending(value: unknown, place: Place): EarlierApply | null {
   if (!isObject(value) || value['format_version'] !== 1 || value['kind'] !== 'pending-apply') return null;
-  const { withinMs, command, until, scope, writer } = value;
+  const { withinMs, command, until, openUntil, scope, writer } = value;
   const record = decodeApplyRecord(value['record']);
   if (!record.ok || typeof withinMs !== 'number') return null;
   const texts = (list: unknown): readonly string[] | null =>
@@ -170,6 +170,7 @@ function decodePending(value: unknown, place: Place): EarlierApply | null {
     known: new Set(texts(value['known']) ?? []),
     // A clock that was set back adds nothing.
     until: Number.isNaN(end) ? now : Math.min(end, now + withinMs),
+    openUntil: typeof openUntil === 'number' ? Math.min(openUntil, now + 600_000) : 0,
     stage: place === 'waits' && isWritten ? halfway : place,
   };
 }

@@ -1,5 +1,5 @@
-import { providersTimeoutMs } from '../adapters/api/client.ts';
 import { systemClock } from '../adapters/clock.ts';
+import { findOpenUntil } from '../apply/outcome.ts';
 import { escapeControls } from '../model/printable.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { countChanges } from '../pass/history.ts';
@@ -53,7 +53,7 @@ function makeTrial(invocation: Invocation, terms: ConfirmTerms): NonNullable<Pas
     async onRecord(record, plan) {
       const live = plan.changes.flatMap((one) => (one.kind === 'Rule' && one.live !== null ? [one.live] : []));
       const known = new Set(live.map(({ rule }) => formatRuleKey(rule)));
-      const next = { ...terms, scope: describeScope(invocation.settings), record, known, until: null };
+      const next = { ...terms, scope: describeScope(invocation.settings), record, known, until: null, openUntil: 0 };
       if (pending === null) await files.begin(next);
       const obstacles = pending === null ? [] : await files.save(next);
       pending = next;
@@ -64,9 +64,8 @@ function makeTrial(invocation: Invocation, terms: ConfirmTerms): NonNullable<Pas
       if (pending !== null && changed === 0) await files.forget('waits');
       if (pending === null || changed === 0) return { isKept: true, answer: applied };
       const { settings, terminal } = invocation;
-      const open = applied.report?.().apply?.outcomes.filter(({ outcome }) => outcome === 'unknown') ?? [];
-      const leastMs = open.some(({ fields }) => fields?.includes('openid_connect_providers')) ? providersTimeoutMs : 0;
-      const openUntil = open.length > 0 ? systemClock.now() + Math.max(settings.timeout, leastMs) : 0;
+      const { outcomes = [] } = applied.report?.().apply ?? {};
+      const openUntil = findOpenUntil(outcomes, systemClock.wallTime(), settings.timeout);
       await writeAnswer(applied, readOutputs(settings.output, terminal.cwd).filter(isScreen), settings, terminal);
       const { failed, filterMs } = judgeApplied(applied);
       if (failed === null) await systemClock.sleep(filterMs, terminal.stop);

@@ -66,6 +66,9 @@ export const configurationFields: readonly ConfigurationField[] = [
   'logo',
 ];
 
+/** Shortest deadline of OpenID Connect providers, ms: the server reads a document, then its keys, each for 15 s (facts, 5.1). */
+export const providersTimeoutMs = 40_000;
+
 /** What people sign in to the administration with. */
 export const signInFields = ['local_auth_enabled', 'openid_connect_providers', 'saml_identity_providers'] as const;
 

@@ -21,6 +21,8 @@ export interface BackOrder {
   readonly goesBack?: true;
   /** The rules that were live before the apply, by `formatRuleKey`: any other that it did not create was made by others since. */
   readonly known?: ReadonlySet<string>;
+  /** What an earlier try made again, by `formatRuleKey`: it is not made once more after others deleted it. */
+  readonly restored?: ReadonlySet<string>;
   /** Another way back came first: a field that is as before by now waits for no secret. */
   readonly isRest?: boolean;
   /** What is live ends when the record says so. */
@@ -63,7 +65,7 @@ interface Finding extends BackOrder {
 
 /** The rules that stay, and those that come back. */
 function rulesBefore(live: readonly LiveRule[], finding: Finding): readonly DesiredRule[] {
-  const { record, known, goesBack, endsAsSaid, users, problems } = finding;
+  const { record, known, goesBack, restored = new Set(), endsAsSaid, users, problems } = finding;
   const { now, profile, scope } = finding.context;
   const taken = new Set<string>();
   const liveKeys = new Set(live.map(({ rule }) => formatRuleKey(rule)));
@@ -90,6 +92,7 @@ function rulesBefore(live: readonly LiveRule[], finding: Finding): readonly Desi
     if (goesBack && !isInScope(rule, scope)) leave(rule, isOutside);
     else if (liveKeys.has(key) && !created.has(key)) leaveAsBefore(rule, 'is live again already');
     else if (expires !== undefined && expires <= now) leave(rule, `expired at ${formatInstant(expires)}`);
+    else if (restored.has(key)) leave(rule, 'was deleted by others since it came back');
     // The server refuses it, and what it makes up for would stay.
     else if (isGone(rule)) leave(rule, 'is not made again, for its user is gone');
     else if (blocker) leave(rule, describeBlocker(blocker));

@@ -67,7 +67,7 @@ export type Progress = Pick<ApplyReport, 'outcomes'> & Partial<ApplyReport>;
 export function makeApplyRecord(origin: ApplyOrigin, plan: Plan, apply: Progress | null, former: FormerRules) {
   const { end, outcomes = [] } = apply ?? {};
   const done: readonly (Pick<Outcome, 'step' | 'liveId'> & Partial<Outcome>)[] = [
-    ...outcomes.filter((one) => mayBeDone(one, end)),
+    ...outcomes.filter((one) => mayBeCarriedOut(one, end)),
     ...(end === undefined ? plan.steps.map((step) => ({ step })) : []),
   ];
   const rules = sumUp(
@@ -101,12 +101,12 @@ function joinLooks(looks: readonly Pick<ApplyRecord, 'before' | 'fields'>[]): Li
 }
 
 /** What nobody knows counts: going back looks at what is live. So do the fields that the server may have taken of a Configuration. */
-function mayBeDone(one: Outcome, end: ApplyEnd = 'converged'): boolean {
+function mayBeCarriedOut(one: Outcome, end: ApplyEnd = 'converged'): boolean {
   const { outcome, status, fields } = one;
+  const { mayBeDone, mayLand } = judgeSettled(one);
   if (fields !== undefined) return fields.length > 0;
   // A rule that is live though its request failed was written behind a proxy that said so, but by others where that is why it was refused.
-  const isTaken = outcome !== 'failed' || (end === 'converged' && status !== 404 && status !== 409);
-  return isTaken && judgeSettled(one).mayBeDone;
+  return mayBeDone && (mayLand || outcome !== 'failed' || (end === 'converged' && status !== 404 && status !== 409));
 }
 
 /** The rules that a sequence of changes deletes, and those that it creates. What has not converged may not have been carried out. */

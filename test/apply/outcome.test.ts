@@ -4,7 +4,7 @@ import { judgeSettled, type Settled } from '../../src/apply/outcome.ts';
 const failed = (status: number | null): Settled => ({ outcome: 'failed', status });
 
 /** Each row is what the recordings show, or what HTTP says of the status (RFC 9110, 6585). */
-test.each<readonly [Settled, ReturnType<typeof judgeSettled>]>([
+test.each<readonly [Settled, Omit<ReturnType<typeof judgeSettled>, 'mayLand'>]>([
   [
     { outcome: 'done', status: 201 },
     { mayBeDone: true, again: 'never' },
@@ -69,5 +69,15 @@ test.each<readonly [Settled, ReturnType<typeof judgeSettled>]>([
   [failed(404), { mayBeDone: true, again: 'perhaps' }],
   [failed(409), { mayBeDone: true, again: 'perhaps' }],
 ])('a request that ended with %j is judged as %j', (settled, expected) => {
-  expect(judgeSettled(settled)).toEqual(expected);
+  const { mayLand, ...judged } = judgeSettled(settled);
+  expect([judged, mayLand]).toEqual([expected, settled.outcome === 'unknown']);
+});
+
+/** A request that was sent before, and had no answer, may be carried out however its repetition ended. */
+test.each<Settled>([
+  { outcome: 'done', status: 201, mayLand: true },
+  { outcome: 'unknown', status: 422, mayLand: true },
+  { outcome: 'failed', status: 201, restored: true, mayLand: true },
+])('%j may be carried out yet', (settled) => {
+  expect(judgeSettled(settled)).toMatchObject({ mayBeDone: true, mayLand: true });
 });

@@ -957,6 +957,82 @@ describe('going back', () => {
     expect(Date.parse(at) - began).toBeGreaterThanOrEqual(40_000);
   });
 
+  /** An apply on trial that fails or is not kept; `land` is called while going back waits for what had no answer. */
+  async function landsLate(
+    land: () => unknown,
+    ...args: readonly string[]
+  ): Promise<CliRun & { readonly looks: number }> {
+    let looks = 0;
+    const given = ['apply', '--confirm-within', '5m', '--timeout', '1s', '--concurrency', '1', ...args, 'm'];
+    const answer = (question: string): string => (question.startsWith('Still there?') ? 'n' : 'y');
+    const onStderr = (text: string): void => void (text.includes('one more look at') && looks++ === 0 && land());
+    return { ...(await world.cli(given, { env, answer, onStderr })), looks };
+  }
+
+  const unchanged = '{default_client_mtu: 1300, default_client_dns: [1.1.1.1]}';
+
+  it.each([
+    ['a create, and its repetition was answered', 'POST', null, [...before, 'accept 10.30.0.0/16'], unchanged],
+    ['a PATCH, and its repetition was refused', 'PATCH', 422, before, unchanged.replace('1300', '1400')],
+    ['a delete, and a proxy forbade its repetition', 'DELETE', 403, before.slice(1), unchanged],
+  ])('takes back what lands late of %s', async (_, method, status, rules, spec) => {
+    await prepared();
+    manifests(rules, spec);
+    const { faults } = world.simulator;
+    faults.inject({ match: { method, times: 1 }, fault: { kind: 'status', status: 504 } });
+    if (status !== null) faults.inject({ match: { method, times: 1 }, fault: { kind: 'status', status } });
+    const lost = world.simulator.rules().find(({ destination }) => destination === '10.2.0.0/16');
+    const land = (): unknown => {
+      if (method === 'POST') return world.simulator.seed([{ action: 'accept', destination: '10.30.0.0/16' }]);
+      const configuration = { default_client_mtu: 1400 };
+      return method === 'PATCH'
+        ? call('PATCH', '/v0/configuration', { configuration })
+        : call('DELETE', `/v0/rules/${lost?.id}`);
+    };
+    const back = await landsLate(land);
+    expect([back.code, back.looks, live(), isGoingBack()], back.err).toEqual([3, 1, before, false]);
+    expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: 1300 });
+  });
+
+  it('looks again only for a request that may land: a lost answer of one that was carried out is enough', async () => {
+    await prepared();
+    manifests([...before, 'accept 10.30.0.0/16'], unchanged);
+    world.simulator.faults.inject({ match: { method: 'POST', times: 1 }, fault: { kind: 'lost-answer' } });
+    const back = await landsLate(() => undefined);
+    expect([back.code, back.looks, live()], back.err).toEqual([3, 0, before]);
+  });
+
+  it('does not make again what others deleted after it came back, and names it', async () => {
+    await prepared();
+    manifests([before[1] ?? '', 'accept 10.30.0.0/16'], unchanged);
+    world.simulator.faults.inject({
+      match: { method: 'POST', times: 5 },
+      fault: { kind: 'status', status: 504 },
+    });
+    const back = await landsLate(async () => {
+      const one = world.simulator.rules().find(({ destination }) => destination === '10.2.0.0/16');
+      await call('DELETE', `/v0/rules/${one?.id}`);
+    });
+    expect([back.code, back.looks, live(), isGoingBack()], back.err).toEqual([3, 1, ['drop 10.1.0.0/16'], false]);
+    expect(back.err + back.out).toContain('Went back: all else that the apply changed');
+    expect(back.err + back.out).toMatch(/10\.2\.0\.0\/16.* was deleted by others since it came back/);
+  });
+
+  it('names what a second look leaves for others: the last way to sign in', async () => {
+    env = { ...env, RECONCILE_SECRET_X: 'canary-secret', PATH: process.env['PATH'] ?? '' };
+    const signIn = (local: boolean) => `{local_auth_enabled: ${local}, ${provider('Okta').slice(1)}`;
+    manifests(before, signIn(false));
+    expect((await run('m', '--allow-lockout', ...bound)).code).toBe(0);
+    manifests(before, signIn(true));
+    world.simulator.faults.inject({ match: { method: 'PATCH', times: 5 }, fault: { kind: 'status', status: 504 } });
+    // It lands, and somebody who can sign in with it removes the provider.
+    const configuration = { local_auth_enabled: true, openid_connect_providers: [] };
+    const back = await landsLate(() => call('PATCH', '/v0/configuration', { configuration }), ...bound);
+    expect([back.code, back.looks, isGoingBack()], back.err).toEqual([5, 1, false]);
+    expect(world.simulator.configuration()).toMatchObject({ local_auth_enabled: true });
+    expect(back.err).toMatch(/error.*\[locks-out\].*`local_auth_enabled` is not taken back/s);
+  });
+
   it('is tried again where the read that proves it fails', async () => {
     manifests(['drop 10.1.0.0/16']);
     expect((await run('m')).code).toBe(0);
@@ -1028,6 +1104,29 @@ describe('going back', () => {
       local_auth_enabled: true,
       openid_connect_providers: [{ id: 'okta' }],
     });
+  });
+
+  it('goes back once more where it was killed while a request without an answer may be carried out', async () => {
+    await prepared();
+    env = { ...env, PATH: process.env['PATH'] ?? '' };
+    manifests([...before, 'accept 10.30.0.0/16'], unchanged);
+    world.simulator.faults.inject({ match: { method: 'POST', times: 5 }, fault: { kind: 'status', status: 504 } });
+    const given = { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
+    const terms = 'apply --yes --confirm-with true --confirm-within 5m --timeout 10s m';
+    const child = spawnReconcile(terms.split(' '), { cwd: world.folder, env: given });
+    const end = ended(child);
+    await new Promise<void>((resolve) => {
+      child.stderr?.on('data', (text) => void (String(text).includes('one more look at') && resolve()));
+    });
+    child.kill('SIGKILL');
+    await end;
+    let looks = 0;
+    const onStderr = (text: string): void => {
+      if (text.includes('one more look at') && looks++ === 0)
+        world.simulator.seed([{ action: 'accept', destination: '10.30.0.0/16' }]);
+    };
+    const back = await world.cli(['confirm'], { env, onStderr });
+    expect([back.code, looks, live(), isGoingBack()], back.err).toEqual([3, 1, before, false]);
   });
 
   it('is tried again while the server cannot be read, until its own deadline, and names what is left then (long)', async () => {

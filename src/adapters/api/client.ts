@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { type buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
+import { providersTimeoutMs } from '../../model/configuration.ts';
 import { attempt, fail, getErrorCode, ok, type Result } from '../../model/result.ts';
 import { reveal, Secret } from '../../model/secret.ts';
 import type { ApiResult, LiveApi, NoAnswer } from '../../ports.ts';
@@ -39,9 +40,6 @@ export interface ApiClient extends LiveApi {
   /** Call it when every request has ended. */
   close(): Promise<void>;
 }
-
-/** Shortest deadline of OpenID Connect providers, ms: the server reads a document, then its keys, each for 15 s (facts, 5.1). */
-export const providersTimeoutMs = 40_000;
 
 interface Connection extends Pick<ApiClientOptions, 'token'> {
   readonly base: BaseUrl;

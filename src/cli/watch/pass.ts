@@ -19,7 +19,7 @@ import { reconcile } from '../../reconcile.ts';
 import { findServer } from '../approval.ts';
 import { findCommandProblem } from '../await-confirmation.ts';
 import { Failure, type Invocation, makeFailure } from '../command.ts';
-import { liftDemands } from '../go-back.ts';
+import { liftDemands, notTakenBack } from '../go-back.ts';
 import { createHistoryWriter, loadNewest, walkHistory } from '../history.ts';
 import { makeDesiredContext } from '../manifests.ts';
 import { readPlanOptions } from '../plan-settings.ts';
@@ -31,8 +31,6 @@ export const sidecarNames = {
   /** What it corrects, begins and ends while a revision waits to be confirmed: mostly no change of that revision. */
   held: 'sidecar, while it waited',
 } as const;
-
-const notTakenBack: ReadonlySet<string> = new Set(['changed-since', 'waits-for-secret', 'locks-out']);
 
 /**
  * The applies of the newest revision, and of those that it passed over: with their secrets, those of this process. `stateFolder`: where
@@ -209,8 +207,7 @@ async function prepareBack(
   const own = { ...applied, desired, strict: false };
   // What is gone is known by the history alone.
   if (back === undefined && files.length === 0 && newest !== null) {
-    const record = { ...newest, created: [], deleted: [], fields: [] };
-    return ok({ ...own, takesBack: { record, endsAsSaid: true } });
+    return ok({ ...own, takesBack: { record: { ...newest, created: [], deleted: [], fields: [] }, endsAsSaid: true } });
   }
   if (back === undefined || back === 'confirmed') return ok(own);
   const record = await recent.join(revision, request.record.passedOver);
