@@ -203,13 +203,13 @@ export class Leadership {
     return { ...end, verdict: { kind: 'held', reason: 'AwaitingConfirmation', message, waitMs: this.#trial.lookMs } };
   }
 
-  /** A try to take back a revision has ended. Where it cannot be done, the next revision need not wait for it. */
-  async triedBack(revision: string, { verdict, result }: PassRun): Promise<Verdict> {
+  /** A try to take back a revision has ended; another follows while a request is open. Where it cannot be done, none waits for it. */
+  async triedBack(revision: string, { verdict, result }: PassRun, openMs: number): Promise<Verdict> {
     this.#mayLeave = verdict.kind === 'terminal';
     this.#trial.back = isInForce(verdict)
       ? `was taken back${explainLeft(result)}`
       : `is not taken back yet: ${verdict.message}`;
-    if (isInForce(verdict)) await this.#update({ ...nothingPending, isPartly: false });
+    if (isInForce(verdict) && openMs === 0) await this.#update({ ...nothingPending, isPartly: false });
     return this.#trial.refuse(revision);
   }
 
@@ -242,8 +242,9 @@ export class Leadership {
   async ended(pass: PassEnding): Promise<PassEnding> {
     const end = await this.#onTrial(pass);
     const { content, verdict, result = null } = end;
+    const { clock, settings } = this.#parts;
     if (content !== null && isInForce(verdict)) await this.#applied(content, result);
-    await this.#update(recordEnding(this.record, end));
+    await this.#update(recordEnding(this.record, end, clock.wallTime(), settings().requestTimeoutMs));
     this.history.hear(end, this.record);
     return end;
   }

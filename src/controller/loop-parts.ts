@@ -35,6 +35,7 @@ export interface LoopSettings {
   /** Content must have been the same for this long before it counts; longer when rules would vanish. 0 for Git. */
   readonly quietMs: number;
   readonly deleteQuietMs: number;
+  readonly requestTimeoutMs: number;
   readonly onDrift: 'correct' | 'report';
   readonly allowRewind: boolean;
   readonly suspended: boolean;

@@ -79,8 +79,7 @@ export class Loop {
       this.#board.touch();
       // After both another pass follows by itself. The command may have confirmed it before this turn was over.
       const isOpen = judged === null || judged.reason === 'Settling' || judged.reason === 'AwaitingConfirmation';
-      const isSettled = !isOpen && this.#board.status.confirmBy === null;
-      if (once && isSettled && !this.#isLate) break;
+      if (once && !isOpen && this.#board.status.confirmBy === null && !this.#isLate) break;
       const isRetry = (this.#lead?.backoff.failures ?? 0) > 0;
       const next = await wakes.next(waitMs, isRetry ? 'retry' : 'interval', again ? undefined : this.#wakeAt);
       triggers = again ? new Set([...triggers, ...next].filter((one) => one !== 'interval')) : next;
@@ -182,9 +181,10 @@ export class Loop {
     const { lastGood } = lead.history;
     if (back !== undefined) {
       const run = await runBack(lead, back);
-      const triedBack = await lead.triedBack(back, run);
-      // Looks again at once: a newer revision may wait.
-      const verdict = isInForce(run.verdict) ? { ...run.verdict, waitMs: 0 } : run.verdict;
+      const waitMs = Math.max(0, lead.record.openUntil - this.#parts.clock.wallTime());
+      const triedBack = await lead.triedBack(back, run, waitMs);
+      // Looks again once no request of it is open, or at once: a newer revision may wait.
+      const verdict = isInForce(run.verdict) ? { ...run.verdict, waitMs } : run.verdict;
       return { ...run, complaint: triedBack, verdict };
     }
     if (content === null) {

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { findOpenUntil } from '../apply/outcome.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { type Boundary, type DesiredState, listBoundaries } from '../model/state.ts';
@@ -55,6 +56,8 @@ export const recordShape = z.object({
   sentSecrets: z.array(binding.readonly()).readonly().default([]),
   /** The time for which its rules were last sorted, by a clock that agreed with the server's. */
   agreedAt: time.nullable().default(null),
+  /** Until when a request without an answer may be carried out: what was taken back is looked at once more then. */
+  openUntil: time.default(0),
   /** People were told beforehand of what begins or ends up to here. */
   toldUntil: time.default(0),
   /** The holder is asked not to write. */
@@ -152,15 +155,14 @@ function findStuck(record: LoopRecord, { verdict, complaint, content, outcomes =
   const { kind, reason, revision = content?.revision ?? null } = complaint ?? verdict;
   const hasFailed = kind !== 'good' && outcomes.some(({ outcome }) => outcome === 'failed' || outcome === 'unknown');
   const isStuck = sticking.has(reason) || (hasFailed && complaint === undefined);
-  const isTold = complaint === undefined && !unread.has(reason);
-  const stuck = isStuck ? revision : isTold ? null : record.stuckRevision;
+  const stuck = isStuck ? revision : complaint === undefined && !unread.has(reason) ? null : record.stuckRevision;
   return stuck === record.appliedRevision ? null : stuck;
 }
 
-/** What a record keeps of the end of a pass: a revision that failed or is stuck, and how much drift was left alone. */
-export function recordEnding(record: LoopRecord, end: PassEnding) {
-  const { failed, drift, appliedRevision } = record;
-  const { complaint, content, result } = end;
+/** What a record keeps of the end of a pass: a failed or stuck revision, how much drift was left alone, what may be carried out yet. */
+export function recordEnding(record: LoopRecord, end: PassEnding, now: number, requestTimeoutMs: number) {
+  const { failed, drift, appliedRevision, openUntil } = record;
+  const { complaint, content, result, outcomes = [] } = end;
   const { kind, reason } = end.verdict;
   const revision = content?.revision;
   const isLost = kind === 'terminal' && (reason === 'ApplyFailed' || reason === 'NotConverging');
@@ -170,6 +172,8 @@ export function recordEnding(record: LoopRecord, end: PassEnding) {
     failed: isLost && isNew ? recordGivenUp(failed, revision) : failed,
     stuckRevision: findStuck(record, end),
     drift: kind === 'good' ? 0 : left,
+    // A clock that was set back adds little.
+    openUntil: Math.min(Math.max(openUntil, findOpenUntil(outcomes, now, requestTimeoutMs)), Math.ceil(now) + 600_000),
   };
 }
 

@@ -57,6 +57,7 @@ describe('the record', () => {
       failed: ['e'.repeat(40)],
       stuckRevision: 'c'.repeat(40),
       graceGiven: true,
+      openUntil: 0,
       passedOver: ['7'.repeat(40)],
       isPartly: true,
       isLost: true,

@@ -569,6 +569,34 @@ describe('going back', () => {
     expect(first?.message).toContain('but for this: What r1 leaves alone');
   });
 
+  it.each([false, true])(
+    'is taken back once more when a request without an answer has had its time, also by the next process (%j)',
+    async (isMoved) => {
+      recordBefore();
+      const { answer } = fake;
+      fake.settings = { ...confirming, confirmWithinMs: 3000 };
+      fake.answer = (request) => ({ ...answer(request), ...(request.content.revision === 'r2' && { mayLand: true }) });
+      await pushUnconfirmed();
+      const openUntil = fake.clock.wallTime() + 14_000;
+      const looks = () => fake.requests.filter(({ back }) => back === 'rest').length;
+      await fake.clock.until(() => looks() === 1);
+      await fake.clock.pass(0);
+      expect(saved()).toMatchObject({ pendingRevision: 'r2', givenUp: ['r2'], inForceRevision: 'r1' });
+      fake.confirms = () => null;
+      await push('r3');
+      expect(written()).not.toContain('r3');
+      if (isMoved) {
+        await restart();
+        recordBefore();
+        fake.confirms = () => null;
+      }
+      await fake.clock.until(inEffect('r3'));
+      expect(fake.clock.wallTime()).toBeGreaterThanOrEqual(openUntil);
+      expect(looks()).toBeGreaterThanOrEqual(2);
+      expect(saved()).toMatchObject({ confirmedRevision: 'r3', pendingRevision: null });
+    },
+  );
+
   it('an outage: it is tried again until the server answers', async () => {
     await pushUnconfirmed();
     const { answer } = fake;

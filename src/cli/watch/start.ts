@@ -128,8 +128,7 @@ export class Running {
     if (!settings.once) return exitCodes.ok;
     const { conditions, passes } = this.loop.status();
     const enforced = conditions.Enforced?.status ?? 'True';
-    const wrote = (passes[0]?.outcomes.done ?? 0) > 0;
-    return chooseVerdictExitCode(verdict, { missing: enforced !== 'True', wrote });
+    return chooseVerdictExitCode(verdict, { missing: enforced !== 'True', wrote: (passes[0]?.outcomes.done ?? 0) > 0 });
   }
 
   /** Reads the settings again, one time after another; those that cannot be used leave the old ones in force. */
@@ -239,6 +238,7 @@ function loopSettingsOf(settings: Settings, isGit: boolean): LoopSettings {
     ...{ intervalMs, onDrift, allowRewind, suspended, windows, noticeMs },
     quietMs: isGit ? 0 : quiet,
     deleteQuietMs: isGit ? 0 : Math.max(quiet, deleteQuiet),
+    requestTimeoutMs: settings.timeout,
     confirmWithinMs: confirmWith === undefined ? null : (confirmWith.within ?? 300_000),
   };
 }

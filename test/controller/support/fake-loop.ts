@@ -81,12 +81,19 @@ export type Answer =
   | { readonly kind: 'invalid'; readonly code?: ProblemCode }
   | { readonly kind: 'unreadable'; readonly code: string; readonly retryAfterMs?: number }
   | { readonly kind: 'refused'; readonly plan: Plan }
-  | { readonly kind: 'apply'; readonly plan: Plan; readonly end?: ApplyReport['end']; readonly status?: number };
+  | {
+      readonly kind: 'apply';
+      readonly plan: Plan;
+      readonly end?: ApplyReport['end'];
+      readonly status?: number;
+      readonly mayLand?: boolean;
+    };
 
 export const defaultSettings: LoopSettings = {
   intervalMs: 60_000,
   quietMs: 0,
   deleteQuietMs: 0,
+  requestTimeoutMs: 15_000,
   onDrift: 'correct',
   allowRewind: false,
   suspended: false,
@@ -272,7 +279,8 @@ async function play(
       const end = answer.end ?? 'converged';
       const outcomes = answer.plan.steps.map((step, index): Outcome => {
         const { status } = answer;
-        if (index > 0 || status === undefined) return { step, outcome: 'done', status: 200 };
+        if (index > 0 || status === undefined)
+          return { step, outcome: 'done', status: 200, ...(answer.mayLand && { mayLand: true }) };
         return { step, outcome: 'failed', status, message: `POST /v0/rules: ${status}, destination is invalid` };
       });
       for (const outcome of outcomes) request.onOutcome(outcome);
