@@ -178,8 +178,8 @@ const nextTries = 'The next `reconcile apply` or `reconcile undo` with this stat
 
 /** How far going back came, in the words of the API; without an apply it wrote nothing. */
 function describeOpen({ plan, apply }: RunReport, record: ApplyRecord, over: string | null): Problem {
-  // One that was refused for good has the fields of its other request, which the server took.
-  const refused = (apply?.outcomes ?? []).filter(({ status }) => status === 403 || status === 422);
+  // One that the server refused for good has the fields of its other request, which it took; behind a 403 nobody knows.
+  const refused = (apply?.outcomes ?? []).filter(({ status }) => status === 422);
   const taken: readonly string[] = refused.flatMap(({ fields = [] }) => fields);
   const listFields = (fields: object) => Object.keys(fields).filter((field) => !taken.includes(field));
   const wordsOf = (change: Change): string =>
