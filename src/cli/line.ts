@@ -3,6 +3,7 @@ import { answerError } from './answer.ts';
 import {
   type Answer,
   listOptions,
+  makeFailure,
   type ParsedLine,
   type RawValues,
   type Settings,
@@ -27,6 +28,9 @@ export async function answerLine(
     const asksServer = listOptions(command).includes('tokenFile');
     settings = adjust(await loadSettings(flags, terminal, asksServer ? renew : null));
     readCommandOutputs(command, settings.output, terminal);
+    // A line without the settings of the windows lacks their scope and guards too.
+    if (settings.overrideWindow !== null && !settings.file?.nested.windows?.length)
+      throw makeFailure('usage', 'there are no `windows` to override', 'name their settings: --config FILE');
     const { run } = await command.load();
     return { answer: await run({ operands, settings, terminal, ...(shared && { shared }) }), settings };
   } catch (error) {

@@ -46,8 +46,8 @@ const headlines: Partial<Readonly<Record<ConditionReason, Partial<Headline>>>> =
   OutsideWindow: {
     ...paused,
     text: 'Waiting for a window',
-    advice: 'In an emergency, and without `confirmWith`:',
-    command: 'reconcile apply --yes --override-window REASON PATH',
+    advice: 'In an emergency, and without `confirmWith` (a target: --fleet FILE --target NAME for --config and PATH):',
+    command: 'reconcile apply --config SETTINGS --override-window REASON PATH',
   },
   Waiting: { ...paused, text: 'Waiting for its turn' },
   AwaitingConfirmation: { ...paused, text: 'Waiting to be confirmed' },

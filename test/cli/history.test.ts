@@ -787,7 +787,7 @@ describe('undo', () => {
     manifests(['drop 10.1.0.0/16']);
     await run('m');
     world.write('token', `${token}\n`);
-    world.write('settings.yaml', 'verbose: false\n');
+    world.write('settings.yaml', 'windows: [{kind: allow, schedule: "* * * * *", duration: 1h}]\n');
     const server = `--base-url ${world.simulator.url} --token-file token --allow-http --timeout 5s --profile firezone-0.7`;
     const guards =
       '--max-deletes 100% --allow-empty --allow-lockout --max-exposure any --approve 0123456789abcdef0123456789abcdef';

@@ -74,6 +74,20 @@ describe('windows', () => {
     expect(history.out).toContain('(--override-window incident 7)');
   });
 
+  it.each([['apply', 'm'], ['apply', '--dry-run', 'm'], ['undo']])(
+    '%s with --override-window where the settings have no windows writes nothing: the settings are missing',
+    async (...words) => {
+      world.write('none.yaml', 'windows: []\n');
+      for (const config of [[], ['--config', 'none.yaml']]) {
+        const before = world.simulator.rules();
+        const run = await world.cli([...words, '--yes', ...config, '--override-window', 'incident 7']);
+        expect([run.code, run.out, world.simulator.rules()]).toEqual([1, '', before]);
+        expect(run.err).toContain('there are no `windows` to override');
+        expect(run.err).toContain('--config FILE');
+      }
+    },
+  );
+
   it('the journal names for each write the rule, its content, its place, the revision and the plan', async () => {
     const run = await world.cli(['--config', 'closed.yaml', '--journal', 'j.jsonl', '--override-window', 'x', 'm']);
     expect(run.code).toBe(0);

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parseArguments } from '../../src/cli/arguments.ts';
@@ -53,6 +53,7 @@ const given: readonly (readonly [RegExp, (world: DocsWorld) => string])[] = [
   [/\bFILE\b/g, () => 'token'],
   [/\bKIND\b/g, () => 'Rule'],
   [/\bSHELL\b/g, () => 'bash'],
+  [/\bSETTINGS\b/g, settingsWithWindow],
   [/https:\/\/vpn\.example\.com/g, ({ simulator }) => simulator.url],
   [/\bCOMMAND\b/g, () => 'validate'],
   [/(?<=undo |show )(?:7|N)\b/g, () => '1'],
@@ -60,6 +61,11 @@ const given: readonly (readonly [RegExp, (world: DocsWorld) => string])[] = [
   [/\/run\/secrets\//g, ({ folder }) => `${folder}/secrets/`],
   [/\/var\/lib\/reconcile/g, ({ folder }) => `${folder}/state`],
 ];
+
+function settingsWithWindow({ folder }: DocsWorld): string {
+  writeFileSync(join(folder, 'settings.yaml'), 'windows: [{kind: deny, schedule: "* * * * *", duration: 1h}]\n');
+  return 'settings.yaml';
+}
 
 /** The words of a line in this world. A span that leaves operands out, because the sentence is about the command, gets them. */
 function wordsOf({ text, span }: DocumentedLine, world: DocsWorld): readonly string[] {

@@ -109,6 +109,12 @@ describe('the headline', () => {
     ]);
   });
 
+  it('gives a line for an emergency that has the scope and guards of the sidecar, and that asks', () => {
+    const { advice, command } = chooseHeadline(withReady('OutsideWindow'));
+    expect(command).toBe('reconcile apply --config SETTINGS --override-window REASON PATH');
+    expect(advice).toContain('--fleet FILE --target NAME');
+  });
+
   it('says why it is stalled', () => {
     const status = withReady('Unauthorized');
     const Stalled = { ...status.conditions.Stalled, status: 'True' as const };
