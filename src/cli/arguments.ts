@@ -46,7 +46,8 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
       const hint = meant === undefined ? helpHint(first) : `The command comes first: reconcile ${meant} ${first}`;
       if (!isNamed && more.length > 0) throw makeFailure('usage', `there is no command \`${first}\``, hint);
       const given = Object.entries(command.opts<Record<string, unknown>>());
-      const flags = Object.fromEntries(given.filter(([name]) => command.getOptionValueSource(name) === 'cli'));
+      const own = Object.fromEntries(given.filter(([name]) => command.getOptionValueSource(name) === 'cli'));
+      const flags = planning.has(spec.name) ? own : { output: ['text'], ...own };
       parsed = { kind: 'run', command: spec, operands: command.args, flags };
     });
   }
@@ -66,6 +67,9 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
 
 const commandNames = commands.map(({ name }) => name);
 const isCommand = (word: string): boolean => commandNames.includes(word);
+
+/** What takes `output` from settings and variables: another command would overwrite the file of the plan. */
+const planning: ReadonlySet<string> = new Set(['plan', 'apply', 'undo', 'diff', 'drift']);
 
 /** Flags that take the next word. */
 const withValue: ReadonlySet<string> = new Set(

@@ -25,8 +25,9 @@ export async function answerLine(
   let settings: Settings | null = null;
   try {
     const { terminal, renew } = keepSecrets(started);
-    const asksServer = listOptions(command).includes('tokenFile');
-    settings = adjust(await loadSettings(flags, terminal, asksServer ? renew : null));
+    const secrets = listOptions(command).includes('tokenFile') ? renew : null;
+    const load = command.name === 'status' ? loadFew : loadSettings;
+    settings = adjust(await load(flags, terminal, secrets));
     readCommandOutputs(command, settings.output, terminal);
     // A line without the settings of the windows lacks their scope and guards too.
     if (settings.overrideWindow !== null && !settings.file?.nested.windows?.length)
@@ -42,6 +43,13 @@ export async function answerLine(
 export function makeWatch({ flags, operands }: ParsedLine, started: Terminal): WatchInvocation {
   const { terminal, renew } = keepSecrets(started);
   return { flags, operands, load: () => loadSettings(flags, terminal, renew), renewSecrets: renew, terminal };
+}
+
+/** Of a sidecar one asks also while its settings are broken: what `status` uses of them, where they can be read; the probe uses none. */
+async function loadFew(flags: RawValues, terminal: Terminal): Promise<Settings> {
+  const env = { RECONCILE_LISTEN_TOKEN_FILE: terminal.env['RECONCILE_LISTEN_TOKEN_FILE'] };
+  const loadFlags = (): Settings => settle({ flags, env, cwd: terminal.cwd, file: null });
+  return flags.probe ? loadFlags() : await loadSettings(flags, terminal).catch(loadFlags);
 }
 
 /** The settings of one run, read again when it is told to (SIGHUP); `renew` gets the secrets that they name a command for. */

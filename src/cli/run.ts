@@ -15,6 +15,7 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
       return exitCodes.ok;
     }
     const { flags, command } = parsed;
+    if (flags.output !== undefined) asked = given;
     // With it every TLS connection of the process takes any certificate: the token would go to anybody.
     if (terminal.env['NODE_TLS_REJECT_UNAUTHORIZED'] === '0') {
       const hint = 'unset it; to trust an authority of your own, give --ca-file FILE';
@@ -26,9 +27,7 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
     const { answerLine, makeWatch } = await import('./line.ts');
     if (command.name === 'watch') return await (await import('./commands/watch.ts')).watch(makeWatch(parsed, terminal));
     const { answer, settings } = await answerLine(parsed, terminal);
-    // A command that prints one thing does so whatever the settings say of plans.
-    asked = command.formats.length === 0 && answer.failed !== true ? [] : (settings?.output ?? asked);
-    return await writeAnswer(answer, readUsableOutputs(asked, terminal.cwd), settings, terminal);
+    return await writeAnswer(answer, readUsableOutputs(settings?.output ?? asked, terminal.cwd), settings, terminal);
   } catch (error) {
     return await writeAnswer(await answerError(error), readUsableOutputs(asked, terminal.cwd), null, terminal);
   }

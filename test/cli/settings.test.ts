@@ -191,6 +191,20 @@ describe('the settings file', () => {
     expect((await world.cli(['--plan', 'm'], { env: { RECONCILE_CONFIG: 's.yaml' } })).code).toBe(2);
   });
 
+  it('only plans and what is like them take `output` from the file or the variable: other commands overwrite no plan', async () => {
+    world.write('s.yaml', 'output: [text, json=plan.json]\n');
+    expect((await world.cli(['plan', '--config', 's.yaml', 'm'])).code).toBe(0);
+    const plan = world.read('plan.json');
+    expect(plan).toContain('"digest"');
+    const packet = ['--destination', '10.1.1.1', '--protocol', 'tcp', '--port', '1'];
+    for (const line of [['explain', ...packet, 'm'], ['reach', 'm'], ['validate', 'm'], ['doctor'], ['export']]) {
+      const byFile = await world.cli([...line, '--config', 's.yaml']);
+      const byVariable = await world.cli(line, { env: { RECONCILE_OUTPUT: 'markdown=plan.json' } });
+      const said = byFile.err + byVariable.err;
+      expect([byFile.code, byVariable.code, world.read('plan.json')], said).toEqual([0, 0, plan]);
+    }
+  });
+
   it('a mistake is said with file, line and column, and a suggestion', async () => {
     const path = world.write('s.yaml', 'profile: generic\nconcurency: 3\ntoken: abc\n');
     const run = await world.cli(['--plan', '--config', 's.yaml', 'm']);

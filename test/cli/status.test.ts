@@ -141,6 +141,35 @@ describe('reconcile status', () => {
     expect([said.code, said.err]).toEqual([1, expect.stringContaining(words)]);
   });
 
+  it('threat 10: answers while the settings are broken, in the file and in variables', async () => {
+    const url = await startSidecar();
+    world.write('typo.yaml', 'maxDelete: 10%\n');
+    world.write('report.yaml', 'output: [text, markdown=report.md]\n');
+    const broken = [
+      { RECONCILE_CONFIG: 'typo.yaml' },
+      { RECONCILE_CONFIG: 'gone.yaml' },
+      { RECONCILE_CONFIG: 'report.yaml' },
+      { RECONCILE_OUTPUT: 'csv', RECONCILE_CONCURRENCY: 'many', RECONCILE_TOKEN_FIL: 'x' },
+    ];
+    for (const env of broken) {
+      const probe = await world.cli(['status', '--probe', url], { env });
+      expect([probe.code, probe.out], probe.err).toEqual([0, 'ok\n']);
+      const said = await world.cli(['status', url], { env });
+      expect([said.code, said.out], said.err).toEqual([0, expect.stringMatching(/^In sync\n/)]);
+    }
+  });
+
+  it('takes the token of the page from the settings, and from the variable where the file is broken', async () => {
+    const url = await startSidecar('--listen-token-file', 'web-token');
+    world.write('s.yaml', 'listenTokenFile: web-token\n');
+    world.write('typo.yaml', 'listenTokenFile: web-token\nmaxDelete: 10%\n');
+    expect((await world.cli(['status', '--config', 's.yaml', url])).code).toBe(0);
+    const refused = await world.cli(['status', '--config', 'typo.yaml', url]);
+    expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('--listen-token-file FILE')]);
+    const env = { RECONCILE_LISTEN_TOKEN_FILE: 'web-token' };
+    expect((await world.cli(['status', '--config', 'typo.yaml', url], { env })).code).toBe(0);
+  });
+
   it('what is no status is said', async () => {
     for (const body of [{}, [], 'hello', { conditions: 1 }, 'long'.repeat(6_000_000)])
       await serve(200, body, async (url) => {
