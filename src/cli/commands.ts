@@ -7,6 +7,8 @@ const offlineOptions: readonly OptionName[] = ['at', ...listGroup('manifests')];
 const historyOptions: readonly OptionName[] = ['since', 'profile', 'values', 'overlay'];
 
 const planningOptions = (['connection', 'manifests', 'plan', 'enforcement'] as const).flatMap(listGroup);
+/** It knows by itself what was applied. */
+const ofWatch = planningOptions.filter((name) => name !== 'base');
 
 /** What shapes a plan of manifests, and no undo. */
 const notOfUndo = ['detailedExitcode', 'showEmails', 'ruleUpdates', 'prune', 'replaceModified', 'base'];
@@ -52,12 +54,12 @@ const table: Readonly<Record<string, Pick<CommandSpec, 'summary' | 'examples' | 
   watch: {
     summary: 'keep the server in line with a directory or Git branch',
     operands: '[PATH]',
-    options: [...planningOptions, ...listGroup('apply'), ...listGroup('watch'), ...listGroup('fleet')],
+    options: [...ofWatch, ...listGroup('apply'), ...listGroup('watch'), ...listGroup('fleet')],
     examples: [
       'reconcile watch policy --listen 127.0.0.1:8080',
       'reconcile watch --git-url https://git.example.com/policy.git --git-path prod',
     ],
-    formats: everyFormat,
+    formats: ['text'],
     load: () => Promise.reject(new Error('a watch answers nothing')),
   },
   status: {
@@ -137,10 +139,7 @@ const table: Readonly<Record<string, Pick<CommandSpec, 'summary' | 'examples' | 
     summary: 'write a later `expires` into the manifest',
     operands: 'SET/RULE [PATH] --until DATE',
     options: ['until', 'profile', 'overlay', 'values'],
-    examples: [
-      'reconcile extend office/web policy --until 2099-12-31',
-      'reconcile extend office policy --until 2099-12-31',
-    ],
+    examples: ['reconcile extend office/web policy --until 2099-12-31', 'reconcile extend office --until 2099-12-31'],
     load: () => import('./commands/extend.ts'),
   },
   explain: {

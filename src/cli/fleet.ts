@@ -32,8 +32,7 @@ export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<nu
   const outputs = readCommandOutputs({ name: `${command.name} --fleet`, formats }, asked.filter(Boolean), terminal);
   const isWriting = command.name === 'apply' && flags['dryRun'] !== true;
   const hint = 'review `reconcile plan --fleet FILE`, then add --yes';
-  if (isWriting && flags.yes !== true)
-    throw makeFailure('usage', 'an apply of a fleet asks no questions, so it needs --yes', hint);
+  if (isWriting && flags.yes !== true) throw makeFailure('usage', 'an apply of a fleet asks nothing: give --yes', hint);
   const fleet = readFleet(flags, terminal.cwd);
   // What cannot be a line of a target is said before any runs.
   const lines = new Map(fleet.targets.map((target) => [target, makeTargetLine(target, nameOut(line, target))]));

@@ -51,8 +51,7 @@ function describeSettings(): string {
   const names = optionNames.filter(isSetting);
   const width = measureLongest(names);
   return [
-    'A flag counts before a variable, that before the settings file, and all before',
-    'the default.',
+    'Flags count before variables, those before the settings file, then the default.',
     'The settings file is YAML, named by --config FILE or RECONCILE_CONFIG, such as:',
     '',
     '  baseUrl: https://vpn.example.com',

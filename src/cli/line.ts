@@ -48,8 +48,8 @@ export function makeWatch({ flags, operands }: ParsedLine, started: Terminal): W
 /** Of a sidecar one asks also while its settings are broken: what `status` uses of them, where they can be read; the probe uses none. */
 async function loadFew(flags: RawValues, terminal: Terminal): Promise<Settings> {
   const env = { RECONCILE_LISTEN_TOKEN_FILE: terminal.env['RECONCILE_LISTEN_TOKEN_FILE'] };
-  const loadFlags = (): Settings => settle({ flags, env, cwd: terminal.cwd, file: null });
-  return flags.probe ? loadFlags() : await loadSettings(flags, terminal).catch(loadFlags);
+  const few = { flags, env, cwd: terminal.cwd, file: null };
+  return flags.probe ? settle(few) : await loadSettings(flags, terminal).catch(() => settle(few));
 }
 
 /** The settings of one run, read again when it is told to (SIGHUP); `renew` gets the secrets that they name a command for. */

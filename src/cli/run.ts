@@ -16,6 +16,8 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
     }
     const { flags, command } = parsed;
     if (flags.output !== undefined) asked = given;
+    const other = command.name === 'watch' && given.find((output) => output !== 'text');
+    if (other) throw makeFailure('usage', `a watch has no output as ${other}`, 'use `reconcile plan` or `apply`');
     // With it every TLS connection of the process takes any certificate: the token would go to anybody.
     if (terminal.env['NODE_TLS_REJECT_UNAUTHORIZED'] === '0') {
       const hint = 'unset it; to trust an authority of your own, give --ca-file FILE';

@@ -94,8 +94,7 @@ export function chooseHeadline(status: Status): Headline {
 
 function approvalOf({ conditions, plan }: Status): Partial<Headline> {
   if (conditions.Ready.reason !== 'Refused' || !plan?.digest) return {};
-  const advice =
-    'If exactly this plan is wanted: put this line into the file of --config and send SIGHUP, or restart with one.';
+  const advice = 'If exactly this plan is wanted, put this line into the file of --config, and send SIGHUP or restart:';
   return { advice, command: `approve: [${plan.digest}]` };
 }
 

@@ -1,4 +1,4 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -9,7 +9,7 @@ import { formatFlag, nameVariable, type OptionName, options } from '../../src/cl
 import { settle } from '../../src/cli/settings.ts';
 import type { SettingsFile } from '../../src/cli/settings-schema.ts';
 import { createTokenSource } from '../../src/cli/token.ts';
-import { rule, startWorld, type World } from './harness.ts';
+import { ended, rule, spawnReconcile, startWorld, token, type World } from './harness.ts';
 
 const file = (given: SettingsFile['options']): SettingsFile => ({
   path: '/etc/reconcile/s.yaml',
@@ -203,6 +203,33 @@ describe('the settings file', () => {
       const said = byFile.err + byVariable.err;
       expect([byFile.code, byVariable.code, world.read('plan.json')], said).toEqual([0, 0, plan]);
     }
+  });
+
+  it('a watch refuses an output and a base that it does not have, and leaves those of shared settings alone', async () => {
+    world.write('f.yaml', 'targets: [{name: a, baseUrl: http://127.0.0.1:1, tokenFile: t, path: m}]\n');
+    const watches = [
+      ['watch', '--once', 'm'],
+      ['--watch', 'm'],
+      ['watch', '--once', '--fleet', 'f.yaml'],
+    ];
+    for (const line of watches) {
+      for (const output of ['json', 'json=w.json', 'text=w.txt', 'bogus']) {
+        const run = await world.cli([...line, '--output', output]);
+        expect([run.code, `${run.out}${run.err}`]).toEqual([
+          1,
+          expect.stringContaining(`a watch has no output as ${output}`),
+        ]);
+        expect(run.out + run.err).toMatch(/reconcile plan.*apply/);
+      }
+      const run = await world.cli([...line, '--base', 'gone']);
+      expect([run.code, run.err]).toEqual([1, expect.stringMatching(/unknown option '--base'[\s\S]*`reconcile plan`/)]);
+    }
+    world.write('s.yaml', 'output: [json=n.json]\nbase: gone\n');
+    const env = { RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
+    const argv = ['watch', '--once', '--config', 's.yaml', '--output', 'text', 'm'];
+    const end = await ended(spawnReconcile(argv, { cwd: world.folder, env }));
+    expect([end.code, world.simulator.rules().length], end.err).toEqual([0, 1]);
+    expect(existsSync(join(world.folder, 'n.json'))).toBe(false);
   });
 
   it('a mistake is said with file, line and column, and a suggestion', async () => {
