@@ -1,10 +1,11 @@
+import { intersects } from '../../model/address.ts';
 import { formatPortRange } from '../../model/port-range.ts';
-import { formatCount } from '../../model/printable.ts';
+import { formatCount, joinSome } from '../../model/printable.ts';
 import { everyPort, protocols } from '../../model/state.ts';
 import { findPacketInBoth, type Selection } from '../../policy/selection.ts';
 import { checkLasting, runPolicyTests, tellUnchecked } from '../../policy/tests.ts';
 import type { Effect, FoundEffect } from '../../policy/traffic.ts';
-import { describeCase, describeFailure, describePacket } from '../../policy/words.ts';
+import { describeCase, describeFailure, describePacket, formatRule } from '../../policy/words.ts';
 import type { ConfigurationDecision } from '../decide-configuration.ts';
 import type { PlanInput, Protected } from '../input.ts';
 import type { Change, Exposure, LaterEffect, Plan, Refusal, RuleChange } from '../plan.ts';
@@ -34,7 +35,8 @@ export function protectRefusals({ input, changes, effect, later, exposure }: Gua
   return input.options.protect.flatMap((protection) =>
     kinds.flatMap(({ verb, told }) => {
       const [packet] = told.flatMap((one) => findPacketInBoth(one, selectionOf(protection)) ?? []);
-      return packet === undefined ? [] : [refuse(protection, verb, describePacket(packet, input.desired.userNames))];
+      const said = packet && `${verb}, for example ${describePacket(packet, input.desired.userNames)}`;
+      return said === undefined ? [] : [refuse(protection, said, changes)];
     }),
   );
 }
@@ -45,20 +47,23 @@ function selectionOf({ destination, protocol, ports, user }: Protected): Selecti
   return { user: user === undefined ? 'any' : user, destination, protocols: asked, ports: ports ?? everyPort };
 }
 
-function refuse({ destination, protocol, ports }: Protected, verb: string, packet: string): Refusal {
-  const what = [destination.text, protocol ?? '', ports === null ? '' : formatPortRange(ports)]
-    .filter(Boolean)
-    .join(' ');
-  const summary = `Protected traffic to ${what} ${verb}, for example ${packet}.`;
+/** No plan takes back what others did to protected traffic: they may have had to. */
+function refuse({ destination, protocol, ports }: Protected, said: string, changes: readonly Change[]): Refusal {
+  const what = [destination.text, protocol ?? '', ports === null ? '' : formatPortRange(ports)].filter(Boolean);
+  const theirs = changes.flatMap(({ kind, origin, live }) =>
+    kind === 'Rule' && origin === 'drift' && live && intersects(live.rule.destination, destination) ? live.rule : [],
+  );
+  const made = theirs.map((rule) => formatRule(rule, new Map()));
+  const byHand = `Others made ${joinSome(made, 3)}. To take it back, approve this plan, or do it by hand on the server.`;
   const hint = 'Change the manifests so that this traffic keeps its verdict, or `protect` in the settings.';
-  return { code: 'protected-traffic', summary, hint };
+  const summary = `Protected traffic to ${what.join(' ')} ${said}.`;
+  return { code: 'protected-traffic', summary, hint: made.length > 0 ? byHand : hint };
 }
 
 /** Policy tests that the rules after the plan do not pass, and those that must always hold and do not on the way. */
 export function refuseFailedTests({ input, changes, exposure }: Guarded): readonly Refusal[] {
-  const { tests, userNames: names } = input.desired;
+  const { tests, userNames: names, at = Number.POSITIVE_INFINITY } = input.desired;
   if (tests.length === 0) return [];
-  const { at = Number.POSITIVE_INFINITY } = input.desired;
   const standing = changes.flatMap((change) => ruleAfter(change, at));
   // Where only times turn, what others made is not left for good.
   const isStaying = ({ live, reason }: Change) =>

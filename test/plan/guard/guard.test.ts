@@ -289,6 +289,20 @@ describe('guards on traffic', () => {
     expect(codes({ live: liveRules('drop 11.0.0.0/8'), options: { protect } })).toEqual([]);
   });
 
+  it('name the rule that others made where taking it back is refused, and no other', () => {
+    const protect = [{ destination: rule('drop 10.9.0.0/24').destination, protocol: null, ports: null }] as const;
+    const applied = desiredRules('drop 10.0.0.0/8');
+    const live = liveRules('drop 10.0.0.0/8', 'accept 10.9.0.0/24', 'accept 10.10.0.0/24');
+    const drifted = { desired: applied, base: applied, live, options: { protect } };
+    const [refusal] = makePlan(planInput(drifted, { baseApplied: true })).refusals;
+    expect(refusal?.summary).toContain('would be closed');
+    expect(refusal?.hint).toContain(
+      'Others made accept 10.9.0.0/24. To take it back, approve this plan, or do it by hand on the server',
+    );
+    const [own] = refusals({ ...drifted, base: desiredRules('drop 10.0.0.0/8', 'accept 10.9.0.0/24') });
+    expect(own?.hint).toContain('Change the manifests');
+  });
+
   it('protect the traffic of a user whom no rule names', () => {
     const user = 'c1520c4b-adc3-4574-932a-94461cf85c07';
     const protect = [{ destination: rule('drop 10.0.0.5').destination, protocol: null, ports: null, user }] as const;
