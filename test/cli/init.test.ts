@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { alice, startWorld, token, type World } from './harness.ts';
+import { alice, rule, startWorld, token, type World } from './harness.ts';
 
 let world: World;
 beforeEach(async () => {
@@ -38,6 +38,25 @@ const filesIn = (folder: string): Readonly<Record<string, string>> =>
   );
 
 describe('reconcile init', () => {
+  it.each([5, 10])('writes settings that refuse a plan which deletes most of %i rules', async (count) => {
+    const more = Array.from(
+      { length: count - 2 },
+      (_, n) => ({ action: 'drop', destination: `11.2.${n}.0/24` }) as const,
+    );
+    world.simulator.seed(more);
+    expect((await world.cli(['init', 'fw', '--forge', 'github'])).code).toBe(0);
+    world.write('m/a.yaml', rule('a', 'action: drop, destination: 10.0.0.0/8'));
+    const run = await world.cli([
+      'apply',
+      '--config',
+      'fw/settings.yaml',
+      'm',
+      '--token-file',
+      world.write('t', token),
+    ]);
+    expect([run.code, run.out]).toEqual([3, expect.stringContaining('[too-many-deletes]')]);
+  });
+
   it('makes a repository whose plan is empty, writes nothing to the server, and changes nothing when it runs again', async () => {
     const first = await world.cli(['init', 'fw', '--forge', 'github']);
     expect([first.code, first.out]).toEqual([0, expect.stringContaining('In sync: 2 objects unchanged')]);

@@ -36,7 +36,8 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const forge = settings.forge ?? readForge(folder);
   const place = { folder, path, written: relative(terminal.cwd, path) || '.', server, forge };
   if (!settings.example) return await initFromServer(invocation, place);
-  const written = await writeMissing(place, addSchemas([{ path: 'office.yaml', text: exampleRules }]), []);
+  const manifests = addSchemas([{ path: 'office.yaml', text: exampleRules }]);
+  const written = await writeMissing(place, manifests, settingsText(place, [], 0));
   const checked = await runValidate({ ...invocation, operands: [place.written] });
   return { ...checked, text: (display) => `${written}\n${checked.text?.(display) ?? ''}\n${describeNext(place)}` };
 }
@@ -53,7 +54,7 @@ async function initFromServer(invocation: Invocation, place: Place): Promise<Ans
     const [name, host] = [configuration.secrets[index], findSecretHost(uri)];
     return name === undefined || host === null ? [] : [{ name, provider: id, host }];
   });
-  const written = await writeMissing(place, addSchemas(files), bindings);
+  const written = await writeMissing(place, addSchemas(files), settingsText(place, bindings, live.rules.length));
   const plan = await runPass(
     { ...invocation, settings: { ...invocation.settings, detailedExitcode: true } },
     { path: place.path, written: place.written, planOnly: true, saved: null },
@@ -67,13 +68,13 @@ async function initFromServer(invocation: Invocation, place: Place): Promise<Ans
 }
 
 /** Writes what is not there; manifests only where there is none yet, since those that are there may mean the same. */
-async function writeMissing(place: Place, manifests: readonly ExportedFile[], bindings: readonly SecretBinding[]) {
+async function writeMissing(place: Place, manifests: readonly ExportedFile[], settings: string) {
   const { folder } = place;
   const isNew = !existsSync(place.path) || listOtherManifests(place.path, []).length === 0;
   const below = isNew ? manifests.map(({ path, text }) => ({ path: `${policy}/${path}`, text })) : [];
   const lines = isNew ? [] : [`  kept     ${policy}, which holds manifests\n`];
   const around = [
-    { path: 'settings.yaml', text: settingsText(place, bindings) },
+    { path: 'settings.yaml', text: settings },
     ...(place.forge === 'github' ? [{ path: '.github/workflows/firezone.yml', text: githubWorkflow(place) }] : []),
     ...(place.forge === 'gitlab' ? [{ path: '.gitlab-ci.yml', text: gitlabJobs(place) }] : []),
     { path: '.pre-commit-config.yaml', text: hooks },
@@ -100,13 +101,13 @@ function readGitFiles(folder: string): string {
   return files.map((file) => (existsSync(file) ? readFileSync(file, 'utf8') : '')).join('\n');
 }
 
-function settingsText({ server }: Place, bindings: readonly SecretBinding[]): string {
+function settingsText({ server }: Place, bindings: readonly SecretBinding[], rules: number): string {
   const bound = bindings.map((one) => `    - ${JSON.stringify(one)}\n`).join('');
   return `# Settings of reconcile. Give them with --config settings.yaml, or set RECONCILE_CONFIG.
 # The token is not in here: name its file with --token-file, or print it with secretsFrom.
 baseUrl: ${server}
-# A plan that deletes more of the live rules is refused.
-maxDeletes: 10%
+# A plan that deletes more of the live rules is refused. A share counts from 10 live rules on.
+maxDeletes: ${rules < 10 ? 2 : '10%'}
 # secretsFrom: [sops, decrypt, secrets.enc.env]
 ${bound === '' ? '' : `# Where client secrets may go. Their values are never in Git.\nsecrets:\n  bind:\n${bound}`}`;
 }
