@@ -42,7 +42,7 @@ const manifests = {
   profile: { kind: 'choice', choices: ['firezone-0.7', 'generic'], default: 'firezone-0.7', help: 'kind of server' },
   values: { kind: 'paths', help: 'values for names in manifests; later files win' },
   overlay: { kind: 'text', value: 'DIR', help: 'the environment to build: a directory with an Overlay' },
-  strict: { kind: 'switch', help: 'make warnings errors' },
+  strict: { kind: 'switch', help: 'make warnings of this command errors' },
 } as const satisfies OptionTable;
 
 const limit = {
