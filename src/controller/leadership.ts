@@ -23,7 +23,7 @@ import {
   recordSecrets,
   turnApplied,
 } from './record.ts';
-import { checkOrigin, type RevisionSelection, SourceHistory } from './revision-selection.ts';
+import { checkOrigin, SourceHistory } from './revision-selection.ts';
 import type { StatusBoard } from './status-board.ts';
 import { Trial } from './trial.ts';
 
@@ -63,7 +63,7 @@ export class Leadership {
     this.record = record;
     this.#stop = AbortSignal.any([parts.stop, signal]);
     this.runner = new PassRunner(parts, board, this.#stop);
-    this.history = new SourceHistory(parts, this.#stop);
+    this.history = new SourceHistory(parts);
     this.backoff = new Backoff(parts.clock);
     this.#trial = new Trial(parts, this.#stop);
   }
@@ -153,9 +153,9 @@ export class Leadership {
   /**
    * Chooses what is to be in effect: a revision that waits to be confirmed stays, and one that nobody confirmed is not tried again.
    * It is taken back once that is recorded: then nobody applies it again. `observed`: the newest revision that was seen. `isLate`: the
-   * source did not answer in time.
+   * source did not answer in time. `until`: its history is not asked for longer.
    */
-  async choose(reading: SourceReading, observed: string | null, isLate: boolean): Promise<RevisionSelection> {
+  async choose(reading: SourceReading, observed: string | null, isLate: boolean, until: AbortSignal) {
     this.#takeUpBy = Number.POSITIVE_INFINITY;
     const { settings, clock, source } = this.#parts;
     const { suspended, confirmWithinMs } = settings();
@@ -174,7 +174,8 @@ export class Leadership {
     const waits = pending !== null && lastGood?.revision === pending && !this.#mayLeave;
     if (waits) return { content: lastGood, complaint: null, settlingMs: null };
     // What waits is asked about though its content is not at hand.
-    return await this.history.choose(reading, appliedRevision, isLate && (pending === null || lastGood !== null));
+    const isGone = isLate && (pending === null || lastGood !== null);
+    return await this.history.choose(reading, appliedRevision, isGone, AbortSignal.any([this.#stop, until]));
   }
 
   /** The revision that this pass, or a turn without one, tries out; null: none. */

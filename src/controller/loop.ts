@@ -1,4 +1,4 @@
-import type { FirstSeen, SourceReading } from '../ports.ts';
+import type { SourceReading } from '../ports.ts';
 import { pickInterval } from './backoff.ts';
 import { createConditions, shortenRevision } from './conditions.ts';
 import { Leadership } from './leadership.ts';
@@ -118,7 +118,7 @@ export class Loop {
     if (this.#parts.stop.aborted) return { waitMs: 0, judged: null };
     const lead = await this.#takeLead();
     if (lead === null) return { waitMs: interval, judged: null };
-    const selection = await lead.choose(reading, this.#board.status.revisions.observed, this.#isLate);
+    const selection = await this.#choose(lead, reading);
     this.#board.touch();
     if (selection.settlingMs !== null) this.#reconciling('Settling', 'waiting until the content is stable');
     if (selection.early !== undefined) void this.#parts.prepare(selection.early);
@@ -132,16 +132,22 @@ export class Loop {
     return { ...done, waitMs: Math.min(done.waitMs, selection.settlingMs ?? done.waitMs) };
   }
 
-  /** Reads the source, as long as nothing else is due: a server that hangs must not keep a rule from ending, or a revision in force. */
-  async #readInTime(firstSeen: FirstSeen): Promise<SourceReading> {
-    const { source, stop } = this.#parts;
+  /** Chooses what is to be in effect. What is due does not wait until the newest content stands still. */
+  async #choose(lead: Leadership, reading: SourceReading): Promise<RevisionSelection> {
+    const { observed } = this.#board.status.revisions;
+    const [selection] = await this.#ask((until) => lead.choose(reading, observed, this.#isLate, until));
+    const isDue = selection.complaint === null && this.#wakeAt <= this.#parts.clock.wallTime();
+    return isDue ? { ...selection, content: selection.content ?? lead.history.lastGood } : selection;
+  }
+
+  /** Asks the source, as long as nothing else is due: a server that hangs must not keep a rule from ending, or a revision in force. */
+  async #ask<T>(ask: (until: AbortSignal) => Promise<T>): Promise<readonly [answer: T, isCut: boolean]> {
+    const { stop } = this.#parts;
     const [over, done] = [new AbortController(), new AbortController()];
-    const signal = AbortSignal.any([stop, over.signal]);
     void this.#untilDue(AbortSignal.any([stop, done.signal])).then(() => over.abort());
-    const reading = await source.read(signal, firstSeen).catch((error: unknown) => explainSourceError(error, stop));
-    this.#isLate = over.signal.aborted && reading.content === null;
-    done.abort();
-    return this.#isLate ? { content: this.#lead?.history.lastGood ?? null, problems: [] } : reading;
+    const answer = await ask(AbortSignal.any([stop, over.signal]));
+    done.abort(); // which aborts the other one later
+    return [answer, over.signal.aborted];
   }
 
   /** Waits until something else is due than to read the source, and for a little while at least; or until the signal aborts. */
@@ -156,13 +162,16 @@ export class Loop {
   }
 
   async #observe(): Promise<SourceReading> {
-    const { clock, observer, logger } = this.#parts;
+    const { clock, observer, logger, source, stop, triggers } = this.#parts;
     const from = clock.now();
-    const reading = await this.#readInTime(this.#lead?.record.firstSeen ?? {});
+    const [reading, isCut] = await this.#ask((until) =>
+      source.read(until, this.#lead?.record.firstSeen).catch((error: unknown) => explainSourceError(error, stop)),
+    );
+    this.#isLate = isCut && reading.content === null;
     observer.phaseEnded('source', clock.now() - from);
     this.#board.touch();
-    if (this.#isLate) this.#parts.triggers.wake('retry'); // after this turn, which is for what is due
-    if (this.#isLate) return reading;
+    if (this.#isLate) triggers.wake('retry'); // after this turn, which is for what is due
+    if (this.#isLate) return { content: this.#lead?.history.lastGood ?? null, problems: [] };
     const observed = reading.content?.revision ?? reading.observed;
     if (observed === undefined) return reading;
     if (observed !== this.#board.status.revisions.observed) {

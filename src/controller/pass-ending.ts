@@ -53,14 +53,14 @@ export interface PassEnding extends Partial<PassRun> {
 /** A newest revision that only waits hides nothing that is wrong with the one in effect, and none hides what needs a person. */
 export function showWorse({ verdict, complaint = verdict, beside }: PassEnding): Verdict {
   const said = complaint.kind === 'held' && verdict.kind !== 'good' ? verdict : complaint;
-  // Content that is gone is read from no manifests.
-  const isHidden = ({ kind, reason }: Verdict): boolean => kind === 'terminal' && reason !== 'ManifestsInvalid';
-  return [verdict, beside?.verdict ?? said].filter(isHidden).reduce(addVerdict, said);
+  return [verdict, beside?.verdict ?? said].filter(({ kind }) => kind === 'terminal').reduce(addVerdict, said);
 }
 
 /** What is said of a pass, with what went wrong beside it. */
 export function addVerdict(said: Verdict, other: Verdict): Verdict {
-  if (other.kind === 'held' || other.kind === 'good' || said.message.includes(other.message)) return said;
+  // Content that is gone is read from no manifests.
+  const isSaid = other.reason === 'ManifestsInvalid' || said.message.includes(other.message);
+  if (other.kind === 'held' || other.kind === 'good' || isSaid) return said;
   if (said.kind !== 'held') return { ...said, message: `${said.message}; ${other.message}` };
   return { ...other, message: `${other.message}; ${said.message}`, opensAt: said.opensAt };
 }
@@ -125,19 +125,20 @@ export function explainLeft(result: PassResult | null): string {
 
 /** Nothing may be written, or nothing can be told, or what nobody confirmed is taken back first. */
 const heldForAll: ReadonlySet<ConditionReason> = new Set([
-  ...(['Suspended', 'Standby', 'Stopped', 'RecordFailed', 'Unauthorized', 'ClockDiffers'] as const),
+  ...(['Suspended', 'Standby', 'Stopped', 'Unauthorized', 'ClockDiffers'] as const),
   'AwaitingConfirmation',
 ]);
 
 /** Whether what ended need not wait for this run to get through. */
-export function waits({ verdict, apart }: PassRun): boolean {
+export function waits(run: PassRun): boolean {
+  const { verdict, apart } = run;
   const mayEnd = !isInForce(verdict) && verdict.kind !== 'transient' && !heldForAll.has(verdict.reason);
-  return mayEnd || (apart !== undefined && waits(apart.rules));
+  return mayEnd || isBlind(run) || (apart !== undefined && waits(apart.rules));
 }
 
-/** Whether the server did not list users, whom the revision in force need not name. */
-export function lacksUsers({ verdict, result }: PassRun): boolean {
-  return verdict.kind === 'transient' && result?.desired === null;
+/** Whether the manifests, or the users whom they name, could not be had. Ends do without them. */
+export function isBlind({ verdict, result }: PassRun): boolean {
+  return verdict.reason === 'ManifestsInvalid' || (verdict.kind === 'transient' && result?.desired === null);
 }
 
 function judgeApply(result: PassResult): Verdict {

@@ -8,7 +8,7 @@ import { Gate, type PassOrder } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { createGapClock } from './observer.ts';
 import type { PassRun, Verdict } from './pass-ending.ts';
-import { addVerdict, findUnfinished, isInForce, joinRuns, judge, mayBeOnePart, waits } from './pass-ending.ts';
+import { addVerdict, findUnfinished, isBlind, isInForce, joinRuns, judge, mayBeOnePart, waits } from './pass-ending.ts';
 import { logDrift, logFailures, logInternalError, logTimes, logUnknownRules } from './pass-log.ts';
 import type { StatusBoard } from './status-board.ts';
 
@@ -48,15 +48,18 @@ export class PassRunner {
     const run = await this.#runOne({ ...order, begin, deleteWaitMs: () => 0 }, part);
     const steps = run.outcomes.map(({ step, outcome }) => ({ ...makeRequest(step), outcome }));
     logTimes(this.#parts.logger, steps);
-    const isLast = part === 'revocations' && order.waiting !== 'wider';
+    const lacks = isBlind(run);
+    const isLast = part === 'revocations' && (lacks ? order.content.files.length === 0 : order.waiting !== 'wider');
     if (isLast || !waits(run)) return run;
+    // What cannot be built under the settings of now ends by the history.
+    const recorded = { ...order, content: { ...order.content, files: [] }, waiting: 'all' } as const;
+    if (lacks && part !== 'boundaries') return await this.runTimes(recorded, 'revocations');
     // What must not be opened is no reason to leave anything open. A narrower rule may be what a rule of others is in the way of.
-    const isForbidden = run.result?.plan?.refusals.some(({ code }) => forbids.has(code)) === true;
-    // Ends do not need the users who are gone.
-    const isInvalid = part === 'boundaries' && run.verdict.reason === 'ManifestsInvalid';
-    const waiting = part === 'revocations' || isInvalid ? 'all' : isForbidden ? undefined : 'wider';
-    const ends = await this.runTimes({ ...order, waiting }, isInvalid ? 'ends' : 'revocations');
-    return { ...run, verdict: addVerdict(run.verdict, ends.verdict), outcomes: [...run.outcomes, ...ends.outcomes] };
+    const waiting = part === 'revocations' || lacks ? 'all' : isForbidden(run) ? undefined : 'wider';
+    // Ends need neither users nor secrets.
+    const ends = await this.runTimes({ ...order, waiting }, lacks ? 'ends' : 'revocations');
+    const outcomes = [...run.outcomes, ...ends.outcomes];
+    return { ...(lacks ? ends : run), verdict: addVerdict(run.verdict, ends.verdict), outcomes };
   }
 
   async #runOne(order: PassOrder, part?: PassPart): Promise<PassRun> {
@@ -116,6 +119,7 @@ export class PassRunner {
 const forbids = new Set<Refusal['code']>([
   ...(['policy-test-failed', 'policy-test-failed-on-the-way', 'protected-traffic', 'opens-on-the-way'] as const),
 ]);
+const isForbidden = ({ result }: PassRun) => result?.plan?.refusals.some(({ code }) => forbids.has(code)) === true;
 
 /** Whether the revision is in effect already, and asks for what it asked for then: what differs from that is drift. */
 export function isDriftOf({ content, back, record, base }: PassOrder, desired: DesiredState | null): boolean {

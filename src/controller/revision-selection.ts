@@ -19,7 +19,6 @@ export interface RevisionSelection {
 /** Follows one source: which of its revisions is the last good one, since when the newest stands still. */
 export class SourceHistory {
   readonly #parts: Pick<LoopParts, 'source' | 'clock' | 'settings' | 'hold'>;
-  readonly #stop: AbortSignal;
   /** The content in effect; null: none is known to be. */
   lastGood: SourceContent | null = null;
   /** What is wrong with the newest revision, as far as it is known. */
@@ -28,9 +27,8 @@ export class SourceHistory {
   #settling: { readonly revision: string; readonly since: number } | null = null;
   #unstableSince: number | null = null;
 
-  constructor(parts: Pick<LoopParts, 'source' | 'clock' | 'settings' | 'hold'>, stop: AbortSignal) {
+  constructor(parts: Pick<LoopParts, 'source' | 'clock' | 'settings' | 'hold'>) {
     this.#parts = parts;
-    this.#stop = stop;
   }
 
   /** ms until the newest content has been the same for `quietMs`. */
@@ -39,13 +37,13 @@ export class SourceHistory {
   }
 
   /** The newest revision if readable, stable, no step back and not held; else, and of a late source, the last good one and why. */
-  async choose({ content, ...reading }: SourceReading, applied: string | null, isLate: boolean) {
+  async choose({ content, ...reading }: SourceReading, applied: string | null, isLate: boolean, until: AbortSignal) {
     if (isLate) return { content: this.lastGood, complaint: this.#said, settlingMs: null };
     if (content === null) return this.#keep(judgeSource({ content, ...reading }), reading.observed);
     const { revision } = content;
     const settling = this.#untilSettled(content);
     if (settling !== null) return settling;
-    const rewind = await this.#rewindOf(revision, applied);
+    const rewind = await this.#rewindOf(revision, applied, until);
     if (rewind !== null) return this.#keep(rewind, revision);
     const message = this.#parts.hold?.(revision, revision === this.lastGood?.revision ? 'in-force' : 'chosen');
     if (message) return this.#keep({ kind: 'held', reason: 'Waiting', message }, revision);
@@ -81,10 +79,10 @@ export class SourceHistory {
     return { ...this.#keep({ kind: 'held', reason: 'Settling', message }, revision), settlingMs };
   }
 
-  async #rewindOf(revision: string, applied: string | null): Promise<Verdict | null> {
+  async #rewindOf(revision: string, applied: string | null, until: AbortSignal): Promise<Verdict | null> {
     const { source, settings } = this.#parts;
     if (applied === null || applied === revision || settings().allowRewind || !source.descends) return null;
-    const descends = await source.descends(applied, revision, this.#stop);
+    const descends = await source.descends(applied, revision, until);
     if (descends === 'yes') return null;
     if (descends === 'unasked') {
       const message = `whether ${shortenRevision(revision)} descends from ${shortenRevision(applied)}, the applied revision, cannot be asked now; the applied one stays in effect`;

@@ -7,7 +7,7 @@ import { shortenRevision } from './conditions.ts';
 import type { PassOrder } from './gate.ts';
 import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
-import { lacksUsers, type PassEnding, type PassRun, pickWorst, waits } from './pass-ending.ts';
+import { isBlind, isInForce, type PassEnding, type PassRun, pickWorst, waits } from './pass-ending.ts';
 import { logTimes } from './pass-log.ts';
 import { isDriftOf } from './pass-runner.ts';
 
@@ -33,7 +33,8 @@ export async function runWithTimes(lead: Leadership, content: SourceContent, par
     // What the server took in part, or what was applied under other settings, is in no base.
     if (base === null || of.revision !== record.appliedRevision) inForce = await build(of, lead.record.agreedAt);
     const past = inForce === base ? [] : (inForce?.expired ?? []);
-    const turned = inForce && past.length + listBoundaries(inForce, inForce.at ?? now, now).length > 0;
+    // What cannot be built is looked at each time.
+    const turned = !inForce || past.length + listBoundaries(inForce, inForce.at ?? now, now).length > 0;
     if (!turned && held === 0) return null;
     const run = await runner.runTimes({ ...lead.order(of), ...newer }, part);
     if (part === 'boundaries' && run.verdict.kind === 'good') await lead.turned(of, run);
@@ -46,14 +47,13 @@ export async function runWithTimes(lead: Leadership, content: SourceContent, par
   const { lastGood } = lead.history;
   const isInvalid = run.verdict.reason === 'ManifestsInvalid';
   const isSame = lastGood?.revision === content.revision;
-  const isUnread = !isSame && lacksUsers(run);
   // After an invalid newer revision a pass over the one in force follows.
-  const isLeft = (waits(run) || isUnread) && before === null && (isSame || !isInvalid || lastGood === null);
+  const isLeft = waits(run) && before === null && (isSame || !isInvalid || lastGood === null);
   // What has ended long ago may be live again.
   const held = findEnds(run.result).length;
   const runBeside = () => {
     const awaitsWindow = [run, run.apart?.rules].some((one) => one?.verdict.reason === 'OutsideWindow');
-    const part = isInvalid || isUnread || (awaitsWindow && !isSame) ? 'ends' : 'boundaries';
+    const part = isBlind(run) || (awaitsWindow && !isSame) ? 'ends' : 'boundaries';
     const asked = run.result?.desired?.state;
     if (lastGood !== null) return runKnown(lastGood, part, held, { waiting: awaitsWindow ? 'wider' : 'all', asked });
     // Before any revision is in force, one that only waits for a window says what has ended.
@@ -80,6 +80,12 @@ export async function runRecorded(lead: Leadership, files: SourceContent['files'
     lead.runner.runTimes(lead.order({ revision, files: of }), 'revocations');
   const first = await run([]);
   return first.result?.desired?.state || first.verdict.kind === 'transient' ? first : await run(files);
+}
+
+/** What a run came to, and what ends by the history as long as it does not get through. */
+async function runWithRecorded(lead: Leadership, run: PassRun): Promise<PassRun> {
+  const beside = isInForce(run.verdict) ? null : await runRecorded(lead, []);
+  return { ...run, beside, outcomes: [...run.outcomes, ...(beside?.outcomes ?? [])] };
 }
 
 /** Rules of the state before that began or ended since, and were created or deleted for it. */
@@ -143,7 +149,7 @@ export async function runBack(lead: Leadership, revision: string): Promise<PassR
   const content = history.lastGood;
   const takeBack = (back: 'before' | 'rest', asked: DesiredState | null = null) =>
     runner.run({ ...lead.order({ revision, files: [] }), back, asked, begin: null });
-  if (content === null) return { ...(await takeBack('before')), content };
+  if (content === null) return { ...(await runWithRecorded(lead, await takeBack('before'))), content };
   const first = await runner.run({ ...lead.order(content), back: 'confirmed' });
   const { desired = null, problems = [] } = first.result ?? {};
   const rest = await takeBack('rest', desired?.state);
@@ -153,7 +159,7 @@ export async function runBack(lead: Leadership, revision: string): Promise<PassR
     return { ...first, content, result: first.result && { ...first.result, problems: [...problems, left] } };
   }
   // As long as that does not get through, what is confirmed ends by itself.
-  const ends = waits(rest) ? [await runner.runTimes(lead.order(content), 'ends')] : [];
+  const ends = [first, rest].some(waits) ? [await runner.runTimes(lead.order(content), 'ends')] : [];
   const outcomes = [first, rest, ...ends].flatMap((one) => one.outcomes);
   // What the content asks for is not what the rest was made from.
   const result = rest.result && { ...rest.result, desired, problems: [...problems, ...rest.result.problems] };

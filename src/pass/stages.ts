@@ -9,6 +9,7 @@ import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
 import { compareProblems, hasErrors, raiseWarnings } from '../model/problem.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 import { covers, type DesiredRule, formatRuleKey, listKeys } from '../model/rule.ts';
+import { Secret } from '../model/secret.ts';
 import { type DesiredState, type LiveState, listBoundaries } from '../model/state.ts';
 import { digestPlan } from '../plan/digest.ts';
 import type { PlanInput } from '../plan/input.ts';
@@ -34,16 +35,21 @@ export async function readDesired(
     return fail({ code: 'reader-died', status: null, message: error instanceof Error ? error.message : 'unknown' });
   });
   if (!read.ok) return read;
-  const context = { ...pass.desired, now: pass.at ?? pass.clock.wallTime() };
-  const offline = assemble(read.value, null, context);
+  const isEnds = pass.part === 'ends' || pass.part === 'revocations';
+  const given = { ...pass.desired, now: pass.at ?? pass.clock.wallTime() };
+  const whole = assemble(read.value, null, given);
+  // A secret that is wrong by now keeps no rule from ending.
+  const isBare = isEnds && whole.state === null;
+  const context = isBare ? { ...given, resolveSecret: () => ok(Secret.unknown()) } : given;
+  const offline = isBare ? assemble(read.value, null, context) : whole;
   const problems = pass.strict ? raiseWarnings(offline.problems) : offline.problems;
   if (hasErrors(problems)) return ok({ desired: { ...offline, state: null, problems }, users: null });
   if (offline.emails.length === 0) return ok({ desired: offline, users: null });
-  const users = pass.users === undefined ? await listUsers(pass) : await pass.users();
-  if (!users.ok) return users;
-  // Who is gone has no rule that is live: the ends of the others need not wait until the manifests are corrected.
+  const users = pass.users === undefined ? await listUsers(pass, isEnds) : await pass.users();
+  // What was applied knows the rules of users, and who is gone has no rule that is live: the ends of the others need not wait.
+  if (!users.ok) return isEnds ? ok({ desired: offline, users: null }) : users;
   const idOf = (email: string): string => users.value.idOf(email) ?? email;
-  const known = pass.part === 'ends' || pass.part === 'revocations' ? { ...users.value, idOf } : users.value;
+  const known = isEnds ? { ...users.value, idOf } : users.value;
   return ok({ desired: assemble(read.value, known, context), users: users.value });
 }
 
@@ -59,8 +65,8 @@ async function readStateBefore(order: BackOrder, pass: Pick<PassDependencies, 'd
   return ok({ desired: goBack({ ...order, users }, read.value.live, context), users: null });
 }
 
-async function listUsers(pass: Asking): Promise<Result<KnownUsers, ReadFailure>> {
-  const users = await readUsers(readContext(pass));
+async function listUsers(pass: Asking, isOnce = false): Promise<Result<KnownUsers, ReadFailure>> {
+  const users = await readUsers({ ...readContext(pass), ...(isOnce && { attempts: 1 }) });
   return users.ok ? ok(makeKnownUsers(users.value)) : users;
 }
 

@@ -330,6 +330,35 @@ describe('the loop', () => {
     await end(fake);
   });
 
+  it.each(['a directory that does not stand still', 'a server that hangs while it is asked for history'])(
+    '%s keeps no rule from ending in time',
+    async (what) => {
+      const fake = fakeLoop({ git: what.includes('history') });
+      const boundary = fake.clock.wallTime() + 90_000;
+      fake.answer = () =>
+        fake.clock.wallTime() < boundary
+          ? { kind: 'apply', plan: { ...planOf(['+10.0.0.1']), nextBoundary: boundary } }
+          : { kind: 'in-sync' };
+      fake.settings = { ...defaultSettings, quietMs: what.includes('history') ? 0 : 2000, intervalMs: 600_000 };
+      start(fake);
+      await fake.clock.until(() => ready(fake).status === 'True');
+      const before = fake.requests.length;
+      fake.historyHangs = what.includes('history');
+      for (let count = 0; count < 400; count++) {
+        if (count === 0 || !fake.historyHangs) fake.source = `r${count + 2}`;
+        if (count === 0 || !fake.historyHangs) fake.triggers.wake('file');
+        const isDue = fake.clock.wallTime() > boundary + 1000;
+        expect([count, fake.requests.length > before]).toEqual([count, isDue || fake.requests.length > before]);
+        if (!isDue && fake.clock.wallTime() < boundary) expect(fake.requests.length).toBe(before);
+        await fake.clock.pass(300);
+      }
+      expect(fake.requests.slice(before).every(({ content }) => content.revision === 'r1')).toBe(true);
+      fake.historyHangs = false;
+      await fake.clock.until(() => fake.loop.status().revisions.applied !== 'r1');
+      await end(fake);
+    },
+  );
+
   it('keeps the last good revision in force while the newest has errors, and looks at both with each pass', async () => {
     const fake = fakeLoop();
     start(fake);

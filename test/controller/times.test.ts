@@ -34,6 +34,8 @@ let settings: LoopSettings;
 let newest: SourceContent;
 let record: LoopRecord;
 let onSave: (record: LoopRecord) => void;
+/** Whether a record that is saved is kept. */
+let keepsRecord: boolean;
 let turns: Turn[];
 /** What the log says of rules that began or ended. */
 let logged: unknown[];
@@ -130,6 +132,7 @@ async function start(...given: string[]): Promise<void> {
     store: {
       load: () => Promise.resolve(record),
       save: (next) => {
+        if (!keepsRecord) return Promise.resolve(false);
         record = next;
         onSave(next);
         return Promise.resolve(true);
@@ -190,6 +193,7 @@ beforeEach(async () => {
   settings = defaultSettings;
   record = emptyRecord;
   onSave = () => {};
+  keepsRecord = true;
   turns = [];
   logged = [];
   contents.clear();
@@ -1556,5 +1560,149 @@ describe('rules that end, in a sidecar that starts anew and reads a directory', 
     record = { ...record, appliedRevision: 'sha256:other', inForceRevision: 'sha256:other' };
     await restart('--lease', 'file:lease');
     expect([await passAt(now + 25 * hour), live()]).toEqual(['ManifestsInvalid', all]);
+  });
+
+  const entity =
+    '<EntityDescriptor xmlns="urn:oasis:names:tc:SAML:2.0:metadata" entityID="https://idp.example.com">' +
+    '<IDPSSODescriptor protocolSupportEnumeration="urn:oasis:names:tc:SAML:2.0:protocol"><SingleSignOnService ' +
+    'Binding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Redirect" Location="https://idp.example.com/sso"/>' +
+    '</IDPSSODescriptor></EntityDescriptor>';
+  const signIn = configuration(
+    [
+      'openid_connect_providers:',
+      '  - {id: google, label: Google, client_id: x, client_secret: {file: secret}, discovery_document_uri: "https://accounts.google.com/.well-known/openid-configuration", auto_create_users: false}',
+      'saml_identity_providers:',
+      '  - {id: okta, label: Okta, metadata: {file: idp.xml}, auto_create_users: false}',
+    ].join('\n'),
+  );
+
+  it.each(
+    ['secret', 'idp.xml'].flatMap((file) =>
+      (['correct', 'report'] as const).flatMap((onDrift) =>
+        [false, true].map((isAnew) => [file, onDrift, isAnew] as const),
+      ),
+    ),
+  )(
+    'end though the file of a secret that the revision in force names is empty: %s (--on-drift %s, after a restart: %s)',
+    async (file, onDrift, isAnew) => {
+      historyIn = world.folder;
+      world.write('secret', 'hunter2');
+      world.write('idp.xml', entity);
+      world.write('c.yaml', 'secrets: {bind: [{name: secret, provider: google, host: accounts.google.com}]}\n');
+      settings = { ...settings, onDrift };
+      newest = contentOf(timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) + signIn + others);
+      await start('--config', 'c.yaml');
+      expect([loop.status().conditions.Ready.message, live()]).toEqual([expect.stringContaining('applied'), all]);
+      world.write(file, '');
+      if (isAnew) await restart('--config', 'c.yaml');
+      expect([await passAt(now + hour), live()]).toEqual(['ManifestsInvalid', all]);
+      expect(loop.status().nextBoundaryAt).toBe(now + 24 * hour);
+      expect([await passAt(now + 25 * hour), live()]).toEqual(['ManifestsInvalid', left]);
+      world.write(file, file === 'secret' ? 'hunter2' : entity);
+      expect([await passAt(now + 26 * hour), live()]).toEqual(['InSync', left]);
+    },
+  );
+
+  it.each(
+    ['other: 10.7.0.0/16', 'net: 10.7.0.999', 'net: 192.168.0.0/16', 'nothing else'].flatMap((values) =>
+      [false, true].map((isAnew) => [values, isAnew] as const),
+    ),
+  )(
+    'end though the revision in force is invalid by the settings of now: %s (after a restart: %s)',
+    async (values, isAnew) => {
+      historyIn = world.folder;
+      const flags = ['--values', 'v.yaml', '--config', 'c.yaml'];
+      world.write('v.yaml', 'net: 10.7.0.0/16\n');
+      world.write('c.yaml', 'scope: {networks: [10.0.0.0/8]}\n');
+      newest = contentOf(
+        timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) +
+          rule('own', `action: accept, destination: "\${net}"`) +
+          others,
+      );
+      await start(...flags);
+      const kept = ['10.7.0.0/16', ...left];
+      expect(live()).toEqual(['10.1.0.0/16', ...kept]);
+      if (values.startsWith('nothing')) world.write('c.yaml', 'scope: {networks: [10.0.0.0/14, 10.8.0.0/15]}\n');
+      else world.write('v.yaml', `${values}\n`);
+      if (isAnew) await restart(...flags);
+      else await reload(flags);
+      expect([await passAt(now + hour), live()]).toEqual(['ManifestsInvalid', ['10.1.0.0/16', ...kept]]);
+      expect(loop.status()).toMatchObject({ nextBoundaryAt: now + 24 * hour, heldEnds: 0 });
+      expect([await passAt(now + 25 * hour), live()]).toEqual(['ManifestsInvalid', kept]);
+      expect(loop.status()).toMatchObject({ nextBoundaryAt: null, heldEnds: 0 });
+      expect(loop.status().conditions.Ready.message).not.toContain('no manifests');
+    },
+  );
+
+  it.each([false, true])(
+    'end though the server does not list users, whom the revision in force names (after a restart: %s)',
+    async (isAnew) => {
+      historyIn = world.folder;
+      const text =
+        timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) +
+        timed('own', '10.5.0.0/16, user: bob@example.com', { expires: now + 24 * hour }) +
+        rule('kept', 'action: accept, destination: 10.7.0.0/16, user: bob@example.com') +
+        others;
+      newest = contentOf(text);
+      await start();
+      const kept = ['10.7.0.0/16', ...left];
+      expect(live()).toEqual(['10.1.0.0/16', '10.5.0.0/16', ...kept]);
+      const match = { method: 'GET', path: '/v0/users' };
+      world.simulator.faults.inject({ match, fault: { kind: 'status', status: 500 } });
+      if (isAnew) await restart();
+      expect([await passAt(now + 25 * hour), live()]).toEqual(['ApiUnreachable', kept]);
+    },
+    60_000,
+  );
+
+  it('end though a user of the confirmed revision, which has a Configuration, is gone while another one is taken back', async () => {
+    const mtu = configuration('default_client_mtu: 1300');
+    const guest = timed('guest', '10.1.0.0/16', { expires: now + 24 * hour });
+    newest = contentOf(
+      guest + mtu + rule('own', 'action: accept, destination: 10.5.0.0/16, user: bob@example.com') + others,
+    );
+    await start();
+    settings = { ...settings, confirmWithinMs: hour };
+    newest = contentOf(guest + others + rule('oops', 'action: accept, destination: 10.66.0.0/16'));
+    expect(await passAt(now + 1)).toBe('AwaitingConfirmation');
+    listUsers(null);
+    endTrial();
+    await until(() => record.givenUp.length > 0 && !live().includes('10.66.0.0/16'));
+    expect(live()).toEqual(['10.1.0.0/16', ...left]);
+    await passAt(now + 25 * hour);
+    await until(() => live().join() === left.join());
+    expect(record.pendingRevision).not.toBeNull();
+  });
+
+  it.each([422, 500])(
+    'end by the history though the server refuses what would take another revision back, after a restart (%i)',
+    async (status) => {
+      [historyIn, isDirectory] = [world.folder, true];
+      const guest = timed('guest', '10.1.0.0/16', { expires: now + 24 * hour });
+      newest = contentOf(guest + rule('gone', 'action: accept, destination: 10.5.0.0/16') + others);
+      await start();
+      settings = { ...settings, confirmWithinMs: hour };
+      newest = contentOf(guest + others + rule('oops', 'action: accept, destination: 10.66.0.0/16'));
+      expect(await passAt(now + 1)).toBe('AwaitingConfirmation');
+      const fault = { kind: 'status' as const, status, body: '{"errors":{"x":["no"]}}' };
+      world.simulator.faults.inject({ match: { method: 'POST', path: '/v0/rules' }, fault });
+      await restart();
+      endTrial();
+      await until(() => record.givenUp.length > 0 && !live().includes('10.66.0.0/16'));
+      expect(live()).toEqual(all);
+      await passAt(now + 25 * hour);
+      await until(() => live().join() === left.join());
+      expect(record.pendingRevision).not.toBeNull();
+    },
+    60_000,
+  );
+
+  it('end by the revision in force though the record cannot be written for a newer one', async () => {
+    await start();
+    settings = { ...settings, confirmWithinMs: hour };
+    keepsRecord = false;
+    newest = contentOf(others + rule('new', 'action: accept, destination: 10.66.0.0/16'));
+    expect([await passAt(now + hour), live()]).toEqual(['RecordFailed', all]);
+    expect([await passAt(now + 25 * hour), live()]).toEqual(['RecordFailed', left]);
   });
 });

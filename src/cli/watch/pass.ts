@@ -151,12 +151,12 @@ export function createWatchPasses(wiring: PassWiring) {
     prepare: (content: SourceContent): Promise<void> => parseEarly(content, shared),
     /** The state that content asked for; null when it cannot be known. */
     async build(content: SourceContent, at: number | null): Promise<DesiredState | null> {
-      const limits = { ...shared.limits, attempts: 1 };
       const { stop } = invocation.terminal;
       const desired = makeDesiredContext({ ...invocation, settings: liftDemands(settings) }, root);
-      const once = { ...shared, desired, limits, stop, part: 'ends', ...(at === null ? {} : { at }) } as const;
+      const once = { ...shared, desired, stop, part: 'ends', ...(at === null ? {} : { at }) } as const;
       const built = await readDesired(content, once);
-      return built.ok ? built.value.desired.state : null;
+      const isListed = built.ok && (built.value.users !== null || built.value.desired.emails.length === 0);
+      return isListed ? built.value.desired.state : null;
     },
   };
 }
@@ -180,11 +180,12 @@ async function parseEarly({ files }: SourceContent, { parse, desired }: Pick<Pas
 }
 
 /** The newest record that counts for a pass, and when rules end by it; without one the base of the pass tells. */
-async function lookUpEnds({ invocation, recent }: PassWiring, { base, content, record }: LoopPassRequest) {
+async function lookUpEnds({ invocation, recent }: PassWiring, { base, content, record, back }: LoopPassRequest) {
   const { inForceRevision, appliedRevision, isPartly } = record;
   // In no base is what is in force and not applied (it waits, or the server took it in part), and whose address has changed.
   const isWhole = base !== null && !listAllRules(base).some(({ rule }) => rule.userId?.includes('@'));
-  if (isWhole && !isPartly && inForceRevision === appliedRevision) return { newest: null, applied: {} };
+  const isRead = content.files.length > 0 || back !== undefined;
+  if (isRead && isWhole && !isPartly && inForceRevision === appliedRevision) return { newest: null, applied: {} };
   // Beside a lease, another replica may have applied since.
   const known = invocation.settings.lease === 'none' ? null : record;
   const newest = await recent.loadNewest(findServer(invocation.settings), known);

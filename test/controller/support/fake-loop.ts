@@ -15,6 +15,7 @@ import type { KernelState } from '../../../src/enforcement/report.ts';
 import { parseNetwork } from '../../../src/model/address.ts';
 import type { Problem } from '../../../src/model/problem.ts';
 import type { ProblemCode } from '../../../src/model/problem-code.ts';
+import type { DesiredState } from '../../../src/model/state.ts';
 import type { PassResult } from '../../../src/pass/pass.ts';
 import type { PlanDigest } from '../../../src/plan/digest.ts';
 import { type Change, type Plan, type Step, summarise } from '../../../src/plan/plan.ts';
@@ -43,6 +44,8 @@ export interface FakeLoop {
   /** How a pass goes from now on. */
   answer: (request: LoopPassRequest) => Answer;
   descends: Descent;
+  /** What gives out the history answers nothing. */
+  historyHangs: boolean;
   /** A commit from which the branch does not descend. */
   foreign: string | null;
   /** The manifests hold a Configuration. */
@@ -128,6 +131,7 @@ export function fakeLoop(
     source: 'r1',
     answer: () => ({ kind: 'in-sync' }),
     descends: 'yes',
+    historyHangs: false,
     foreign: null,
     configuration: false,
     asksFor: 'this',
@@ -175,7 +179,11 @@ export function fakeLoop(
               options.broken
                 ? Promise.reject(new Error('canary'))
                 : Promise.resolve({ content: contentOf(revision), problems: [] }),
-            descends: (from: string) => Promise.resolve(from === fake.foreign ? ('no' as const) : fake.descends),
+            descends: async (from: string, _: string, signal: AbortSignal) => {
+              if (fake.historyHangs) await clock.sleep(3_600_000, signal);
+              if (fake.historyHangs) return 'unasked' as const;
+              return from === fake.foreign ? ('no' as const) : fake.descends;
+            },
           }
         : {}),
     },
@@ -187,7 +195,7 @@ export function fakeLoop(
     },
     confirm: () => Promise.resolve(fake.confirms()),
     prepare: async ({ revision }) => void fake.prepared.push(revision),
-    build: () => Promise.resolve(null),
+    build: () => Promise.resolve(stateOf(fake)),
     settings: () => fake.settings,
     badSettings: () => fake.badSettings,
     stop: stopping.signal,
@@ -219,14 +227,18 @@ export function fakeLoop(
   return Object.assign(fake, { loop, stop: () => stopping.abort(), running: Promise.resolve() as Promise<unknown> });
 }
 
+/** What the manifests ask for. */
+function stateOf(fake: Pick<FakeLoop, 'configuration' | 'asksFor'>): DesiredState {
+  const digest = createHash('sha256').update(fake.asksFor).digest('hex');
+  return { rules: [], digest, configuration: fake.configuration ? { fields: {} } : null } as unknown as DesiredState;
+}
+
 async function play(
   fake: Pick<FakeLoop, 'answer' | 'applied' | 'configuration' | 'asksFor' | 'kernel' | 'enforcedInMs'>,
   request: LoopPassRequest,
 ): Promise<PassResult> {
   const answer = fake.answer(request);
-  const digest = createHash('sha256').update(fake.asksFor).digest('hex');
-  const state = { rules: [], digest, configuration: fake.configuration ? { fields: {} } : null };
-  const desired = { state } as unknown as Desired;
+  const desired = { state: stateOf(fake) } as unknown as Desired;
   const base: PassResult = {
     end: 'in-sync',
     content: request.content,
