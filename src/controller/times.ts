@@ -26,7 +26,6 @@ import { isDriftOf } from './pass-runner.ts';
 export async function runWithTimes(lead: Leadership, content: SourceContent, parts: LoopParts) {
   const { build, settings, clock, logger } = parts;
   const { base, runner, record } = lead;
-  const now = clock.wallTime();
   let inForce = base;
   const isReported = settings().onDrift === 'report' && isDriftOf(lead.order(content), null);
   const runKnown = async (of: SourceContent, part: TimesPart, held = 0, newer: Partial<PassOrder> = {}) => {
@@ -34,7 +33,7 @@ export async function runWithTimes(lead: Leadership, content: SourceContent, par
     if (base === null || of.revision !== record.appliedRevision) inForce = await build(of, lead.record.agreedAt);
     const past = inForce === base ? [] : (inForce?.expired ?? []);
     // What cannot be built is looked at each time.
-    const turned = !inForce || past.length + listBoundaries(inForce, inForce.at ?? now, now).length > 0;
+    const turned = !inForce || past.length + listBoundaries(inForce, inForce.at ?? 0, clock.wallTime()).length > 0;
     if (!turned && held === 0) return null;
     const run = await runner.runTimes({ ...lead.order(of), ...newer }, part);
     if (part === 'boundaries' && run.verdict.kind === 'good') await lead.turned(of, run);
@@ -63,10 +62,10 @@ export async function runWithTimes(lead: Leadership, content: SourceContent, par
   const beside = isLeft ? await runBeside() : null;
   const outcomes = [isStuck ? null : before, run, beside].flatMap((one) => one?.outcomes ?? []);
   const all = { ...run, beside, outcomes };
+  const turned = listTurned(inForce, run, clock.wallTime());
   // A pass over times alone has logged what it wrote.
-  const unsaid = isStuck ? [] : listTurned(inForce, run, now).map(({ rule, what }) => ({ object: rule.name, what }));
-  logTimes(logger, unsaid);
-  return { ...all, turned: listTurned(inForce, all, now) };
+  logTimes(logger, isStuck ? [] : turned.map(({ rule, what }) => ({ object: rule.name, what })));
+  return { ...all, turned: listTurned(inForce, all, clock.wallTime()) };
 }
 
 /**

@@ -1655,6 +1655,24 @@ describe('rules that end, in a sidecar that starts anew and reads a directory', 
     60_000,
   );
 
+  it('end in the pass in which their time comes while the server is asked for users in vain', async () => {
+    newest = contentOf(
+      timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) +
+        rule('kept', 'action: accept, destination: 10.7.0.0/16, user: bob@example.com') +
+        others,
+    );
+    await start();
+    const match = { method: 'GET', path: '/v0/users' };
+    world.simulator.faults.inject({ match, fault: { kind: 'status', status: 500 } });
+    const count = () => world.simulator.requests().filter(({ path }) => path.startsWith('/v0/users')).length;
+    const before = [count(), loop.status().passes[0]] as const;
+    triggers.wake('file');
+    await until(() => count() > before[0]);
+    vi.setSystemTime(now + 25 * hour);
+    await until(() => loop.status().passes[0] !== before[1]);
+    expect(live()).toEqual(['10.7.0.0/16', ...left]);
+  }, 60_000);
+
   it('end though a user of the confirmed revision, which has a Configuration, is gone while another one is taken back', async () => {
     const mtu = configuration('default_client_mtu: 1300');
     const guest = timed('guest', '10.1.0.0/16', { expires: now + 24 * hour });
