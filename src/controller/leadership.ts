@@ -165,17 +165,16 @@ export class Leadership {
     const newest = await this.#takeUp(reading, isLate);
     if (newest === null) return { content: null, complaint: notRecorded, settlingMs: null };
     const { appliedRevision, pendingRevision: pending, givenUp } = this.record;
-    const { lastGood } = this.history;
-    const back = this.takenBack;
+    const { takenBack: back, history } = this;
+    const { lastGood } = history;
     if (givenUp.includes(newest) || (back !== null && (newest === '' || !this.#mayLeave))) {
       const refused = { content: lastGood, complaint: this.#trial.refuse(back ?? newest), settlingMs: null };
       return back === null ? refused : { ...refused, back };
     }
-    const waits = pending !== null && lastGood?.revision === pending && !this.#mayLeave;
-    if (waits) return { content: lastGood, complaint: null, settlingMs: null };
+    if (pending !== null && lastGood?.revision === pending && !this.#mayLeave)
+      return { content: lastGood, complaint: null, settlingMs: null };
     // What waits is asked about though its content is not at hand.
-    const isGone = isLate && (pending === null || lastGood !== null);
-    return await this.history.choose(reading, appliedRevision, isGone, AbortSignal.any([this.#stop, until]));
+    return await history.choose(reading, appliedRevision, isLate && (pending === null || lastGood !== null), until);
   }
 
   /** The revision that this pass, or a turn without one, tries out; null: none. */
@@ -243,8 +242,8 @@ export class Leadership {
   async ended(pass: PassEnding): Promise<PassEnding> {
     const end = await this.#onTrial(pass);
     const { content, verdict, result = null } = end;
-    const { clock, settings } = this.#parts;
     if (content !== null && isInForce(verdict)) await this.#applied(content, result);
+    const { clock, settings } = this.#parts;
     await this.#update(recordEnding(this.record, end, clock.wallTime(), settings().requestTimeoutMs));
     this.history.hear(end, this.record);
     return end;

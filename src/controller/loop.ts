@@ -135,7 +135,9 @@ export class Loop {
   /** Chooses what is to be in effect. What is due does not wait until the newest content stands still. */
   async #choose(lead: Leadership, reading: SourceReading): Promise<RevisionSelection> {
     const { observed } = this.#board.status.revisions;
-    const [selection] = await this.#ask((until) => lead.choose(reading, observed, this.#isLate, until));
+    const [selection] = await this.#ask((until) =>
+      lead.choose(reading, observed, this.#isLate, AbortSignal.any([until, lead.signal])),
+    );
     const isDue = selection.complaint === null && this.#wakeAt <= this.#parts.clock.wallTime();
     return isDue ? { ...selection, content: selection.content ?? lead.history.lastGood } : selection;
   }
