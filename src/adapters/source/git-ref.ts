@@ -1,11 +1,23 @@
+import type { Limits } from '../../desired/context.ts';
+import type { Commit } from '../../model/commit.ts';
 import { makeError, type Problem } from '../../model/problem.ts';
 import { fail, ok } from '../../model/result.ts';
-import { type ContentSettings, loadContent, readFilesAt } from './git-content.ts';
+import type { SourceContent } from '../../ports.ts';
+import {
+  type ContentSettings,
+  findBadEntry,
+  findFolders,
+  findLinkedFolders,
+  loadContent,
+  makeFiles,
+  readFilesAt,
+} from './git-content.ts';
 import { type GitAnswer, GitError, GitRepository } from './git-repository.ts';
+import { listManifestEntries } from './git-tree.ts';
 import { findWorkTree } from './work-tree.ts';
 
 /** A question about the repository whose work tree holds a directory. */
-export interface RevisionRequest {
+interface RevisionRequest {
   readonly directory: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
@@ -15,7 +27,7 @@ export interface RevisionRequest {
 const refPattern = /^[\p{L}\p{N}_@][\p{L}\p{N}_./@{}^~+#%&()=,!'-]{0,250}$/u;
 
 /** Asks the repository whose work tree holds the directory, by object only; a problem where there is none, or git does not answer. */
-export async function askRepository<T>(
+async function askRepository<T>(
   { directory, environment, signal }: RevisionRequest,
   ask: (repository: GitRepository, path: readonly string[]) => GitAnswer<T>,
 ): GitAnswer<T> {
@@ -75,7 +87,7 @@ export async function readFilesAtRef(request: FilesRequest) {
 }
 
 /** The manifests of a commit, none where it has no folder of them. */
-export async function loadAt(repository: GitRepository, commit: string, settings: ContentSettings) {
+async function loadAt(repository: GitRepository, commit: string, settings: ContentSettings) {
   const fetchObjects = (): GitAnswer<null> => Promise.resolve(fail(unreadable()));
   const content = await loadContent({ repository, commit, settings, fetchObjects });
   const isAbsent = !content.ok && ['git-path-missing', 'no-manifests'].includes(content.error.code);
@@ -100,7 +112,7 @@ export async function findMergeBase([from, to]: readonly [string, string], reque
 }
 
 /** The commit that a name stands for. One that is not there has, in a shallow clone, one likely reason. */
-export async function findCommit(repository: GitRepository, name: string): GitAnswer<string> {
+async function findCommit(repository: GitRepository, name: string): GitAnswer<string> {
   if (!refPattern.test(name) || name.includes('..')) {
     const summary = `${JSON.stringify(name)} is not the name of a commit`;
     return fail(makeError('base', summary, 'write a branch, a tag, a commit id, or a directory that is there'));
@@ -129,3 +141,62 @@ export async function findCommit(repository: GitRepository, name: string): GitAn
 /** What helps in a shallow clone. */
 export const fetchAll =
   'fetch the whole history: `fetch-depth: 0` for actions/checkout, GIT_DEPTH: 0 for GitLab, or `git fetch --unshallow`';
+
+/** Commits that are read together, and bytes of their files, at most. */
+const batch = { commits: 500, bytes: 32_000_000 };
+
+type HistoryRequest = RevisionRequest & { readonly limits: Limits; readonly files: readonly string[] };
+
+/** The commits of HEAD, parents before children, and the manifests in `directory` and `files` of each. A shallow clone is a problem. */
+export async function openHistory(request: HistoryRequest) {
+  return await askRepository(request, async (repository, path) => {
+    if (await repository.isShallow())
+      return fail(makeError('base', 'this clone is shallow: its history ends before it began', fetchAll));
+    const head = await findCommit(repository, 'HEAD');
+    if (!head.ok) return head;
+    const commits = await repository.historyOf(head.value);
+    const settings = { ...request, path, references: () => Promise.resolve([]) };
+    return ok({ commits, contents: readContents(repository, commits, settings) });
+  });
+}
+
+/** A file's hash is mostly Git's id of its content. Rejects with a `GitError`. */
+async function* readContents(
+  repository: GitRepository,
+  commits: readonly Commit[],
+  settings: ContentSettings & HistoryRequest,
+) {
+  for (let from = 0; from < commits.length; from += batch.commits) {
+    const some = commits.slice(from, from + batch.commits);
+    const ids = some.map(({ id }) => id);
+    // What is wrong with which commit is told where it is read alone.
+    const together = await readTogether(repository, ids, settings).catch(() => null);
+    const beside = await readFilesAt(repository, ids, settings).catch(() => null);
+    for (const [index, commit] of some.entries()) {
+      const content = together?.[index];
+      const files = beside?.[index] ?? (await readFilesAt(repository, [commit.id], settings))[0] ?? [];
+      yield { commit, files, content: content ? ok(content) : await loadAt(repository, commit.id, settings) };
+    }
+  }
+}
+
+/** The contents of commits, with a few runs of git; undefined of one that has to be read alone. Rejects where all have to. */
+async function readTogether(repository: GitRepository, commits: readonly string[], { path, limits }: ContentSettings) {
+  const folders = await findFolders(repository, commits, path);
+  const trees = [...new Set(folders)].filter((id) => id !== null);
+  const listed = await listManifestEntries(repository, trees, limits);
+  const listings = new Map(trees.map((tree, index) => [tree, listed[index]?.ok ? listed[index].value : null]));
+  const manifests = [...listings.values()].flatMap((one) => one?.manifests ?? []);
+  const files = manifests.filter(({ type }) => type !== 'submodule');
+  const blobs = await repository.readBlobs([...new Set(files.map(({ id }) => id))], batch.bytes);
+  const contents = new Map<string | null, SourceContent>([[null, { revision: '', files: [] }]]);
+  for (const [revision, listing] of listings) {
+    const isGood = listing !== null && findBadEntry([...listing.manifests, ...listing.links]) === null;
+    const made = isGood ? makeFiles(listing.manifests, blobs, (id) => id) : null;
+    if (made?.ok) contents.set(revision, { revision, files: made.value });
+  }
+  const linksOf = (tree: string | null) => (tree && contents.has(tree) && listings.get(tree)?.links) || [];
+  const linking = commits.map((commit, index) => ({ commit, links: linksOf(folders[index] ?? null) }));
+  const linked = await findLinkedFolders(repository, path, linking);
+  return folders.map((tree, index) => (linked.has(commits[index] ?? '') ? undefined : contents.get(tree)));
+}

@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { systemClock } from '../../adapters/clock.ts';
 import { createManifestParser } from '../../adapters/manifest-parser.ts';
-import { openHistory } from '../../adapters/source/git-commits.ts';
-import { explainGitError } from '../../adapters/source/git-ref.ts';
+import { explainGitError, openHistory } from '../../adapters/source/git-ref.ts';
 import { GitError } from '../../adapters/source/git-repository.ts';
 import { findInWorkTree } from '../../adapters/source/work-tree.ts';
 import { assembleRules } from '../../desired/desired.ts';
