@@ -3,7 +3,7 @@ import { createNftEnforcement } from '../src/adapters/enforcement/nft.ts';
 import { Network } from '../src/model/address.ts';
 import type { LiveRule, Rule } from '../src/model/rule.ts';
 import { createNftTable } from '../src/simulator/nft.ts';
-import { makeSeedRow } from '../src/simulator/rules/change.ts';
+import { makeSeedRow } from '../src/simulator/rules/rule.ts';
 import { addNamespace, deleteNamespaces, kernelUnavailable, pathOf } from '../test/enforcement/support/namespace.ts';
 import { awaitedCost, type Cost, type FigureBench, linesOf, once } from './figure.ts';
 

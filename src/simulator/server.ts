@@ -11,9 +11,8 @@ import { crashAnswer, type HttpAnswer, json } from './http/response.ts';
 import type { SimulatorOptions } from './options.ts';
 import { answerRequest } from './router.ts';
 import { parseAddress } from './rules/address.ts';
-import { makeSeedRow, type RuleSeed } from './rules/change.ts';
 import { formatNetwork } from './rules/inet.ts';
-import type { RuleRow, StoredRule } from './rules/rule.ts';
+import { makeSeedRow, type RuleRow, type RuleSeed, type StoredRule } from './rules/rule.ts';
 import { openTables } from './tables.ts';
 import type { UserStore } from './users.ts';
 

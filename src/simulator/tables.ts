@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { EventEmitter } from 'node:events';
 import { appendFileSync, closeSync, existsSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { makeClock } from './clock.ts';
-import { createConfiguration } from './configuration/store.ts';
+import { createConfiguration } from './configuration/provider.ts';
 import type { Configuration, StoredUser, TableEvents } from './events.ts';
 import type { SimulatorOptions } from './options.ts';
 import { makeRow, type StoredRule } from './rules/rule.ts';

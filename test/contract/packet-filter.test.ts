@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { FilterPacket } from '../../src/simulator/filter/filter.ts';
-import type { RuleSeed } from '../../src/simulator/rules/change.ts';
+import type { RuleSeed } from '../../src/simulator/rules/rule.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
 import { isObject, USERS } from './mapping.ts';
 import { load } from './recorded.ts';

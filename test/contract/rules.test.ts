@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import type { RuleSeed } from '../../src/simulator/rules/change.ts';
+import type { RuleSeed } from '../../src/simulator/rules/rule.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../src/simulator/server.ts';
 import { isObject, USERS } from './mapping.ts';
 import { type Exchange, exchanges } from './recorded.ts';

@@ -13,7 +13,7 @@ import { type PlanRequest, plan, toJson } from '../../src/index.ts';
 import { deriveFingerprintKey } from '../../src/model/secret.ts';
 import { makeDocument } from '../../src/report/json.ts';
 import { makeProblemReport } from '../../src/report/run-report.ts';
-import type { RuleSeed } from '../../src/simulator/rules/change.ts';
+import type { RuleSeed } from '../../src/simulator/rules/rule.ts';
 import { alice, bob, configuration, rule, startWorld, token, type World } from '../cli/harness.ts';
 
 /** One state of manifests and server, with the settings of the operator, as the command and as the library know them. */

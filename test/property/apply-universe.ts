@@ -5,7 +5,7 @@ import type { Protocol } from '../../src/model/state.ts';
 import type { Plan } from '../../src/plan/plan.ts';
 import type { Traffic } from '../../src/policy/traffic.ts';
 import { defaultVerdict, getRank, getVerdict, matches, type Packet } from '../../src/policy/verdict.ts';
-import type { RuleSeed } from '../../src/simulator/rules/change.ts';
+import type { RuleSeed } from '../../src/simulator/rules/rule.ts';
 import type { Simulator } from '../../src/simulator/server.ts';
 
 /** A small world: eight hosts, two users, a few ports; everything in it overlaps often. */

@@ -1,8 +1,7 @@
 import type { SimulatorClock } from '../clock.ts';
 import type { TableEvents } from '../events.ts';
-import type { StoredValues } from './change.ts';
 import { createOverlapIndex } from './overlap.ts';
-import { makeRow, type RuleRow } from './rule.ts';
+import { makeRow, type RuleRow, type StoredValues } from './rule.ts';
 
 /** The rules table: rows in no promised order, with the overlap constraints where `constraints` says so. */
 export function createRules(clock: SimulatorClock, events: TableEvents, newId: () => string, constraints: boolean) {
