@@ -1,7 +1,9 @@
-import type { Place } from '../model/problem.ts';
+import { groupBy } from '../model/group-by.ts';
+import { joinSome } from '../model/printable.ts';
+import type { Place, Problem } from '../model/problem.ts';
 import type { FindingKind } from '../model/problem-code.ts';
 import { type DesiredRule, formatRuleKey, type LiveRule } from '../model/rule.ts';
-import type { Effect } from '../policy/traffic.ts';
+import type { Effect, Traffic } from '../policy/traffic.ts';
 
 /** A live rule as a person knows it. `name` and `place` are null when no manifest names the rule. */
 export interface RuleRef {
@@ -65,7 +67,7 @@ export function reportUnreadable(message: string, liveRules: number): Enforcemen
 }
 
 /** Kinds of findings that replacing a rule mends, the most harmful first. */
-export const mendable: readonly FindingKind[] = ['table-missing', 'user-chain-missing', 'missing', 'stale'];
+const mendable: readonly FindingKind[] = ['table-missing', 'user-chain-missing', 'missing', 'stale'];
 
 /**
  * The rule to replace next, as a set of live ids: one at most. Deleting a rule that the kernel does not hold as it is makes
@@ -86,4 +88,54 @@ export function repairTargets(report: EnforcementReport): ReadonlySet<string> {
 /** The kernel's packet filter, read-only: whether it holds the live rules. Never throws; `unreadable` says what to do. */
 export interface Enforcement {
   check(live: readonly LiveRule[], names: RuleNames, signal: AbortSignal): Promise<EnforcementReport>;
+}
+
+/** Findings of one kind that are shown in full; what is left is counted. */
+const shownOfKind = 20;
+const shownDestinations = 4;
+const shownRules = 10;
+
+/** The report as problems for a person: one a finding (`kernel-missing`, `kernel-stale`, …), warnings all. */
+export function listEnforcementProblems(report: EnforcementReport): readonly Problem[] {
+  if (report.state === 'unreadable') {
+    const summary = `The kernel's packet filter could not be checked: ${report.message ?? 'no reason was given'}.`;
+    return [{ code: 'kernel-unreadable', severity: 'warning', summary }];
+  }
+  return [...groupBy(report.findings, ({ kind }) => kind)].flatMap(([kind, findings]) => {
+    const shown = findings.slice(0, shownOfKind).map(problemOf);
+    const left = findings.length - shown.length;
+    const rest = { code: `kernel-${kind}`, severity: 'warning', summary: `${left} more of this kind.` } as const;
+    return left > 0 ? [...shown, rest] : shown;
+  });
+}
+
+function problemOf(finding: Finding): Problem {
+  const summary = `${finding.summary.charAt(0).toUpperCase()}${finding.summary.slice(1)}.`;
+  // The rules without effect, where the summary only counts them.
+  const names = finding.rules.map(({ name, key }) => name ?? key);
+  const { opens, closes } = finding.effect;
+  const hints = [
+    names.length > 1 && `concerns ${joinSome(names, shownRules)}`,
+    opens.length > 0 && `lets pass what the rules drop: ${trafficText(opens)}`,
+    closes.length > 0 && `drops what the rules accept: ${trafficText(closes)}`,
+    remedyOf(finding),
+  ];
+  const hint = hints.filter(Boolean).join('; ');
+  const place = finding.rules.length === 1 ? finding.rules[0]?.place : null;
+  return { code: `kernel-${finding.kind}`, severity: 'warning', summary, hint, ...(place ? { place } : {}) };
+}
+
+function trafficText(traffic: readonly Traffic[]): string {
+  const texts = traffic.map(({ destinations, protocol }) => {
+    return `${protocol === 'other' ? 'other protocols' : protocol} to ${joinSome(destinations, shownDestinations)}`;
+  });
+  const unlike = [...new Set(texts)];
+  return unlike.length > 3 ? `${unlike.slice(0, 3).join('; ')}; and more` : unlike.join('; ');
+}
+
+function remedyOf({ kind, dormant }: Finding): string {
+  if (dormant === true) return 'wake it on the host with `nft add table inet firezone`';
+  if (mendable.includes(kind)) return 'replace it with `--repair`, or wait if the server was just started';
+  if (kind === 'unknown') return 'find out who made it: it may decide before the rules do';
+  return 'a restart of the server builds its filter anew';
 }

@@ -3,7 +3,7 @@ import { type LiveReading, type ReadContext, type ReadFailure, readLive, readUse
 import type { Desired } from '../desired/context.ts';
 import { assemble } from '../desired/desired.ts';
 import { warnOfMovedNames } from '../desired/names.ts';
-import { listEnforcementProblems } from '../enforcement/problems.ts';
+import { listEnforcementProblems } from '../enforcement/report.ts';
 import { applySuppressions } from '../manifest/suppressions.ts';
 import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
 import { compareProblems, hasErrors, raiseWarnings } from '../model/problem.ts';

@@ -1,5 +1,4 @@
-import { listEnforcementProblems } from '../enforcement/problems.ts';
-import type { Finding, KernelState } from '../enforcement/report.ts';
+import { type Finding, type KernelState, listEnforcementProblems } from '../enforcement/report.ts';
 import { createPaint } from './paint.ts';
 import { renderProblems } from './problems.ts';
 import type { Display, RunReport } from './run-report.ts';

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createNftEnforcement } from '../../src/adapters/enforcement/nft.ts';
-import { listEnforcementProblems } from '../../src/enforcement/problems.ts';
-import { repairTargets } from '../../src/enforcement/report.ts';
+import { listEnforcementProblems, repairTargets } from '../../src/enforcement/report.ts';
 import { recorded } from './recorded.ts';
 import { addNamespace, deleteNamespaces, kernelUnavailable, pathOf, runIn } from './support/namespace.ts';
 import { alice, type KernelServer, startKernelServer, until } from './support/server.ts';

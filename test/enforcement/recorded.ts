@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { decodeTable } from '../../src/enforcement/decode.ts';
-import type { FilterTable } from '../../src/enforcement/table.ts';
+import { decodeTable, type FilterTable } from '../../src/enforcement/table.ts';
 import { decodeLiveRules } from '../../src/live/live-rules.ts';
 import type { LiveRule } from '../../src/model/rule.ts';
 

@@ -1,7 +1,6 @@
 import { checkEnforcement } from '../../enforcement/check.ts';
-import { decodeTable } from '../../enforcement/decode.ts';
 import { type Enforcement, reportUnreadable } from '../../enforcement/report.ts';
-import type { FilterTable } from '../../enforcement/table.ts';
+import { decodeTable, type FilterTable } from '../../enforcement/table.ts';
 import { decodeJson, fail, ok, type Result } from '../../model/result.ts';
 import { type ProcessRun, runProcess } from '../run-process.ts';
 

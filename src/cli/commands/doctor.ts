@@ -2,7 +2,7 @@ import { checkDiscovery, readCertificate, readServerTime } from '../../adapters/
 import { systemClock } from '../../adapters/clock.ts';
 import { readLive } from '../../apply/read.ts';
 import { exportConfiguration } from '../../desired/export-configuration.ts';
-import { listEnforcementProblems } from '../../enforcement/problems.ts';
+import { listEnforcementProblems } from '../../enforcement/report.ts';
 import { diagnoseConfiguration, noPortRule } from '../../live/diagnose.ts';
 import type { LiveConfiguration } from '../../model/configuration.ts';
 import { hasErrors, makeError, makeNote, makeWarning, type Problem } from '../../model/problem.ts';
