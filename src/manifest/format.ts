@@ -3,13 +3,12 @@ import { CST, isMap, isScalar, isSeq, Lexer, parseAllDocuments, Scalar, visit } 
 import { compareProblems, makeError } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { addExcerpts } from './excerpt.ts';
-import { formatPlain } from './format-plain.ts';
+import { formatPlain, orderFields, type Path, respell } from './format-plain.ts';
 import { type Kind, kinds } from './manifest.ts';
 import { findChild, findScalar, type MapNode, type Node } from './node.ts';
 import { parseFile } from './parse.ts';
 import { decodeText, fields, readManifests } from './read-manifests.ts';
 import { defaultFileWork } from './read-tokens.ts';
-import { orderFields, type Path, respell } from './respell.ts';
 import { escapeUnseen, unseen } from './write.ts';
 
 /**
