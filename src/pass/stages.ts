@@ -14,7 +14,7 @@ import { type DesiredState, type LiveState, listBoundaries } from '../model/stat
 import { digestPlan } from '../plan/digest.ts';
 import type { PlanInput } from '../plan/input.ts';
 import { isCarriedOut, makePlan } from '../plan/make-plan.ts';
-import { findUnknownUsers } from '../policy/lint/user-findings.ts';
+import { findUnknownUsers } from '../policy/lint/finding.ts';
 import type { JournalEntry, SourceContent } from '../ports.ts';
 import { mostApartMs, stateAt } from './clock.ts';
 import { type BackOrder, goBack, leaveChanged } from './go-back.ts';

@@ -10,9 +10,7 @@ import { findNodesCovering, getLane, getLaneRules, indexRules, lanes } from '../
 import { sweep } from '../sweep.ts';
 import { compareDeciding, getRank, getVerdict, noRank, type Packet } from '../verdict.ts';
 import { lintConfiguration } from './configuration-findings.ts';
-import { type Finding, type Linted, quoteName, toProblems } from './finding.ts';
-import { findLeaders, type Leaders } from './leaders.ts';
-import { lintUsers } from './user-findings.ts';
+import { type Finding, findLeaders, type Leaders, type Linted, lintUsers, quoteName, toProblems } from './finding.ts';
 
 /** Findings about manifests without errors that mean something else than they seem to, sorted (docs/reference/lint.md). */
 export function lint(desired: DesiredState): readonly Problem[] {

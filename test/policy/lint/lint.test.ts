@@ -4,8 +4,8 @@ import { applySuppressions } from '../../../src/manifest/suppressions.ts';
 import { Network } from '../../../src/model/address.ts';
 import { lintSeverities } from '../../../src/model/problem-code.ts';
 import type { DesiredRule } from '../../../src/model/rule.ts';
+import { findUnknownUsers } from '../../../src/policy/lint/finding.ts';
 import { lint } from '../../../src/policy/lint/lint.ts';
-import { findUnknownUsers } from '../../../src/policy/lint/user-findings.ts';
 import { build, document } from '../../desired/helpers.ts';
 
 const alice = 'a1520c4b-adc3-4574-932a-94461cf85c07';

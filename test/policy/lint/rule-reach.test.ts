@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { formatRuleKey, type Rule } from '../../../src/model/rule.ts';
 import { decide } from '../../../src/policy/decide-packet.ts';
-import { findLeaders } from '../../../src/policy/lint/leaders.ts';
+import { findLeaders } from '../../../src/policy/lint/finding.ts';
 import { computeRuleReach, type RuleReach } from '../../../src/policy/lint/lint.ts';
 import { indexRules } from '../../../src/policy/rule-index.ts';
 import { runs } from '../../property/runs.ts';
