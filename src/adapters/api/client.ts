@@ -8,8 +8,7 @@ import { hideSecrets, quotesToken } from '../hide-secrets.ts';
 import { readOperatorFile } from '../source/regular-file.ts';
 import { type ParseBody, readAnswer } from './answer.ts';
 import { type BaseUrl, parseBaseUrl } from './base-url.ts';
-import { exchange } from './exchange.ts';
-import { explainNoAnswer } from './no-answer.ts';
+import { exchange, explainNoAnswer } from './exchange.ts';
 
 export interface ApiClientOptions {
   /** `https://host`, with an optional path prefix that stands before `/v0`. */

@@ -3,8 +3,7 @@ import { connect } from 'node:tls';
 import { Agent } from 'undici';
 import { decodeJsonObject, getErrorCode } from '../../model/result.ts';
 import { readOperatorFile } from '../source/regular-file.ts';
-import { exchange, locate } from './exchange.ts';
-import { explainTlsError } from './no-answer.ts';
+import { exchange, explainTlsError, locate } from './exchange.ts';
 
 /** What a certificate says; times in ms since 1970. */
 export interface CertificateFacts {
