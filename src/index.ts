@@ -1,14 +1,17 @@
 /** The library. Only `apply` talks to a server, opens files or reads a clock. The version number covers what is exported here, no more. */
-export { type Applied, type ApplyRequest, apply, type Server } from './library/apply-manifests.ts';
 export {
+  type Applied,
+  type ApplyRequest,
+  apply,
   type LiveBodies,
   type Planned,
   type PlanRequest,
   plan,
+  type Server,
   toJson,
   toText,
   validate,
-} from './library/plan-manifests.ts';
+} from './library/apply-manifests.ts';
 export type { ManifestFile, PlanningRequest, PolicyRequest } from './library/policy.ts';
 export {
   type DestinationRequest,
