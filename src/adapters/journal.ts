@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { attempt, replaceError } from '../model/result.ts';
 import { shareRuns } from '../model/share-runs.ts';
 import type { JournalEntry } from '../ports.ts';
-import { makeFolder } from './state-folder.ts';
+import { makeFolder } from './replace-file.ts';
 
 /** From this size on a journal is set aside as `PATH.1`, replacing an older one, as soon as a pass has ended. */
 const largestBytes = 16 * 1024 * 1024;

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { chmod, lstat, realpath, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, lstat, mkdir, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 
 /** Writes a file so that readers see the old content or the new; an existing mode and a link stay, unless `replaced`: they may be planted. Throws as the system. */
@@ -18,4 +18,19 @@ export async function replaceFile(file: string, text: string, mode = 0o644, link
     await rm(temporary, { force: true });
     throw error;
   }
+}
+
+/** Makes a folder and those above it. Node's `recursive` never returns where the system refuses to make one (below `/proc`). */
+export async function makeFolder(folder: string, mode = 0o777): Promise<void> {
+  if (await isFolder(folder)) return;
+  const parent = path.dirname(folder);
+  if (parent !== folder) await makeFolder(parent, mode);
+  await mkdir(folder, { mode }).catch(async (error: unknown) => {
+    if (!(await isFolder(folder))) throw error; // another process may have made it
+  });
+}
+
+async function isFolder(folder: string): Promise<boolean> {
+  const found = await stat(folder).catch(() => null); // making it says why
+  return found?.isDirectory() === true;
 }

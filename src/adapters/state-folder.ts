@@ -1,9 +1,9 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { chmod, lstat, mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { chmod, lstat, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { attempt, fail, getErrorCode, ok, type Result, replaceError } from '../model/result.ts';
-import { replaceFile } from './replace-file.ts';
+import { makeFolder, replaceFile } from './replace-file.ts';
 
 /** The folder that one controller keeps its state in: clone, record, journal. */
 export interface StateFolder {
@@ -123,19 +123,4 @@ function bootId(): string {
 
 function readProc(file: string): string {
   return attempt(() => readFileSync(`/proc/${file}`, 'utf8'), '');
-}
-
-/** Makes a folder and those above it. Node's `recursive` never returns where the system refuses to make one (below `/proc`). */
-export async function makeFolder(folder: string, mode = 0o777): Promise<void> {
-  if (await isFolder(folder)) return;
-  const parent = path.dirname(folder);
-  if (parent !== folder) await makeFolder(parent, mode);
-  await mkdir(folder, { mode }).catch(async (error: unknown) => {
-    if (!(await isFolder(folder))) throw error; // another process may have made it
-  });
-}
-
-async function isFolder(folder: string): Promise<boolean> {
-  const found = await stat(folder).catch(() => null); // making it says why
-  return found?.isDirectory() === true;
 }

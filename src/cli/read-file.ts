@@ -1,8 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { replaceFile } from '../adapters/replace-file.ts';
+import { makeFolder, replaceFile } from '../adapters/replace-file.ts';
 import { readOperatorFile } from '../adapters/source/regular-file.ts';
-import { makeFolder } from '../adapters/state-folder.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
 import { getErrorCode } from '../model/result.ts';
 import { type Failure, makeFailure } from './command.ts';
