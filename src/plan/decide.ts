@@ -5,12 +5,12 @@ import { formatRuleKey, isDesiredAt, isModifiedInPlace, pickNotes, sortByRule, w
 import { type DesiredState, isInScope } from '../model/state.ts';
 import type { PlanInput } from './input.ts';
 import { matchRules, type Pair } from './match/match.ts';
-import { type BaseRules, indexBase } from './origin.ts';
+import { type BaseRules, findLapsed, indexBase } from './origin.ts';
 import { type ChangeAction, type FieldChange, getChangedRule, type Reason, type RuleChange } from './plan.ts';
 
 /**
  * Decides one action for each object: every desired rule and every live rule, in canonical order. `kept`: rules that the
- * input leaves out, since nothing about them differs but, of two policies, their times. `lapsed`: what the base gives at other times.
+ * input leaves out, since nothing about them differs but, of two policies, their times. `lapsed`: what has ended by the base.
  *
  * | desired | live | condition                                            | action | reason            |
  * |---------|------|------------------------------------------------------|--------|-------------------|
@@ -62,7 +62,7 @@ function decidePair(pair: Pair, input: PlanInput, base: BaseRules | null, lapsed
     return makeChange('update', 'modified-in-place', pair, { via: 'replace', ...drift });
   }
   if (input.notEnforced?.has(live.id) === true) return makeChange('update', 'not-enforced', pair, { via: 'replace' });
-  const was = lapsed.size === 0 ? undefined : lapsed.get(formatRuleKey(desired.rule));
+  const was = findLapsed(lapsed, live);
   if (was !== undefined)
     return { ...makeChange('keep', 'adopted', pair, { origin: 'this-revision' }), fields: listTimes(was, desired) };
   const adopted = base !== null && !base.holds(desired);
@@ -116,7 +116,7 @@ function indexIdle({ expired = [], upcoming = [] }: DesiredState): ReadonlyMap<s
 function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, { base, idle, lapsed }: Former) {
   const key = formatRuleKey(live.rule);
   const named = duplicate ? undefined : idle.get(key);
-  const former = base?.find(live.rule, live.id) ?? lapsed.get(key);
+  const former = base?.find(live.rule, live.id) ?? findLapsed(lapsed, live);
   const sides = { desired: null, live, told: named ?? former };
   const hasEnded = named?.expires !== undefined;
   const { prune } = input.options;

@@ -105,10 +105,11 @@ function tellChange(decided: RuleChange, former: DesiredRule | undefined): RuleC
 /** How the rules of one state, in force now or later, became those of another. `stays`: beside both, until a rule like it ends. */
 export function findChanges(before: DesiredState, after: DesiredState, stays: readonly DesiredRule[] = []) {
   const listRules = ({ rules, upcoming = [] }: DesiredState) => [...rules, ...upcoming];
-  const endAs = ({ rules }: DesiredState): readonly DesiredRule[] => {
+  const endAs = ({ rules, upcoming = [] }: DesiredState): readonly DesiredRule[] => {
     if (stays.length === 0) return [];
-    // Until those that follow it without a gap have ended.
-    const ends = new Map(rules.map((one) => [formatRuleKey(one.rule), one.staysUntil ?? one.expires]));
+    // The last of a key counts: the one in force, else the first to begin, until those that follow it without a gap have ended.
+    const timed = upcoming.toSorted((a, b) => (b.notBefore ?? 0) - (a.notBefore ?? 0));
+    const ends = new Map([...timed, ...rules].map((one) => [formatRuleKey(one.rule), one.staysUntil ?? one.expires]));
     return stays.map((one) => {
       const expires = ends.get(formatRuleKey(one.rule)) ?? Number.POSITIVE_INFINITY;
       return Number.isFinite(expires) ? { ...one, expires } : one;

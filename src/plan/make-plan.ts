@@ -11,7 +11,7 @@ import type { PlanInput } from './input.ts';
 import { findExposure } from './order/exposure.ts';
 import { orderOperations } from './order/order.ts';
 import { breakCircles } from './order/sharing.ts';
-import { indexLapsed, listGiven } from './origin.ts';
+import { findLapsed, indexLapsed, listGiven } from './origin.ts';
 import { type Change, formatStepId, listOperations, type Plan, type RuleChange } from './plan.ts';
 
 /** The plan from live to desired: changes, ordered writes, traffic, refusals. A function of its input alone, in any order. */
@@ -24,12 +24,11 @@ export function makePlan(input: PlanInput): Plan {
   const { kept, before, after } = listStates(rules);
   const order = orderOperations({ operations, kept, profile: input.profile });
   const steps = [...order.steps, ...configureSteps(configuration, order.steps.length, rules.length)];
-  const isOver = (rule: Rule) => lapsed.size > 0 && lapsed.has(formatRuleKey(rule));
-  const others = rules.filter(({ live, reason }) => live === null || reason === 'in-sync' || !isOver(live.rule));
+  const over = listReopened(rules, lapsed);
   // As if they had ended. What the base asks for too, perhaps in their place, is not opened by this revision.
-  const given = others.length === rules.length ? null : listGiven(input);
+  const given = over.size === 0 ? null : listGiven(input);
   const asked = after.filter((rule) => given?.has(formatRuleKey(rule)));
-  const due = given && [...before, ...asked].filter((rule) => !isOver(rule));
+  const due = given && [...before, ...asked].filter((rule) => !over.has(rule));
   const isIdle = operations.length === 0 && due === null;
   const effect = isIdle ? { opens: [], closes: [] } : computeEffect(before, after, [], mostTraffic, due);
   const exposure = findExposure({ order, before, after, profile: input.profile });
@@ -38,9 +37,25 @@ export function makePlan(input: PlanInput): Plan {
   const seen = [...warnOfRules(rules, input), ...noteUnknownFields(read)];
   const found = [...(configuration?.problems ?? []), ...unbound, ...seen];
   const guarded = { input, changes, configuration, effect, exposure };
-  const plan = judgePlan(guarded, findLater(input, others), { steps, problems: found.sort(compareProblems) });
+  const plan = judgePlan(
+    guarded,
+    findLater(
+      input,
+      rules.filter(({ live }) => live === null || !over.has(live.rule)),
+    ),
+    { steps, problems: found.sort(compareProblems) },
+  );
   const next = findNextBoundary(input.desired, input.desired.at ?? Number.POSITIVE_INFINITY);
   return Number.isFinite(next) ? { ...plan, nextBoundary: next } : plan;
+}
+
+/** Live rules that have ended by the base where this revision asks for anything: what it asks for again, and access that goes. */
+function listReopened(changes: readonly RuleChange[], lapsed: ReturnType<typeof indexLapsed>): ReadonlySet<Rule> {
+  const asks = changes.some(({ origin, desired }) => origin === 'this-revision' && desired !== null);
+  const isOver = ({ action, live }: RuleChange): boolean =>
+    action !== 'skip' && (action === 'keep' || live?.rule.action === 'accept');
+  const over = asks ? changes.filter(isOver) : [];
+  return new Set(over.flatMap(({ live }) => (live !== null && findLapsed(lapsed, live) ? live.rule : [])));
 }
 
 /** What a revision changes later beside live rules that stay. Where the one before was applied, its times are looked at as they come. */

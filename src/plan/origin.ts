@@ -1,7 +1,7 @@
 import { findFirstPosition, getOrMake } from '../model/group-by.ts';
 import { compareText } from '../model/problem.ts';
-import type { DesiredRule, Rule } from '../model/rule.ts';
-import { compareRules, formatRuleKey, isDesiredAt, listKeys, selectRulesAt, sortByRule } from '../model/rule.ts';
+import type { DesiredRule, LiveRule, Rule } from '../model/rule.ts';
+import { compareRules, formatRuleKey, listKeys, selectRulesAt, sortByRule } from '../model/rule.ts';
 import { type DesiredState, listAllRules } from '../model/state.ts';
 import type { PlanInput } from './input.ts';
 
@@ -43,13 +43,19 @@ export function listGiven({ base, desired }: PlanInput): ReadonlySet<string> {
   return listKeys(base === null ? [] : selectRulesAt(listAllRules(base), desired.at ?? base.at ?? 0));
 }
 
-/** What the base gives at other times only, by key: of several the last that ended, else one that begins later. */
+/** What has ended by the base, by key: of several the last. Where the base was applied, what is live beside its times was decided before. */
 export function indexLapsed(input: PlanInput): ReadonlyMap<string, DesiredRule> {
-  const { base, desired, options, scope } = input;
+  const { base, baseApplied, desired, options, scope } = input;
   // A part by time, and a way back, bring nothing back that has ended.
-  if (base?.at === undefined || typeof options.prune !== 'string' || !scope.rules) return new Map();
-  const { rules, expired = [], upcoming = [], at } = base;
-  const others = [...upcoming, ...rules, ...expired].filter((one) => !isDesiredAt(one, desired.at ?? at));
+  if (base?.at === undefined || baseApplied || typeof options.prune !== 'string' || !scope.rules) return new Map();
+  const { rules, expired = [], at = base.at } = { ...base, at: desired.at };
+  const others = [...rules, ...expired].filter(({ expires = Number.POSITIVE_INFINITY }) => expires <= at);
   const given = others.length === 0 ? new Set() : listGiven(input);
   return new Map(others.map((one) => [formatRuleKey(one.rule), one] as const).filter(([key]) => !given.has(key)));
+}
+
+/** The rule of the base behind a live one that has ended by it. What was made after that end is somebody else's, or this revision's. */
+export function findLapsed(lapsed: ReadonlyMap<string, DesiredRule>, { rule, insertedAt }: LiveRule) {
+  const was = lapsed.size === 0 ? undefined : lapsed.get(formatRuleKey(rule));
+  return was?.expires !== undefined && Date.parse(insertedAt) <= was.expires ? was : undefined;
 }
