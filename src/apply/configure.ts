@@ -30,7 +30,9 @@ export async function configure(step: ConfigureStep, order: WriteOrder): Promise
   // What may pass is sent again before anything that may take away a way to sign in, and the last one stays.
   if (['soon', 'replanned'].includes(judgeSettled(begun).again)) return begun;
   if (!isSuccess(begun) && losesSignIn(before, desired, last)) return { ...begun, surprise: true };
-  const ended = await sendUnpinned({ ...step, fields: last }, order);
+  const taken = isSuccess(begun) ? begun.fields.map((field) => [field, desired.fields[field]]) : [];
+  const between = { ...before, fields: { ...before.fields, ...Object.fromEntries(taken) } };
+  const ended = await sendUnpinned({ ...step, before: between, fields: last }, order);
   const isOver = isSuccess(ended) || (!isSuccess(begun) && judgeSettled(ended).again === 'replanned');
   const told = isOver ? { ...begun, surprise: !isSuccess(ended) } : ended;
   return { ...told, fields: [...begun.fields, ...ended.fields] };

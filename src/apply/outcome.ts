@@ -68,6 +68,11 @@ export function findOpenUntil(outcomes: readonly Outcome[], now: number, request
   return open.length === 0 ? 0 : Math.ceil(now) + Math.max(requestTimeoutMs, hasProviders ? providersTimeoutMs : 0);
 }
 
+/** That time as it was written down: a clock that was set back since adds little. */
+export function boundOpenUntil(openUntil: number, now: number, requestTimeoutMs: number): number {
+  return Math.min(openUntil, Math.ceil(now) + Math.max(requestTimeoutMs, providersTimeoutMs));
+}
+
 /** Why an apply ended. `converged`: a fresh read gave an empty plan. */
 export type ApplyEnd = 'converged' | 'not-converged' | 'stopped' | 'failed';
 

@@ -6,17 +6,8 @@ import { wrapText } from '../report/paint.ts';
 import { renderProblems } from '../report/problems.ts';
 import { makeProblemReport, type RunReport } from '../report/run-report.ts';
 import { completeHint } from './arguments.ts';
-import {
-  type Answer,
-  exitCodes,
-  Failure,
-  type Format,
-  makeFailure,
-  replaceExitCode,
-  type Settings,
-  type Terminal,
-  type TextDisplay,
-} from './command.ts';
+import type { Answer, Format, Settings, Terminal, TextDisplay } from './command.ts';
+import { exitCodes, Failure, makeFailure, replaceExitCode } from './command.ts';
 import { isScreen, type Output, wantsColor } from './output.ts';
 import { writeNamedFile } from './read-file.ts';
 import { readForge, readRevision } from './revision.ts';

@@ -1,5 +1,5 @@
 import { systemClock } from '../adapters/clock.ts';
-import { judgeSettled, type Outcome } from '../apply/outcome.ts';
+import { boundOpenUntil, judgeSettled, type Outcome } from '../apply/outcome.ts';
 import { findUnfinished, isRefusedForGood } from '../controller/pass-ending.ts';
 import { formatInstant } from '../model/instant.ts';
 import { joinSome } from '../model/printable.ts';
@@ -31,7 +31,8 @@ export async function takeBack(invocation: Invocation, pending: GoingBack, why: 
   terminal.stderr(`\n${why}: going back to the state before.\n\n`);
   const until = systemClock.now() + settings.totalTimeout;
   let { journal } = settings;
-  const openUntil = systemClock.now() + pending.openUntil - systemClock.wallTime();
+  const now = systemClock.wallTime();
+  const openUntil = systemClock.now() + boundOpenUntil(pending.openUntil, now, settings.timeout) - now;
   const back = { record: pending.record, known: pending.known, goesBack: true, restored: new Set<string>() } as const;
   const request = { written: stateBefore, path: terminal.cwd, planOnly: false, saved: null, back };
   let seen: Answer | null = null;
@@ -179,7 +180,7 @@ const nextTries = 'The next `reconcile apply` or `reconcile undo` with this stat
 /** How far going back came, in the words of the API; without an apply it wrote nothing. */
 function describeOpen({ plan, apply }: RunReport, record: ApplyRecord, over: string | null): Problem {
   // One that the server refused for good has the fields of its other request, which it took; behind a 403 nobody knows.
-  const refused = (apply?.outcomes ?? []).filter(({ status }) => status === 422);
+  const refused = (apply?.outcomes ?? []).filter(({ outcome, status }) => outcome === 'failed' && status === 422);
   const taken: readonly string[] = refused.flatMap(({ fields = [] }) => fields);
   const listFields = (fields: object) => Object.keys(fields).filter((field) => !taken.includes(field));
   const wordsOf = (change: Change): string =>

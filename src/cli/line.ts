@@ -1,15 +1,7 @@
 import { resolve } from 'node:path';
 import { answerError } from './answer.ts';
-import {
-  type Answer,
-  listOptions,
-  makeFailure,
-  type ParsedLine,
-  type RawValues,
-  type Settings,
-  type SharedParts,
-  type Terminal,
-} from './command.ts';
+import type { Answer, ParsedLine, RawValues, Settings, SharedParts, Terminal } from './command.ts';
+import { listOptions, makeFailure } from './command.ts';
 import { readCommandOutputs } from './output.ts';
 import { keepSecrets, type PrintedSecrets } from './secrets-from.ts';
 import { settle } from './settings.ts';

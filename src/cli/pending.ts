@@ -170,7 +170,7 @@ function decodePending(value: unknown, place: Place): EarlierApply | null {
     known: new Set(texts(value['known']) ?? []),
     // A clock that was set back adds nothing.
     until: Number.isNaN(end) ? now : Math.min(end, now + withinMs),
-    openUntil: typeof openUntil === 'number' ? Math.min(openUntil, now + 600_000) : 0,
+    openUntil: typeof openUntil === 'number' ? openUntil : 0,
     stage: place === 'waits' && isWritten ? halfway : place,
   };
 }

@@ -207,7 +207,7 @@ export class Leadership {
   async triedBack(revision: string, { verdict, result }: PassRun, openMs: number): Promise<Verdict> {
     this.#mayLeave = verdict.kind === 'terminal';
     this.#trial.back = isInForce(verdict)
-      ? `was taken back${explainLeft(result)}`
+      ? `was taken back${explainLeft(result, openMs)}`
       : `is not taken back yet: ${verdict.message}`;
     if (isInForce(verdict) && openMs === 0) await this.#update({ ...nothingPending, isPartly: false });
     return this.#trial.refuse(revision);

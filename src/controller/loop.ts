@@ -1,3 +1,4 @@
+import { boundOpenUntil } from '../apply/outcome.ts';
 import type { SourceReading } from '../ports.ts';
 import { pickInterval } from './backoff.ts';
 import { createConditions, shortenRevision } from './conditions.ts';
@@ -79,13 +80,21 @@ export class Loop {
       this.#board.touch();
       // After both another pass follows by itself. The command may have confirmed it before this turn was over.
       const isOpen = judged === null || judged.reason === 'Settling' || judged.reason === 'AwaitingConfirmation';
-      if (once && !isOpen && this.#board.status.confirmBy === null && !this.#isLate) break;
+      if (once && !isOpen && this.#board.status.confirmBy === null && !this.#isLate && !this.#isBetween(judged)) break;
       const isRetry = (this.#lead?.backoff.failures ?? 0) > 0;
       const next = await wakes.next(waitMs, isRetry ? 'retry' : 'interval', again ? undefined : this.#wakeAt);
       triggers = again ? new Set([...triggers, ...next].filter((one) => one !== 'interval')) : next;
     }
     await this.#parts.lease.release();
     return verdict;
+  }
+
+  /** Whether a revision was taken back for which nothing is open, or will be soon, and a newer one follows. */
+  #isBetween({ reason }: Verdict): boolean {
+    const { record, takenBack = null } = this.#lead ?? {};
+    const { observed } = this.#board.status.revisions;
+    if (!record || reason !== 'NotConfirmed' || observed === null || record.givenUp.includes(observed)) return false;
+    return takenBack === null || record.openUntil > this.#parts.clock.wallTime();
   }
 
   /** Who leads: null while another replica does. With each lease leading begins anew, from the lease's record. */
@@ -192,7 +201,9 @@ export class Loop {
     const { lastGood } = lead.history;
     if (back !== undefined) {
       const run = await runBack(lead, back);
-      const waitMs = Math.max(0, lead.record.openUntil - this.#parts.clock.wallTime());
+      const { clock, settings } = this.#parts;
+      const now = clock.wallTime();
+      const waitMs = Math.max(0, boundOpenUntil(lead.record.openUntil, now, settings().requestTimeoutMs) - now);
       const triedBack = await lead.triedBack(back, run, waitMs);
       // Looks again once no request of it is open, or at once: a newer revision may wait.
       const verdict = isInForce(run.verdict) ? { ...run.verdict, waitMs } : run.verdict;

@@ -116,11 +116,14 @@ export function isInForce({ kind, reason }: Verdict): boolean {
   return kind === 'good' || reason === 'SecretMissing' || (reason === 'ClockDiffers' && kind === 'held');
 }
 
-/** `, but for this: …`: what is not as before though all else was taken back; empty for nothing. */
-export function explainLeft(result: PassResult | null): string {
+/** `, but for this: …`: what is not as before though all else was taken back, or may not be (for `openMs`); empty for nothing. */
+export function explainLeft(result: PassResult | null, openMs: number): string {
   const left: readonly string[] = ['waits-for-secret', 'locks-out', 'not-gone-back', 'clock-differs'];
   const summaries = result?.problems.flatMap(({ code, summary }) => (left.includes(code) ? [summary] : [])) ?? [];
-  return summaries.length === 0 ? '' : `, but for this: ${summaries.join(' ')}`;
+  const open =
+    'A request without an answer may still be carried out: it is looked at once more, and a newer revision waits.';
+  const all = openMs > 0 ? [...summaries, open] : summaries;
+  return all.length === 0 ? '' : `, but for this: ${all.join(' ')}`;
 }
 
 /** Nothing may be written, or nothing can be told, or what nobody confirmed is taken back first. */

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { findOpenUntil } from '../apply/outcome.ts';
+import { boundOpenUntil, findOpenUntil } from '../apply/outcome.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { type Boundary, type DesiredState, listBoundaries } from '../model/state.ts';
@@ -172,8 +172,11 @@ export function recordEnding(record: LoopRecord, end: PassEnding, now: number, r
     failed: isLost && isNew ? recordGivenUp(failed, revision) : failed,
     stuckRevision: findStuck(record, end),
     drift: kind === 'good' ? 0 : left,
-    // A clock that was set back adds little.
-    openUntil: Math.min(Math.max(openUntil, findOpenUntil(outcomes, now, requestTimeoutMs)), Math.ceil(now) + 600_000),
+    openUntil: boundOpenUntil(
+      Math.max(openUntil, findOpenUntil(outcomes, now, requestTimeoutMs)),
+      now,
+      requestTimeoutMs,
+    ),
   };
 }
 

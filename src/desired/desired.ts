@@ -5,16 +5,8 @@ import { applySuppressions } from '../manifest/suppressions.ts';
 import { keepFirst } from '../model/group-by.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import { joinSome } from '../model/printable.ts';
-import {
-  compareProblems,
-  compareText,
-  hasErrors,
-  makeError,
-  makeWarning,
-  type Place,
-  type Problem,
-  relateTo,
-} from '../model/problem.ts';
+import type { Place, Problem } from '../model/problem.ts';
+import { compareProblems, compareText, hasErrors, makeError, makeWarning, relateTo } from '../model/problem.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 import { compareRules, type DesiredRule, formatRuleKey, hasTimes, selectRulesAt } from '../model/rule.ts';
 import { concerns, type DesiredState, isInScope, type PolicyCase } from '../model/state.ts';

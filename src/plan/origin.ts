@@ -43,7 +43,7 @@ export function listGiven({ base, desired }: PlanInput): ReadonlySet<string> {
   return listKeys(base === null ? [] : selectRulesAt(listAllRules(base), desired.at ?? base.at ?? 0));
 }
 
-/** What has ended by the base, by key: of several the last. Where the base was applied, what is live beside its times was decided before. */
+/** What has ended by the base, by key: of several the last. What is live though an applied base has ended it was decided before. */
 export function indexLapsed(input: PlanInput): ReadonlyMap<string, DesiredRule> {
   const { base, baseApplied, desired, options, scope } = input;
   // A part by time, and a way back, bring nothing back that has ended.

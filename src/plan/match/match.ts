@@ -1,16 +1,8 @@
 import { compareNetworks, contains, type Network } from '../../model/address.ts';
 import { getOrMake, groupBy } from '../../model/group-by.ts';
 import { compareText } from '../../model/problem.ts';
-import {
-  compareRules,
-  type DesiredRule,
-  formatRuleKey,
-  isModifiedInPlace,
-  type LiveRule,
-  sortByRule,
-  type WireRule,
-  wireFields,
-} from '../../model/rule.ts';
+import type { DesiredRule, LiveRule, WireRule } from '../../model/rule.ts';
+import { compareRules, formatRuleKey, isModifiedInPlace, sortByRule, wireFields } from '../../model/rule.ts';
 import type { DesiredState } from '../../model/state.ts';
 import { type BaseRules, indexBase } from '../origin.ts';
 
