@@ -155,8 +155,9 @@ export class Loop {
   async #ask<T>(ask: (until: AbortSignal) => Promise<T>): Promise<readonly [answer: T, isCut: boolean]> {
     const { stop } = this.#parts;
     const [over, done] = [new AbortController(), new AbortController()];
+    const asked = ask(AbortSignal.any([stop, over.signal]));
     void this.#untilDue(AbortSignal.any([stop, done.signal])).then(() => over.abort());
-    const answer = await ask(AbortSignal.any([stop, over.signal]));
+    const answer = await asked;
     done.abort(); // which aborts the other one later
     return [answer, over.signal.aborted];
   }

@@ -137,7 +137,8 @@ export function createWatchPasses(wiring: PassWiring) {
       const lookUp: LookUpFormer = (rule) => indexBase(base)?.find(rule);
       const note = (one: ApplyRecord) => recent.note(one, [one.revision, record.pendingRevision, ...record.passedOver]);
       const history = createHistoryWriter(recent.stateFolder, logger, note, lookUp, prepared.value.takesBack);
-      const by = sidecarNames[back ? 'back' : isHeld ? 'held' : 'apply'];
+      const isTakenBack = record.pendingRevision !== null && record.pendingRevision === record.givenUp.at(-1);
+      const by = sidecarNames[back || isTakenBack ? 'back' : isHeld ? 'held' : 'apply'];
       const told = history.recordApproved(approve, { by, server: findServer(settings), revision: content.revision });
       const result = await reconcile(content, { ...pass, onReplan: history.onReplan }, told);
       if (isNews(result, request)) await history.end(result);
@@ -208,7 +209,13 @@ async function prepareBack(
   const own = { ...applied, desired, strict: false };
   // What is gone is known by the history alone.
   if (back === undefined && files.length === 0 && newest !== null) {
-    return ok({ ...own, takesBack: { record: { ...newest, created: [], deleted: [], fields: [] }, endsAsSaid: true } });
+    return ok({
+      ...own,
+      takesBack: {
+        record: { ...newest, said: listEnds(newest), created: [], deleted: [], fields: [] },
+        endsAsSaid: true,
+      },
+    });
   }
   if (back === undefined || back === 'confirmed') return ok(own);
   const record = await recent.join(revision, request.record.passedOver);
