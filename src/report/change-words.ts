@@ -95,7 +95,7 @@ export function formatNotes({ owner, ticket, notBefore, expires }: RuleNotes, at
 
 /** In quotes where it is more than one word: it could be taken for words of the plan, such as a time. */
 function quoteNote(text: string): string {
-  return /^[\p{L}\p{N}_.@#+:/-]+$/u.test(text) ? text : escapeControls(JSON.stringify(text));
+  return /^[\w.@#+:/-]+$/.test(text) ? text : escapeControls(JSON.stringify(text));
 }
 
 export function makeNotesMembers({ owner, ticket, notBefore, expires }: RuleNotes): Readonly<Record<string, string>> {

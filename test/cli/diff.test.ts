@@ -476,8 +476,10 @@ describe('revisions', () => {
       `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: ${name}, ${owner}}\nspec: {action: accept, destination: 10.${name.length}.0.0/16}\n`;
     mkdirSync(join(folder, 'none'));
     put('net/a.yaml', rule('a', 'owner: network-team, ticket: "https://tickets.example/NET-1"'));
+    put('net/c.yaml', rule('ccc', 'owner: "us\\u3164expires\\u3164in\\u31645\\u3164days", ticket: équipe'));
     put('net/b.yaml', rule('bb', 'owner: "us, expires in 5 days (2026-12-02)", ticket: "\\", \\u202Eowner"'));
     const { out } = await diff(['none', 'net']);
+    expect(out).toMatch(/\(owner "us[^"]*days", ticket "équipe"\)/);
     expect(out).toContain('(owner network-team, ticket https://tickets.example/NET-1)');
     expect(out).toContain('(owner "us, expires in 5 days (2026-12-02)", ticket "\\", \\u{202e}owner")');
   });
