@@ -84,8 +84,8 @@ interface Walk {
   readonly problems: Problem[];
   readonly realRoot: string;
   readonly limits: Limits;
-  /** Real paths of the folders that were listed. */
-  readonly seen: Set<string>;
+  /** Real paths of the folders that were listed, and whether manifests lie below: without, none is walked by another name. */
+  readonly seen: Map<string, boolean>;
   /** Entries of folders that were listed by another name before: a few links can stand for billions of paths. */
   again: number;
 }
@@ -94,7 +94,7 @@ interface Walk {
 async function listManifests(root: string, limits: Limits): Promise<Pick<Walk, 'files' | 'json' | 'problems'>> {
   const rooted = await resolveRoot(root);
   if (typeof rooted !== 'string') return { files: [], json: [], problems: [rooted] };
-  const walk: Walk = { realRoot: rooted, limits, files: [], json: [], problems: [], seen: new Set(), again: 0 };
+  const walk: Walk = { realRoot: rooted, limits, files: [], json: [], problems: [], seen: new Map(), again: 0 };
   await walkDirectory(walk, { real: rooted, path: '', above: [] });
   if (walk.files.length > limits.files) walk.problems.push(refuseBeyond(limits, 'files'));
   const many = `links to folders give more than ${limits.files} entries another name`;
@@ -120,7 +120,8 @@ interface Directory {
 }
 
 async function walkDirectory(walk: Walk, directory: Directory): Promise<void> {
-  if (Math.max(walk.files.length, walk.again) > walk.limits.files) return;
+  if (Math.max(walk.files.length, walk.again) > walk.limits.files || walk.seen.get(directory.real) === false) return;
+  const before = walk.files.length + walk.problems.length;
   if (directory.above.length > walk.limits.depth) {
     walk.problems.push(refuseBeyond(walk.limits, 'depth', directory.path));
     return;
@@ -133,10 +134,10 @@ async function walkDirectory(walk: Walk, directory: Directory): Promise<void> {
     return;
   }
   if (walk.seen.has(directory.real)) walk.again += entries.length;
-  walk.seen.add(directory.real);
   // Hidden names hold editor locks, .git, and the ..data links of a mounted ConfigMap, whose files are linked by name.
   const sorted = [...entries].sort((a, b) => compareText(a.name, b.name));
   for (const entry of sorted) if (!entry.name.startsWith('.')) await visit(walk, directory, entry);
+  walk.seen.set(directory.real, walk.files.length + walk.problems.length > before);
 }
 
 async function visit(walk: Walk, directory: Directory, found: Dirent): Promise<void> {

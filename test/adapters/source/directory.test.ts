@@ -151,6 +151,13 @@ describe('threat 6: links', () => {
     expect(paths(await read())).toEqual([...each, 'shared/deep/a.yaml']);
   });
 
+  it('a folder without manifests is walked by one of its names, however many entries it has', async () => {
+    write('p/a.yaml');
+    for (let at = 0; at < 40; at++) write(`store/deep/f${at}.js`);
+    for (const name of ['vendor', 'again', 'z']) symlinkSync('store', join(root, name));
+    expect(paths(await read({ files: 30 }))).toEqual(['p/a.yaml']);
+  });
+
   it('a few links to folders that stand for billions of paths are a problem', async () => {
     for (let at = 0; at < 30; at++) {
       write(`f${at}/note.txt`);
