@@ -33,7 +33,7 @@ export async function runJob(job) {
   const { prepared, planOnly, token, snapshot, baseUrl, caFile, path, forAll = '', forApply, output, words } = job;
   if (command === undefined) throw new Error('reconcile is not built: run npm ci && npm run build');
   tellUnused(job);
-  const { base, names, settings, variables } = prepared;
+  const { base, names, settings, variables, unread } = prepared;
   const offline = planOnly && token === '';
   const hasSnapshot = snapshot !== '' && existsSync(snapshot);
   if (offline && !hasSnapshot && base.length === 0) {
@@ -47,9 +47,10 @@ export async function runJob(job) {
   const secret = pick((name) => isSecret(name) || proxies.includes(name));
   const secrets = offline ? {} : { RECONCILE_TOKEN: token, ...secret };
   const planned = offline && !hasSnapshot ? null : await runCommand(argv, { ...variables, ...secrets }, names);
-  const done = offline ? await addDiff(planned, { base, names, settings, variables, path, extra }) : planned;
+  const done = offline ? await addDiff(planned, { ...prepared, path, extra }) : planned;
   const run = nameRun(job, extra);
-  return { ...done, run, markdown: done.markdown === '' ? '' : nameText(done.markdown, run) };
+  const page = unread === '' ? done.markdown : tellFirst(done.markdown, `Warning: ${escapeProse(unread)}`);
+  return { ...done, run, markdown: page === '' ? '' : nameText(page, run) };
 }
 
 /**
@@ -102,12 +103,17 @@ async function runCommand(argv, environment, names = []) {
   for (const signal of ['SIGINT', 'SIGTERM']) process.off(signal, forward);
   const read = (file) => (existsSync(file) ? readFileSync(file, 'utf8') : '');
   const text = names.reduce((all, [path, name]) => {
-    const inProse = path.replace(/[\\`*_{}[\]()<>#!|~&$]/g, '\\$&');
-    return all.replaceAll(inProse, name).replaceAll(path, name);
+    return all.replaceAll(escapeProse(path), name).replaceAll(path, name);
   }, read(markdown));
   if (text !== '') writeFileSync(markdown, text);
   return { code: status ?? 1, markdown: text, json: read(json), folder };
 }
+
+/** Text of a name that a stranger may have chosen, as a page shows it. */
+const escapeProse = (text) => text.replace(/[\\`*_{}[\]()<>#!|~&$]/g, '\\$&');
+
+/** A page with this below its heading. */
+const tellFirst = (page, text) => page.replace(/^#+ .*$/m, (heading) => `${heading}\n\n${text}`);
 
 /** Words as a shell splits them, with quotes and nothing else of a shell; throws where a quote of `input` is not closed. */
 function splitWords(text, input) {
@@ -132,22 +138,24 @@ export function readPrepared(folder, merge, request, into) {
     return folder !== '' && existsSync(file) ? [readFileSync(file, 'utf8')] : [];
   };
   const base = read('base'); // its content is the path of the manifests
-  const [held = '', revision = 'not known'] = [read('held')[0], read('revision')[0]];
+  const [held = '', revision = 'not known', unread = ''] = ['held', 'revision', 'unread'].map((one) => read(one)[0]);
   const named = merge === request ? request : `the merge of ${request?.slice(0, 12)} into ${into}`;
   return {
     base: base.map((path) => `--base=${path}`),
     names: base.map((path) => [path, 'the base']),
     settings: read('config').flatMap((file) => ['--config', file]),
     held,
+    unread,
+    isJudged: read('judged').join() !== '',
     variables: { RECONCILE_REVISION: request && merge ? revision.replace(merge, () => named) : revision },
   };
 }
 
 /**
  * What the change itself does, without a server: the difference of two folders. `plan` is the outcome of a plan from a snapshot, to which
- * it is added, and refused where the difference is; null: there is none. Null when the base is not here.
+ * it is added, and refused where the difference is, or cannot be judged though something is to be refused; null: there is none. Null when the base is not here.
  */
-async function addDiff(plan, { base, names, settings, variables, path, extra }) {
+async function addDiff(plan, { base, names, settings, variables, isJudged, path, extra }) {
   const folder = base[0]?.slice('--base='.length);
   if (folder === undefined || plan?.markdown === '') return plan;
   const argv = ['diff', ...settings, ...pickDiffFlags(extra), '--detailed-exitcode', '--no-color', '--output', 'text'];
@@ -158,10 +166,11 @@ async function addDiff(plan, { base, names, settings, variables, path, extra }) 
   if (plan === null) return diff;
   const below = `<details><summary>Without the server</summary>\n\n${diff.markdown}\n\n</details>`;
   // A request may bring its own snapshot, but not its own base.
-  const isRefused = diff.code === 3 && [0, 2].includes(plan.code);
-  const told = '**Refused for its difference to the base**, which stands below.';
-  const above = isRefused ? plan.markdown.replace(/^#+ .*$/m, (heading) => `${heading}\n\n${told}`) : plan.markdown;
-  return { ...plan, code: isRefused ? 3 : plan.code, markdown: `${above}\n${below}\n` };
+  const isRefused = [0, 2].includes(plan.code) && (diff.code === 3 || (isJudged && ![0, 2].includes(diff.code)));
+  const refused = '**Refused for its difference to the base**, which stands below.';
+  const told = diff.code === 3 ? refused : '**Failed: the difference to the base could not be judged.**';
+  const above = isRefused ? tellFirst(plan.markdown, told) : plan.markdown;
+  return { ...plan, code: isRefused ? diff.code : plan.code, markdown: `${above}\n${below}\n` };
 }
 
 /**

@@ -21,6 +21,7 @@ import { readGivenValues } from './values.ts';
 // may have prepared. The second step has the token, and gets what this one wrote:
 //   OUT/revision   COMMIT (BRANCH)
 //   OUT/held       why HEAD is only planned: neither --sha nor in the history of --config-ref, or no longer what that has
+//   OUT/judged     the words of --fail-on; OUT/unread: why the base cannot be read
 //   OUT/tree/      the manifests of --base, where the clone holds it, the files they name and those of --values, as the repository has them
 //   OUT/base       the path of the manifests there
 //   OUT/config     the path of the settings file as --config-ref has it: a pull request does not choose its own settings
@@ -62,6 +63,7 @@ async function main(): Promise<void> {
   const { failOn } = settings;
   // What opens later is only seen beside the base.
   const code = given.base !== '' && failOn.length > 0 ? 1 : 0;
+  writeFileSync(join(out, 'judged'), failOn.join());
   if (path === null) say(`${given.path} is ${where}: the plan is not compared with a base`, code);
   if (gitDir === '') return;
   const { repository, head, mainRef, base } = await readHead(new GitRepository({ ...git, gitDir }), out);
@@ -80,7 +82,9 @@ async function main(): Promise<void> {
   await writeBase({ ...reading, ref: commit }, now, out).catch((error: unknown) => {
     // A clone that lacks some of it is the job's to mend; what the branch holds, only a request can.
     if (!(error instanceof Failure) || error.problems[0]?.code === 'base') throw error;
-    say(`the plan is not compared with its base, which cannot be read: ${error.problems[0]?.summary}`, code);
+    const why = `the plan is not compared with its base, which cannot be read: ${error.problems[0]?.summary}`;
+    writeFileSync(join(out, 'unread'), why);
+    say(why, code);
   });
 }
 
@@ -118,7 +122,7 @@ async function differ(reading: Reading, commits: readonly (string | null)[]) {
   const [before, after] = await Promise.all(read);
   // What is tracked in neither is made anew by each job.
   const isTold = before && after && before.files.length + after.files.length > 0;
-  return !isTold || before.isLinked || after.isLinked ? null : !isDeepStrictEqual(before, after);
+  return isTold ? !isDeepStrictEqual(before, after) || (before.isLinked || after.isLinked ? null : false) : null;
 }
 
 async function readCommit(request: Reading) {
@@ -172,10 +176,14 @@ function nameRepository(address: string): string {
   return url.replace(/^(?:\w+:\/\/)?(?:[^/@]*@)?|(?:\.git)?\/*$/g, '').replace(/:(?!\d+\/)\/*/, '/');
 }
 
-/** The files of HEAD, if Git's attributes give a checkout no other ones (`text` and `eol` change ends of lines alone); else throws. */
+/** The files of HEAD; throws where Git's attributes give a checkout other ones (`text` and `eol` change ends of lines alone). */
 async function readHeadFiles(repository: GitRepository, reading: Reading) {
   if (reading.ref === '') return [];
-  const { files } = await readCommit(reading);
+  const { files } = await readCommit(reading).catch((error: Error) => {
+    if (given.base !== '') throw error;
+    say(`the files of HEAD cannot be checked for Git attributes: ${error.message}`, 0);
+    return { files: [] };
+  });
   const values = reading.files.flatMap((file) => findInWorkTree(reading.directory, file)?.join('/') || []);
   const asked = [...files.map((file) => file.name), ...values];
   const found = await repository.attributesOf(asked, ['ident', 'working-tree-encoding', 'filter']);

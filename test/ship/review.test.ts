@@ -613,6 +613,74 @@ describe('the Action', () => {
     for (const whole of [clone, other]) expect((await run('github', variables, whole)).code).toBe(0);
   });
 
+  it('applies a push whose commit Git cannot give, with a warning that its attributes are not checked', async () => {
+    const { start, checkOut } = openRequest(opens);
+    const [work, origin] = [path.join(folder, 'work'), path.join(folder, 'o.git')];
+    gitAt(work, 'checkout', '-q', '--detach', start);
+    writeFileSync(path.join(work, 'pod.yaml'), 'apiVersion: v1\nkind: Pod\n');
+    gitAt(work, 'add', '-A');
+    gitAt(work, 'commit', '-q', '-m', 'beside');
+    symlinkSync('ln', path.join(work, 'p_1/ln'));
+    gitAt(work, 'add', '-A');
+    gitAt(work, 'commit', '-q', '-m', 'link');
+    gitAt(origin, 'config', 'uploadpack.allowFilter', 'true');
+    for (const [ref, at, why] of [
+      ['HEAD^', '.', 'the manifests cannot be read from the repository'],
+      ['HEAD', 'p_1', 'ln is a symbolic link that may lead to a folder'],
+    ] as const) {
+      gitAt(work, 'push', '-q', '-f', origin, `${ref}:refs/heads/main`);
+      const clone = checkOut('main', 'whole');
+      const sparse = mkdtempSync(path.join(folder, 'sparse-'));
+      gitAt(folder, 'clone', '-q', '--no-checkout', '--filter=blob:none', `file://${origin}`, sparse);
+      gitAt(sparse, 'sparse-checkout', 'set', '--no-cone', '/p_1/');
+      gitAt(sparse, 'checkout', '-q', '--detach', 'refs/remotes/origin/main');
+      const folders = at === '.' ? [sparse] : [clone, sparse];
+      for (const checkout of folders) {
+        const job = {
+          GITHUB_REF: 'refs/heads/main',
+          GITHUB_REF_NAME: 'main',
+          GITHUB_SHA: gitAt(checkout, 'rev-parse', 'HEAD'),
+        };
+        const event = environment({ repository: { default_branch: 'main' } }, { INPUT_PATH: at });
+        const ran = await run('github', { ...event, ...job }, checkout);
+        const warning = `::warning::the files of HEAD cannot be checked for Git attributes: ${why}`;
+        expect([ran.code, ran.output, world.live().length]).toEqual([0, expect.stringContaining(warning), 1]);
+        const template = { RECONCILE_TOKEN: apiToken, RECONCILE_PATH: at, CI_DEFAULT_BRANCH: 'main' };
+        const other = await run('gitlab', { ...template, RECONCILE_BASE_URL: world.sim.url }, checkout);
+        expect([other.code, other.output]).toEqual([0, expect.stringContaining(warning.replace('::warning::', ''))]);
+      }
+    }
+  });
+
+  it('warns that a branch moved on, for drift, though a document of a provider is a link', async () => {
+    const { start, checkOut } = openRequest(opens);
+    const [work, origin] = [path.join(folder, 'work'), path.join(folder, 'o.git')];
+    const commit = (name: string, text: string): string => {
+      writeFileSync(path.join(work, name), text);
+      gitAt(work, 'add', '-A');
+      gitAt(work, 'commit', '-q', '-m', name);
+      return gitAt(work, 'rev-parse', 'HEAD');
+    };
+    gitAt(work, 'checkout', '-q', '--detach', start);
+    const provider = '{id: a, label: A, auto_create_users: false, metadata: {file: idp.xml}}';
+    const spec = `spec: {saml_identity_providers: [${provider}]}`;
+    commit(
+      'p_1/one.xml',
+      '<md:EntityDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata" entityID="https://a.example/x"/>',
+    );
+    symlinkSync('one.xml', path.join(work, 'p_1/idp.xml'));
+    commit('p_1/c.yaml', `{kind: Configuration, apiVersion: firezone/v0, metadata: {name: c}, ${spec}}`);
+    const head = commit('README.md', 'x');
+    gitAt(work, 'push', '-q', '-f', origin, `${head}:refs/heads/feature`);
+    gitAt(work, 'checkout', '-q', '--detach', 'HEAD^');
+    commit('p_1/second.yaml', named('second', 'action: accept, destination: 10.3.0.0/16'));
+    gitAt(work, 'push', '-q', '-f', origin, 'HEAD:refs/heads/main');
+    const inputs = { INPUT_PATH: 'p_1', INPUT_ARGUMENTS: '--fail-on drift' };
+    const variables = { ...environment(requestOf(head), inputs), ...onMain, GITHUB_SHA: head };
+    const { output } = await run('github', variables, checkOut('feature', 'whole'));
+    expect(output).toContain('::warning::origin/main has other manifests by now: they count as drift');
+  });
+
   it('compares a merge queue with the commit that it starts from', async () => {
     const { merge, target, checkOut } = openRequest(opensLater);
     const event = { repository: { default_branch: 'main' }, merge_group: { base_sha: target } };
@@ -1095,6 +1163,7 @@ describe('the Action', () => {
         expect([code, output]).toEqual([0, expect.stringContaining(words)]);
         expect(output).toMatch(/^(?:::warning::)?the plan is not compared with its base, which cannot be read: /m);
       }
+      expect(summary()).toMatch(/^### .*\n\nWarning: the plan is not compared with its base, which cannot be read: /m);
       for (const { code, output } of await review(bad, '--fail-on opens')) expect([code, output]).toEqual(refused);
     },
   );
@@ -1268,6 +1337,30 @@ describe('the Action', () => {
     expect(summary()).toMatch(
       /### .* · reconcile: 1 to create[\s\S]*Without the server[\s\S]*### reconcile diff: 1 to create/,
     );
+  });
+
+  it("fails a fork's pull request whose difference to an invalid base cannot be judged, where something is to be refused", async () => {
+    const { start, checkOut } = openRequest(opens);
+    const [work, origin] = [path.join(folder, 'work'), path.join(folder, 'o.git')];
+    gitAt(work, 'checkout', '-q', '--detach', start);
+    writeFileSync(path.join(work, 'p_1/broken.yaml'), 'kind: Rule\n');
+    gitAt(work, 'add', '-A');
+    gitAt(work, 'commit', '-q', '-m', 'broken');
+    const base = gitAt(work, 'rev-parse', 'HEAD');
+    gitAt(work, 'rm', '-q', 'p_1/broken.yaml');
+    gitAt(work, 'commit', '-q', '-m', 'mended');
+    const head = gitAt(work, 'rev-parse', 'HEAD');
+    gitAt(work, 'push', '-q', '-f', origin, `${base}:refs/heads/main`, `${head}:refs/heads/feature`);
+    const snapshot = await takeSnapshot();
+    const review = (words: string): Promise<Ran> => {
+      const inputs = { INPUT_PATH: 'p_1', INPUT_SNAPSHOT: snapshot, INPUT_ARGUMENTS: words };
+      const variables = { ...environment(requestOf(head, 'stranger/policy'), inputs), ...onMain, GITHUB_SHA: head };
+      return run('github', variables, checkOut('feature', 'whole'));
+    };
+    expect((await review('')).code).toBe(0);
+    const { code, output } = await review('--fail-on opens');
+    expect([code, output]).toEqual([4, expect.stringContaining('base-invalid')]);
+    expect(summary()).toMatch(/^### .*\n\n\*\*Failed: the difference to the base could not be judged\.\*\*$/m);
   });
 
   it("refuses a fork's pull request for what it opens beside its base, though its snapshot has that already", async () => {

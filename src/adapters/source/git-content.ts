@@ -48,7 +48,7 @@ export async function loadContent(request: ContentRequest): GitAnswer<SourceCont
   if (bad !== null) return fail(bad);
   const manifests = await readFiles(request, [...chosen, ...links]);
   if (!manifests.ok) return manifests;
-  const linked = (await findLinkedFolders(repository, settings.path, [{ commit, links }])).get(commit);
+  const linked = (await findLinkedFolders(repository, settings, [{ commit, links }])).get(commit);
   if (linked) return fail(linked);
   if (manifests.value.length === 0)
     return fail(makeError('no-manifests', `${noYaml}${describeJson(json)}`, nothingDeleted));
@@ -56,10 +56,8 @@ export async function loadContent(request: ContentRequest): GitAnswer<SourceCont
   const paths = [...named].filter((path) => !isManifestPath(path) && !path.split('/').includes('..'));
   if (paths.length > limits.files)
     return fail(refuseTooLarge(`the manifests name more than ${limits.files} files`, 'limits.files'));
-  const found = await findBelow(
-    repository,
-    paths.map((path) => ({ tree: root, path: path.split('/') })),
-  );
+  const asked = paths.map((path) => ({ tree: root, path: path.split('/') }));
+  const found = await findBelow(repository, asked);
   const others = found.flatMap((entry, at) => (entry?.type === 'file' ? { ...entry, path: paths[at] ?? '' } : []));
   const read = await readFiles(request, others);
   if (!read.ok) return read;
@@ -163,42 +161,53 @@ export function makeFiles(
   return ok(files);
 }
 
-function refuseLink(path: string, to: '' | ' to a folder' | ' that may lead to a folder'): Problem {
-  const hint = to === '' ? 'commit the file itself' : 'commit the folder itself in its place, or remove the link';
+function refuseLink(path: string, to = ''): Problem {
+  const hint = 'commit the file or folder itself, or remove the link';
   return makeError('not-a-regular-file', `${path} is a symbolic link${to}, which is not followed`, hint);
 }
 
-/** By commit the problem of a link that leads to a folder, whose manifests a checkout would show, or may lead to one. */
+/** By commit the problem of a link that leads to a folder whose manifests a checkout would show, or may lead to one. */
 export async function findLinkedFolders(
   repository: GitRepository,
-  path: readonly string[],
+  { path, limits }: Pick<ContentSettings, 'path' | 'limits'>,
   commits: readonly { readonly commit: string; readonly links: readonly TreeEntry[] }[],
 ) {
   const ids = commits.flatMap(({ links }) => links.map(({ id }) => id));
   const targets = await repository.readBlobs([...new Set(ids)], maxTreeBytes);
   const asked = commits.flatMap(({ commit, links }) =>
-    links.map((link) => {
-      const place = findTarget(posix.join(...path, link.path), targets.get(link.id)?.toString() ?? '');
-      return { commit, link, place, tree: treeOf(commit), path: place ?? [] };
-    }),
+    links.map((link) => ({ commit, link, tree: treeOf(commit), path: [...path, ...link.path.split('/')] })),
   );
-  const ends = await findBelow(repository, asked);
+  let ends = await findBelow(repository, asked);
+  for (let hop = 0; hop < mostHops; hop++) {
+    for (const [index, one] of asked.entries()) one.path = followLink(ends[index] ?? null, one.path, targets);
+    const found = await findBelow(repository, asked);
+    ends = ends.map((end, index) => (asked[index]?.path.length === 0 ? end : (found[index] ?? null)));
+  }
+  const trees = [...new Set(ends.flatMap((end) => (end?.type === 'tree' ? end.id : [])))];
+  const listed = await listManifestEntries(repository, trees, limits);
+  const isBare = listed.map((one) => one.ok && one.value.manifests.length + one.value.links.length === 0);
   const problems = new Map<string, Problem>();
-  for (const [index, { commit, link, place }] of asked.entries()) {
-    const type = place === null ? 'link' : (ends[index]?.type ?? 'file'); // nothing there leads to no folder
+  for (const [index, { commit, link }] of asked.entries()) {
+    const { type, id } = ends[index] ?? { type: 'file', id: '' }; // nothing there leads to no folder
     const to = type === 'tree' ? ' to a folder' : ' that may lead to a folder';
-    if (type !== 'file') problems.set(commit, problems.get(commit) ?? refuseLink(link.path, to));
+    const isGood = type === 'file' || isBare[trees.indexOf(id)];
+    if (!isGood) problems.set(commit, problems.get(commit) ?? refuseLink(link.path, to));
   }
   return problems;
 }
 
-/** The path that a link leads to; null where that cannot be told: outside, or behind `..` out of a folder, which may be a link. */
-function findTarget(path: string, target: string): readonly string[] | null {
+/** More links in a row than a library has. */
+const mostHops = 6;
+
+/** The path behind a link on the way to `path`; empty without one, outside, or behind `..` out of a folder, which may be a link. */
+function followLink(end: TreeEntry | null, path: readonly string[], targets: ReadonlyMap<string, Buffer>) {
+  const target = (end?.type === 'link' && targets.get(end.id)?.toString()) || '/';
   const parts = target.split('/');
   const down = parts.findIndex((part) => part !== '.' && part !== '..');
-  const place = posix.join(posix.dirname(path), target).split('/');
+  const place = posix.join(posix.dirname(end?.path ?? ''), target).split('/');
   const isClear = parts[0] !== '' && place[0] !== '..' && parts.indexOf('..', down) < 0;
-  return isClear ? place.filter((part) => part !== '' && part !== '.') : null;
+  const all = [...place, ...path.slice(end?.path.split('/').length)];
+  return isClear ? all.filter((part) => part !== '' && part !== '.') : [];
 }
 
 /** The tree of a folder in each of these commits; null where there is none. */
@@ -215,7 +224,7 @@ const treeOf = (commit: string): string => `${commit}^{tree}`;
 /** How deep a path may be: git is started once for each folder of the longest. */
 const deepest = 64;
 
-/** The entries at paths below trees, or what stands in the way: a link (or too many folders), a submodule. No path is given to git. */
+/** The entries at paths below trees, or what stands in the way, and where: a link (or too many folders), a submodule. Git gets no path. */
 async function findBelow(repository: GitRepository, asked: readonly { tree: string; path: readonly string[] }[]) {
   const start = ({ length }: readonly string[]) => (length > deepest ? 'link' : 'tree');
   let found = asked.map(({ tree, path }): TreeEntry | null => ({ path: '', id: tree, type: start(path) }));
@@ -228,7 +237,8 @@ async function findBelow(repository: GitRepository, asked: readonly { tree: stri
         if (wanted.has(`${ids[index]}/${entry.path}`)) below.set(`${ids[index]}/${entry.path}`, entry);
     found = found.map((one, index) => {
       if (asked[index]?.path[at] === undefined || one?.type === 'link' || one?.type === 'submodule') return one;
-      return one?.type === 'tree' ? (below.get(keys[index]) ?? null) : null;
+      const entry = one?.type === 'tree' ? below.get(keys[index]) : undefined;
+      return entry ? { ...entry, path: asked[index].path.slice(0, at + 1).join('/') } : null;
     });
   }
   return found;

@@ -197,6 +197,6 @@ async function readTogether(repository: GitRepository, commits: readonly string[
   }
   const linksOf = (tree: string | null) => (tree && contents.has(tree) && listings.get(tree)?.links) || [];
   const linking = commits.map((commit, index) => ({ commit, links: linksOf(folders[index] ?? null) }));
-  const linked = await findLinkedFolders(repository, path, linking);
+  const linked = await findLinkedFolders(repository, { path, limits }, linking);
   return folders.map((tree, index) => (linked.has(commits[index] ?? '') ? undefined : contents.get(tree)));
 }

@@ -289,7 +289,6 @@ const linked: readonly (readonly [
       ['a folder outside whose name begins with dots', { '..r/x.yaml': 'x: 1\n', 'net/s': { link: '../..r' } }],
       ['a folder with a line feed', { 'net/.s\nb/x.yaml': 'x: 1\n', 'net/s': { link: '.s\nb' } }],
       ['a folder through a link that begins with a dot', { 'net/.to': { link: './.s' }, 'net/s': { link: '.to' } }],
-      ['a link, which is not read', { 'net/t': { link: 'a.yaml' }, 'net/s': { link: 't' } }],
       ['a folder too deep to look for', { 'net/s': { link: `${'d/'.repeat(64)}d` } }],
       ['a folder from the top', { 'net/s': { link: '/srv/policy/net/.s' } }],
     ] as const
@@ -336,6 +335,39 @@ const linked: readonly (readonly [
       'net/.hidden': { link: '..' },
     },
     ['a.yaml'],
+  ],
+  [
+    'a folder without manifests, and to a document through links',
+    {
+      'net/a.yaml': 'a: 1\n',
+      'net/docs/v1/deep/a.md': '',
+      'net/docs/latest': { link: 'v1' },
+      'net/next': { link: 'docs/latest/deep' },
+      'net/libx.so': { link: 'libx.so.1' },
+      'net/libx.so.1': { link: 'libx.so.1.2' },
+      'net/libx.so.1.2': '',
+      'net/t': { link: 'a.yaml' },
+      'net/s': { link: 't' },
+    },
+    ['a.yaml'],
+  ],
+  [
+    'a folder with a link in it',
+    { 'net/a.yaml': 'a: 1\n', 'net/.s/x': { link: '../a.yaml' }, 'net/s': { link: '.s' } },
+    /^s is a symbolic link to a folder/,
+    ['a.yaml'],
+  ],
+  [
+    'a folder behind a hidden link whose name breaks a line',
+    {
+      'net/a.yaml': 'a: 1\n',
+      'net/.n': { link: 'gone\n1'.repeat(3) },
+      'net/r': { link: '.n' },
+      'net/.s/x.yaml': 'x: 1\n',
+      'net/s': { link: '.s' },
+    },
+    /^(?:r|s) is a symbolic link/,
+    ['a.yaml', 's/x.yaml'],
   ],
 ];
 
