@@ -6,16 +6,8 @@ import { version } from '../version.ts';
 import { type CommandSpec, type Failure, listOptions, makeFailure, type ParsedLine, type Settings } from './command.ts';
 import { commands } from './commands.ts';
 import { describeProgram, topics, translateWord } from './help.ts';
-import {
-  findGroup,
-  findPlaceholder,
-  formatFlag,
-  listGroup,
-  type OptionName,
-  type OptionSpec,
-  optionNames,
-  options,
-} from './options.ts';
+import type { OptionName, OptionSpec } from './options.ts';
+import { findGroup, findPlaceholder, formatFlag, listGroup, optionNames, options } from './options.ts';
 
 export type ParsedArguments =
   | (ParsedLine & { readonly kind: 'run' })

@@ -109,7 +109,7 @@ export function createWatchPasses(wiring: PassWiring) {
   const isNews = createNewsCheck();
   return {
     async run(request: LoopPassRequest): Promise<PassResult> {
-      const { approve, content, back, base, record, serverWasDown, isHeld } = request;
+      const { approve, content, back, base, record, serverWasDown } = request;
       const prepared = await prepareBack(wiring, request);
       if (!prepared.ok) return endPass('unreadable', { content, failure: prepared.error });
       let key: FingerprintKey;
@@ -137,9 +137,8 @@ export function createWatchPasses(wiring: PassWiring) {
       const lookUp: LookUpFormer = (rule) => indexBase(base)?.find(rule);
       const note = (one: ApplyRecord) => recent.note(one, [one.revision, record.pendingRevision, ...record.passedOver]);
       const history = createHistoryWriter(recent.stateFolder, logger, note, lookUp, prepared.value.takesBack);
-      const isTakenBack = record.pendingRevision !== null && record.pendingRevision === record.givenUp.at(-1);
-      const by = sidecarNames[back || isTakenBack ? 'back' : isHeld ? 'held' : 'apply'];
-      const told = history.recordApproved(approve, { by, server: findServer(settings), revision: content.revision });
+      const maker = { by: nameMaker(request), server: findServer(settings), revision: content.revision };
+      const told = history.recordApproved(approve, maker);
       const result = await reconcile(content, { ...pass, onReplan: history.onReplan }, told);
       if (isNews(result, request)) await history.end(result);
       const stays = back === undefined ? [] : result.problems.filter(({ code }) => notTakenBack.has(code));
@@ -160,6 +159,12 @@ export function createWatchPasses(wiring: PassWiring) {
       return isListed ? built.value.desired.state : null;
     },
   };
+}
+
+/** Who makes it; an end that comes while a revision is taken back must not hide that one in the history. */
+function nameMaker({ back, isHeld, record: { pendingRevision, givenUp } }: LoopPassRequest): string {
+  const isTakenBack = pendingRevision !== null && pendingRevision === givenUp.at(-1);
+  return sidecarNames[back || isTakenBack ? 'back' : isHeld ? 'held' : 'apply'];
 }
 
 /** Tells whether a pass may find other ends: not where an earlier one under these settings found the same revision in force. */
@@ -209,13 +214,8 @@ async function prepareBack(
   const own = { ...applied, desired, strict: false };
   // What is gone is known by the history alone.
   if (back === undefined && files.length === 0 && newest !== null) {
-    return ok({
-      ...own,
-      takesBack: {
-        record: { ...newest, said: listEnds(newest), created: [], deleted: [], fields: [] },
-        endsAsSaid: true,
-      },
-    });
+    const ended = { ...newest, said: listEnds(newest), created: [], deleted: [], fields: [] };
+    return ok({ ...own, takesBack: { record: ended, endsAsSaid: true } });
   }
   if (back === undefined || back === 'confirmed') return ok(own);
   const record = await recent.join(revision, request.record.passedOver);
