@@ -295,6 +295,16 @@ describe('the Configuration', () => {
     expect(simulator.configuration()).toMatchObject({ ...fields, openid_connect_providers: [{ label: 'Former' }] });
   });
 
+  test('going back removes a provider although what came with it is pinned, once local sign-in is back', async () => {
+    const simulator = await simulate({ environment: { disable_vpn_on_oidc_error: false } });
+    await run(simulator, [], { openid_connect_providers: [provider] });
+    await run(simulator, [], { local_auth_enabled: false });
+    const fields = { local_auth_enabled: true, openid_connect_providers: [], disable_vpn_on_oidc_error: true };
+    const { report } = await run(simulator, [], fields, { goesBack: true });
+    expect(simulator.configuration()).toMatchObject({ local_auth_enabled: true, openid_connect_providers: [] });
+    expect(report.problems.map(({ code }) => code)).not.toContain('locks-out');
+  });
+
   test.each([502, 500])(
     'going back sends no provider where a proxy answers what goes before them with %i',
     async (status) => {

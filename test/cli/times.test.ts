@@ -206,6 +206,30 @@ describe('times on the command line', () => {
     }
   });
 
+  it('what was made again after its end, or what the base ends too, is neither opened nor closed by a request', async () => {
+    const visit = (more: string) => rule('visit', `action: accept, destination: 10.5.0.0/16${more}`);
+    const ssh = 'port_type: tcp, port_range: 22';
+    const hole = rule('hole', `action: drop, destination: 10.6.1.0/24, ${ssh}, expires: "${inDays(1)}"`);
+    world.write('m/a.yaml', closed + visit(`, expires: "${inDays(1)}"`) + hole);
+    world.simulator.seed([
+      { action: 'drop', destination: '10.0.0.0/8' },
+      { action: 'accept', destination: '10.5.0.0/16' },
+      { action: 'drop', destination: '10.6.1.0/24', port_type: 'tcp', port_range: '22' },
+      { action: 'accept', destination: '10.6.0.0/16' }, // by hand
+    ]);
+    const plan = async (from: string) => (await world.cli(['plan', from, '--base', 'm', '--fail-on', 'any'])).out;
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 3 * day });
+    try {
+      expect(await plan('m')).toMatch(/closes {3}10\.6\.0\.0\/16 but for 10\.6\.1\.0\/24 tcp 22, for everyone/);
+    } finally {
+      vi.useRealTimers();
+    }
+    world.write('m/a.yaml', closed + visit(', expires: "2026-01-01"')); // before it was made
+    world.write('n/a.yaml', closed + visit(''));
+    const told = /^Live already, though the base has no such rule: visit\.$.*opens nothing/ms;
+    expect(await plan('n')).toMatch(told);
+  });
+
   it('removing the line of a rule that has ended is its end, and no drift', async () => {
     const visit = rule('visit', `action: accept, destination: 10.5.0.0/16, expires: "${inDays(1)}"`);
     world.write('m/a.yaml', closed + visit);
