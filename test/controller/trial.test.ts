@@ -597,6 +597,23 @@ describe('going back', () => {
     },
   );
 
+  it.each([0, 1e15])(
+    'leaves a run with --once to a newer revision, also after one more look (until %i)',
+    async (openUntil) => {
+      await end();
+      const pending = { confirmedRevision: 'r1', pendingRevision: 'r2', givenUp: ['r2'], openUntil };
+      begin(pending, { git: true, once: true });
+      recordBefore();
+      fake.source = 'r3';
+      fake.confirms = () => null;
+      const began = fake.clock.wallTime();
+      await fake.clock.until(inEffect('r3'), 60_000);
+      // However far ahead that time lies: a clock may have been set back.
+      expect(fake.clock.wallTime() - began).toBeLessThan(45_000);
+      await fake.running;
+    },
+  );
+
   it('an outage: it is tried again until the server answers', async () => {
     await pushUnconfirmed();
     const { answer } = fake;
