@@ -32,6 +32,8 @@ export class Loop {
   #wakeAt = Number.POSITIVE_INFINITY;
   /** The last reading was cut off. */
   #isLate = false;
+  /** The last try to take a revision back came through. */
+  #isBack = false;
 
   constructor(parts: LoopParts) {
     this.#parts = parts;
@@ -94,7 +96,7 @@ export class Loop {
     const { record, takenBack = null } = this.#lead ?? {};
     const { observed } = this.#board.status.revisions;
     if (!record || reason !== 'NotConfirmed' || observed === null || record.givenUp.includes(observed)) return false;
-    return takenBack === null || record.openUntil > this.#parts.clock.wallTime();
+    return takenBack === null || (this.#isBack && record.openUntil > this.#parts.clock.wallTime());
   }
 
   /** Who leads: null while another replica does. With each lease leading begins anew, from the lease's record. */
@@ -202,12 +204,13 @@ export class Loop {
     const { lastGood } = lead.history;
     if (back !== undefined) {
       const run = await runBack(lead, back);
+      this.#isBack = isInForce(run.verdict);
       const { clock, settings } = this.#parts;
       const now = clock.wallTime();
       const waitMs = Math.max(0, boundOpenUntil(lead.record.openUntil, now, settings().requestTimeoutMs) - now);
       const triedBack = await lead.triedBack(back, run, waitMs);
       // Looks again once no request of it is open, or at once: a newer revision may wait.
-      const verdict = isInForce(run.verdict) ? { ...run.verdict, waitMs } : run.verdict;
+      const verdict = this.#isBack ? { ...run.verdict, waitMs } : run.verdict;
       return { ...run, complaint: triedBack, verdict };
     }
     if (content === null) {

@@ -614,6 +614,19 @@ describe('going back', () => {
     },
   );
 
+  it('ends a run with --once where that fails, though a newer revision is there and a request may be carried out yet', async () => {
+    await end();
+    const pending = { confirmedRevision: 'r1', pendingRevision: 'r2', givenUp: ['r2'], openUntil: 1e15 };
+    begin(pending, { git: true, once: true });
+    fake.answer = () => ({ kind: 'unreadable', code: 'refused' });
+    fake.source = 'r3';
+    const began = fake.clock.wallTime();
+    let isOver = false;
+    void fake.running.then(() => (isOver = true));
+    await fake.clock.until(() => isOver, 60_000);
+    expect(fake.clock.wallTime() - began).toBeLessThan(10_000);
+  });
+
   it('an outage: it is tried again until the server answers', async () => {
     await pushUnconfirmed();
     const { answer } = fake;

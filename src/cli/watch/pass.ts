@@ -162,9 +162,11 @@ export function createWatchPasses(wiring: PassWiring) {
 }
 
 /** Who makes it; an end that comes while a revision is taken back must not hide that one in the history. */
-function nameMaker({ back, isHeld, record: { pendingRevision, givenUp } }: LoopPassRequest): string {
-  const isTakenBack = pendingRevision !== null && pendingRevision === givenUp.at(-1);
-  return sidecarNames[back || isTakenBack ? 'back' : isHeld ? 'held' : 'apply'];
+function nameMaker({ back, isHeld, content, record }: LoopPassRequest): string {
+  const { pendingRevision: pending, givenUp, inForceRevision } = record;
+  // A newer revision may come though that one cannot be taken back.
+  const isEnd = pending === givenUp.at(-1) && [pending, inForceRevision].includes(content.revision);
+  return sidecarNames[back || isEnd ? 'back' : isHeld ? 'held' : 'apply'];
 }
 
 /** Tells whether a pass may find other ends: not where an earlier one under these settings found the same revision in force. */
